@@ -1,0 +1,67 @@
+# Everything works on a machine that has only make and a Python from 3.11 to 3.14: what is missing goes into .venv.
+# Another Python: make clean, then make setup PYTHON=python3.13
+
+FITS    = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.14 python3.11; do \
+            $$p -c '$(FITS)' >/dev/null 2>&1 && { echo $$p; break; }; done)
+BIN     = .venv/bin
+PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
+READY   = .venv/.ready
+REFUNDS = examples/refunds
+# At most eight workers: beyond that their start costs more than they save.
+PYTEST  = $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check requirements bench-critic fmt clean
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+	  printf '  %-18s %s\n' "$$name" "$$text"; done
+
+setup: $(READY) ## create .venv and install Tercet with its development tools
+	@echo 'Everything is installed in .venv.'
+
+demo: $(READY) ## show the critic at work: one refund plan refused, one let through
+	@echo 'Plan A refunds an order without pinning the evidence of its refund window. The critic has to refuse it.'
+	@echo '$$ tercet verify $(REFUNDS) $(REFUNDS)/plans/plan_a.json'
+	@$(BIN)/tercet verify $(REFUNDS) $(REFUNDS)/plans/plan_a.json; code=$$?; \
+	  [ $$code -eq 3 ] || { echo "demo: plan A should be refused with exit code 3, got $$code" >&2; exit 1; }
+	@echo
+	@echo 'Plan B is the same refund with the evidence pinned. The critic has to let it through.'
+	@echo '$$ tercet verify $(REFUNDS) $(REFUNDS)/plans/plan_b.json'
+	@$(BIN)/tercet verify $(REFUNDS) $(REFUNDS)/plans/plan_b.json; code=$$?; \
+	  [ $$code -eq 0 ] || { echo "demo: plan B should pass with exit code 0, got $$code" >&2; exit 1; }
+
+test: $(READY) ## run the tests
+	@$(PYTEST)
+
+check: $(READY) ## lint, formatting, types and layers
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports --no-logo
+
+requirements: $(READY) ## run the tests and list the requirement lines that none of them proves
+	@$(PYTEST) -q --no-header -r N --requirements-open
+
+bench-critic: $(READY) ## measure the critic against parsing the same plan
+	@$(BIN)/python bench/critic.py
+
+fmt: $(READY) ## format the code and mend what the linter can mend
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+clean: ## remove .venv, caches and builds
+	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An existing .venv that works is kept; one that does not (its Python is gone or too old) is made anew.
+$(READY): pyproject.toml constraints.txt
+	@[ -n "$(PYTHON)" ] || { echo 'No Python from 3.11 to 3.14 found. Install one, or name it: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
+	@$(PYTHON) -c '$(FITS)' || { echo '$(PYTHON) does not run or is no Python from 3.11 to 3.14. Name another: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo '$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt install python3-venv' >&2; exit 1; }
+	@$(BIN)/python -c 'import pip; $(FITS)' 2>/dev/null || { echo 'Creating .venv with $(PYTHON)'; $(PYTHON) -m venv --clear .venv; }
+	@echo 'Installing Tercet and its development tools into .venv'
+	@$(PIP) install --upgrade pip
+	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@

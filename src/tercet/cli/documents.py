@@ -1,0 +1,83 @@
+"""What people hand over on the command line: a plan in a file or on stdin, an input as JSON."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import orjson
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plan import Plan
+from tercet.contracts.plan_formats import MAX_BYTES, load_plan
+from tercet.contracts.shape import JsonObject
+
+STDIN = "-"
+
+
+def read_plan(name: str) -> Plan:
+    """The plan in a file, or on stdin if the name is `-`."""
+    return load_plan(_read(name, "plan"))
+
+
+def read_input(text: str | None) -> JsonObject:
+    """The request's input: a JSON object, or `@` and the name of a file that holds one."""
+    if text is None:
+        return {}
+    source = _read(text[1:], "input") if text.startswith("@") else text.encode(errors="surrogatepass")
+    try:
+        value: object = orjson.loads(source)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(
+            f"the input is not JSON: {error}",
+            code="input_invalid",
+            remedy="""write --input '{"order_id": "ord_881"}', or --input @file.json""",
+        ) from error
+    if not isinstance(value, dict):
+        raise UsageError(
+            "the input is JSON, but no object",
+            code="input_invalid",
+            remedy="""give the fields names: --input '{"order_id": "ord_881"}'""",
+        )
+    return cast("JsonObject", value)
+
+
+def _read(name: str, what: str) -> bytes:
+    try:
+        if name == STDIN:
+            return _bounded(sys.stdin.buffer, "stdin", what)
+        with Path(name).open("rb") as stream:
+            return _bounded(stream, name, what)
+    except OSError as error:
+        raise _unreadable(name, what, error) from error
+
+
+def _bounded(stream: BinaryIO, name: str, what: str) -> bytes:
+    # One byte more than allowed tells a file that is too large, without reading the rest of it.
+    data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UsageError(
+            f"the {what} in {name} has more than {MAX_BYTES:,} bytes",
+            code=f"{what}_too_large",
+            remedy="pass large data as evidence, or let a tool fetch it",
+        )
+    return data
+
+
+def _unreadable(name: str, what: str, error: OSError) -> UsageError:
+    match error:
+        case FileNotFoundError():
+            return UsageError(
+                f"there is no file {name}", code=f"{what}_not_found", remedy=f"name the {what}'s file, or - for stdin"
+            )
+        case IsADirectoryError():
+            return UsageError(
+                f"{name} is a folder", code=f"{what}_not_found", remedy=f"name the file in it that holds the {what}"
+            )
+        case _:
+            return UsageError(
+                f"cannot read {name}: {error.strerror or error}",
+                code=f"{what}_unreadable",
+                remedy="see that the file is there and that you may read it",
+            )

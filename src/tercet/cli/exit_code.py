@@ -1,0 +1,17 @@
+"""How a command ends, for the shell that called it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes that commands promise."""
+
+    ACCEPTED = 0
+    BROKEN = 1
+    """A bug in Tercet, or an output that could not be written."""
+    WRONG_USE = 2
+    REFUSED = 3
+    """Refused by the critic."""
+    INTERRUPTED = 130

@@ -1,0 +1,118 @@
+"""What went wrong, as a message for people, as JSON for programs, and as an exit code.
+
+A mistake of the caller is answered with what to do about it, on stderr; with `--json` the same goes to stdout as
+`{"error": {"code", "message", "remedy", "problems"}}`. A bug of ours says so in two lines; TERCET_TRACEBACK=1 shows where.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from rich.padding import Padding
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.problems import show_problems
+from tercet.cli.screen import Screen, let_go_of_stdout, print_json
+from tercet.cli.text import printable
+from tercet.contracts.errors import InternalError, PackError, PlanError, TercetError
+from tercet.contracts.problem import Problem
+
+TRACEBACK = "TERCET_TRACEBACK"
+
+
+@runtime_checkable
+class WrongWords(Protocol):
+    """A complaint of the command line's parser: an option that does not exist, an argument that is missing."""
+
+    def format_message(self) -> str:
+        """The complaint."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a command could not do what it was asked to."""
+
+    code: str
+    message: str
+    remedy: str = ""
+    problems: tuple[Problem, ...] = ()
+    exit_code: ExitCode = ExitCode.WRONG_USE
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape of every error."""
+        return {
+            "error": {
+                "code": self.code,
+                "message": self.message,
+                "remedy": self.remedy,
+                "problems": [problem.model_dump(mode="json") for problem in self.problems],
+            }
+        }
+
+
+def understand(error: Exception) -> Failure:
+    """The failure that an exception means."""
+    match error:
+        case PlanError() | PackError():
+            return Failure(code=error.code, message=error.message, remedy=error.remedy or "", problems=error.problems)
+        case InternalError():
+            return _bug(error.message)
+        case TercetError():
+            return Failure(code=error.code, message=error.message, remedy=error.remedy or "")
+        case WrongWords():
+            return Failure(code="usage", message=_sentence(error.format_message()), remedy=_help_for(error))
+        case OSError(filename=str() | bytes() | os.PathLike()):
+            return Failure(code="unreadable", message=f"cannot read {error.filename}: {error.strerror}")
+        case OSError():
+            let_go_of_stdout()
+            return Failure(code="unwritable", message=f"cannot write: {error.strerror or error}", exit_code=ExitCode.BROKEN)
+        case _:
+            return _bug(f"{type(error).__name__}: {error}")
+
+
+def report(failure: Failure, *, as_json: bool) -> None:
+    """Tells whoever asked."""
+    if os.environ.get(TRACEBACK):
+        traceback.print_exc(file=sys.stderr)
+    if as_json:
+        print_json(failure.as_json())
+        return
+    screen = Screen(stderr=True)
+    headline = failure.message.partition(": ")[0] if failure.problems else failure.message
+    screen.say(Text.assemble(("✗ ", "bold red"), printable(headline)))
+    show_problems(screen, failure.problems)
+    if failure.remedy:
+        screen.print(Padding(screen.legible(f"→ {printable(failure.remedy)}"), (0, 0, 0, 2)))
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether the caller is a program; asked before the words are understood, since that may be what fails."""
+    options = words[: words.index("--")] if "--" in words else words
+    return "--json" in options
+
+
+def _bug(what: str) -> Failure:
+    return Failure(
+        code=InternalError.default_code,
+        message=f"this is a bug in Tercet, not in what you typed ({what})",
+        remedy=f"run it again with {TRACEBACK}=1 to see where, and report that together with the command",
+        exit_code=ExitCode.BROKEN,
+    )
+
+
+def _help_for(error: object) -> str:
+    path = getattr(getattr(error, "ctx", None), "command_path", "") or "tercet"
+    return f"{path} --help shows what it takes"
+
+
+def _sentence(message: str) -> str:
+    """The parser's complaint in our own manner: one line, no capital, no full stop."""
+    line = " ".join(message.split()).rstrip(".")
+    return f"{line[:1].lower()}{line[1:]}"

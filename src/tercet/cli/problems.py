@@ -1,0 +1,32 @@
+"""A list of problems on the screen: where, what, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.padding import Padding
+from rich.text import Text
+
+from tercet.cli.screen import Screen
+from tercet.cli.text import count, printable
+from tercet.contracts.problem import Problem
+
+MOST = 30
+
+
+def show_problems(screen: Screen, problems: Sequence[Problem]) -> None:
+    """Prints the first problems, and how many more there are."""
+    for problem in problems[:MOST]:
+        screen.print(Padding(screen.legible(_headline(problem)), (0, 0, 0, 2)))
+        if problem.remedy:
+            screen.print(Padding(screen.legible(f"→ {printable(problem.remedy)}"), (0, 0, 0, 6)))
+    if len(problems) > MOST:
+        screen.say(f"  … {count(len(problems) - MOST, 'more problem')}; --json lists them all")
+
+
+def _headline(problem: Problem) -> Text:
+    is_error = problem.severity == "error"
+    mark = ("✗ ", "red") if is_error else ("! ", "yellow")
+    where = ":".join(str(part) for part in (problem.file, problem.row) if part is not None)
+    place = " ".join(part for part in (where, problem.place) if part)
+    return Text.assemble(mark, (f"{printable(place)}: " if place else "", "bold"), printable(problem.message))

@@ -1,0 +1,68 @@
+"""The terminal: one console for people, one way to print JSON for programs.
+
+Colour, width and the absence of a terminal are left to rich, which also honours NO_COLOR and FORCE_COLOR.
+A reader that goes away (`tercet verify … | head -1`) changes nothing about the verdict, so the exit code stays.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from tercet.cli.text import json_text
+
+MAX_WIDTH = 110
+
+
+class Screen(Console):
+    """A console that takes text as it is: no markup, no emoji names, no highlighting."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
+        self.width = max(20, min(self.width, MAX_WIDTH))
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether only ASCII can be shown."""
+        return self.options.ascii_only
+
+    def on_broken_pipe(self) -> None:
+        """Goes on without a reader."""
+        self.quiet = True
+        let_go_of_stdout()
+
+    def say(self, text: Text | str = "") -> None:
+        """Prints one line that the terminal may wrap, so that a search in a log finds it whole."""
+        self.print(self.legible(text), soft_wrap=True)
+
+    def legible(self, text: Text | str) -> Text:
+        """The text in what this terminal's encoding can show."""
+        shown = Text(text) if isinstance(text, str) else text
+        if not self.is_ascii or shown.plain.isascii():
+            return shown
+        plain = shown.plain.translate(_ASCII).encode("ascii", "replace").decode()
+        return Text(plain, style=shown.style, spans=shown.spans)
+
+
+# One letter for one letter, so that styles keep their places.
+_ASCII = str.maketrans({"✓": "+", "✗": "x", "·": "-", "→": ">", "←": "<", "…": "~", "├": "|", "└": "`", "─": "-", "│": "|", "—": "-"})
+
+
+def print_json(value: Any) -> None:
+    """Prints one JSON value on stdout, in UTF-8 whatever the terminal's encoding is."""
+    try:
+        sys.stdout.buffer.write(f"{json_text(value)}\n".encode())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        let_go_of_stdout()
+
+
+def let_go_of_stdout() -> None:
+    """Points stdout at nothing, so that Python does not complain about it at the end."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)

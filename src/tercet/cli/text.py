@@ -1,0 +1,43 @@
+"""Other people's words on a terminal.
+
+Plans, packs and file names may hold anything, also codes that move the cursor, colour the screen or turn text around.
+Whatever reaches the screen goes through `printable` first, and is then shown as `rich.text.Text`, which reads no markup.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+# C0 and C1 controls, surrogates, and the marks that reorder or hide text. JSON escapes only the first 32 by itself.
+_UNSAFE = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]")
+
+
+def printable(text: str, limit: int = 600) -> str:
+    """The text on one line, with everything that does not print made visible, and its middle left out if it is long."""
+    if len(text) > limit:
+        keep = limit // 2
+        text = f"{text[:keep]} … {text[-keep // 4 :]}"
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else _visible(letter) for letter in text)
+
+
+def _visible(letter: str) -> str:
+    return " " if letter == "\xa0" else repr(letter)[1:-1]
+
+
+def json_text(value: Any) -> str:
+    """A value as indented JSON that is safe on a terminal too; nothing in it is lost."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    return _UNSAFE.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return json.dumps(match.group())[1:-1]
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: `1 step`, `2 steps`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

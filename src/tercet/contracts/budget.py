@@ -1,0 +1,52 @@
+"""What a run may use up. Money is integer micro-cents inside; published shapes show cents."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tercet.contracts.shape import Authored, Shape
+
+MICROCENTS_PER_CENT = 1_000_000
+
+
+class RunBudget(Authored):
+    """The limits of one run."""
+
+    max_steps: int = Field(default=12, ge=0)
+    bucket_tokens: int = Field(default=8_000, ge=0)
+    """How many tokens the steps of one plan may be estimated at together."""
+    tokens: int | None = Field(default=None, ge=0)
+    tool_calls: int | None = Field(default=None, ge=0)
+    cost_microcents: int | None = Field(default=None, ge=0)
+    wall_clock_ms: int | None = Field(default=None, ge=0)
+    max_parallel: int | None = Field(default=None, ge=1)
+    """How many steps a plan may let run at once; None leaves it to the executor's slots."""
+    max_replans: int = Field(default=2, ge=0)
+    replans_rationale: str = ""
+    """Why more than two re-plans are allowed; `tercet check` asks for it."""
+    max_retries: int = Field(default=10, ge=0)
+    max_repairs: int = Field(default=3, ge=0)
+    max_iterations: int = Field(default=50, ge=1)
+    max_depth: int = Field(default=3, ge=0)
+
+
+class BudgetUse(Shape):
+    """What a run has used up so far."""
+
+    steps: int = 0
+    tokens: int = 0
+    tool_calls: int = 0
+    cost_microcents: int = 0
+    wall_clock_ms: int = 0
+    replans: int = 0
+    retries: int = 0
+    repairs: int = 0
+
+
+class BudgetRemaining(Shape):
+    """What is left, as progress envelopes publish it."""
+
+    tokens: int
+    tool_calls: int
+    cost_cents: float
+    wall_clock_ms: int

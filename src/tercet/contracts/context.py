@@ -1,0 +1,205 @@
+"""What a planner is shown and a critic judges by: the run's frame and the compiled context."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal, Self
+
+from pydantic import AwareDatetime, Field, model_validator
+
+from tercet.contracts.budget import BudgetUse, RunBudget
+from tercet.contracts.canonical import digest
+from tercet.contracts.decision import DecisionSpec, RiskTier
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.gate import Gate
+from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.plan import Plan
+from tercet.contracts.policy import Policy
+from tercet.contracts.request import Actor, Request
+from tercet.contracts.shape import Authored, Json
+from tercet.contracts.tool import ToolSpec
+from tercet.contracts.trust import Scalar, scalar, scalars
+
+Check = Literal["preconditions", "compensation", "latency", "concurrency", "checkpoints", "duplicates"]
+"""The checks that a risk tier may leave out. All others always run."""
+
+ALL_CHECKS: tuple[Check, ...] = (
+    "preconditions",
+    "compensation",
+    "latency",
+    "concurrency",
+    "checkpoints",
+    "duplicates",
+)
+
+USUAL_TIERS: dict[RiskTier, tuple[Check, ...]] = {
+    RiskTier.LOW: ("checkpoints", "duplicates"),
+    RiskTier.MEDIUM: ("preconditions", "compensation", "checkpoints", "duplicates"),
+    RiskTier.HIGH: ALL_CHECKS,
+    RiskTier.CRITICAL: ALL_CHECKS,
+}
+
+
+class RunContext(Authored):
+    """The frame of one run: for whom, how far it may go, and how much it may use."""
+
+    trace_id: str = "trace_local"
+    run_id: str = "run_local"
+    tenant: str = "default"
+    actor: Actor = Actor(id="anonymous")
+    safety_mode: ApprovalMode = ApprovalMode.LOCAL_WRITE
+    run_budget: RunBudget = RunBudget()
+    used: BudgetUse = BudgetUse()
+    started_at: AwareDatetime | None = None
+    """Given by the shell; evidence that expired before it is not admitted."""
+    plan_origin: Literal["planner", "caller"] = "planner"
+    """A caller's own plan is never re-planned."""
+
+    @property
+    def replans_left(self) -> int:
+        """How often the planner may try again."""
+        return max(0, self.run_budget.max_replans - self.used.replans)
+
+
+class ToolManifestEntry(Authored):
+    """A tool on the surface. Without a declaration, the careful defaults of `ToolSpec` apply."""
+
+    adapter_id: str
+    capability_id: str
+    approval_mode: ApprovalMode
+    declaration: ToolSpec | None = None
+
+    @classmethod
+    def of(cls, spec: ToolSpec) -> Self:
+        """The entry of a declared tool."""
+        return cls(
+            adapter_id=spec.adapter_id,
+            capability_id=spec.capability_id,
+            approval_mode=spec.mode,
+            declaration=spec,
+        )
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """The declaration, never weaker than the entry's mode."""
+        name = f"{self.adapter_id}.{self.capability_id}"
+        if self.declaration is None:
+            return ToolSpec(name=name, mode=self.approval_mode)
+        return self.declaration
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        spec = self.declaration
+        if spec is not None and (spec.name, spec.mode) != (
+            f"{self.adapter_id}.{self.capability_id}",
+            self.approval_mode,
+        ):
+            raise ValueError(
+                f"the entry {self.adapter_id}.{self.capability_id} and its declaration {spec.name} differ"
+            )
+        return self
+
+
+class EvidenceManifestEntry(Authored):
+    """Evidence that a plan may pin."""
+
+    id: str
+    classification: str
+    content: Json = None
+    trust: Trust = Trust.UNTRUSTED
+    hash: str = ""
+    source: str = ""
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Self:
+        """The entry of a piece of evidence."""
+        return cls(
+            id=evidence.id,
+            classification=evidence.classification,
+            content=evidence.content,
+            trust=evidence.trust,
+            hash=evidence.hash,
+            source=evidence.source,
+        )
+
+
+class Manifests(Authored):
+    """The tools and the evidence of one run."""
+
+    tool_manifest: tuple[ToolManifestEntry, ...] = ()
+    evidence_manifest: tuple[EvidenceManifestEntry, ...] = ()
+
+
+class KnownResult(Authored):
+    """A result that an earlier revision of this run already has."""
+
+    step_id: str
+    tool: str
+    value: Json
+    trust: Trust
+
+
+class LedgerEntry(Authored):
+    """Why something was admitted into the context, or was not."""
+
+    kind: Literal["tool", "evidence", "policy", "gate"]
+    name: str
+    admitted: bool
+    reason: str
+
+
+class CompiledContext(Authored):
+    """Everything that planner and critic may know, compiled once and recorded."""
+
+    manifests: Manifests = Manifests()
+    request: Request | None = None
+    gates: tuple[Gate, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    decisions: tuple[DecisionSpec, ...] = ()
+    """The catalogue that decision checkpoints are looked up in."""
+    risk_tiers: dict[RiskTier, tuple[Check, ...]] = Field(default=USUAL_TIERS)
+    results: tuple[KnownResult, ...] = ()
+    approved_plan: Plan | None = None
+    """The plan that was approved before, whose values a revision may keep."""
+    pack: str = ""
+    pack_hash: str = ""
+    snapshot: str = ""
+    ledger: tuple[LedgerEntry, ...] = ()
+
+    @cached_property
+    def surface(self) -> dict[str, ToolSpec]:
+        """The tools of this run by name."""
+        return {entry.spec.name: entry.spec for entry in self.manifests.tool_manifest}
+
+    @cached_property
+    def evidence(self) -> dict[str, EvidenceManifestEntry]:
+        """The evidence of this run by id."""
+        return {entry.id: entry for entry in self.manifests.evidence_manifest}
+
+    @cached_property
+    def trusted_scalars(self) -> frozenset[Scalar]:
+        """Every scalar of trusted evidence, of trusted results, and of the plan approved before."""
+        sources: list[Json] = [
+            *(entry.content for entry in self.manifests.evidence_manifest if entry.trust is Trust.TRUSTED),
+            *(result.value for result in self.results if result.trust is Trust.TRUSTED),
+            *(step.params for step in (self.approved_plan.steps if self.approved_plan else ())),
+        ]
+        return frozenset(scalar(leaf.value) for source in sources for leaf in scalars(source))
+
+    @cached_property
+    def gates_by_name(self) -> dict[str, Gate]:
+        """The gates of this run by name."""
+        return {gate.name: gate for gate in self.gates}
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash of the whole context."""
+        return digest(self.model_dump(mode="json", exclude_defaults=True))
+
+    def checks(self, tier: RiskTier) -> frozenset[Check]:
+        """The optional checks of a risk tier; a tier that the table does not name gets them all."""
+        return frozenset(self.risk_tiers.get(tier, ALL_CHECKS))
+
+    def input(self) -> dict[str, Any]:
+        """The request's input, empty where there is no request."""
+        return self.request.input if self.request else {}

@@ -1,0 +1,102 @@
+"""The contract of one decision."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from tercet.contracts.shape import Authored, JsonObject, Score
+
+
+class RiskTier(StrEnum):
+    """How much is at stake; the pack's table says how much is checked for each."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+ThresholdName = Literal[
+    "schema",
+    "policy",
+    "safety",
+    "correctness",
+    "completeness",
+    "coherence",
+    "test_pass_rate",
+    "self_consistency",
+    "confidence",
+]
+
+USUAL_MINIMUM: dict[ThresholdName, float] = {
+    "schema": 1.0,
+    "policy": 1.0,
+    "safety": 0.98,
+    "correctness": 0.85,
+    "completeness": 0.80,
+    "coherence": 0.80,
+    "test_pass_rate": 1.0,
+    "self_consistency": 0.70,
+    "confidence": 0.90,
+}
+
+
+class Threshold(Authored):
+    """A quality limit: a named measurement and the least that it may be."""
+
+    name: ThresholdName
+    minimum: Score | None = None
+    """None means the usual one of `USUAL_MINIMUM`."""
+
+    @property
+    def effective_minimum(self) -> float:
+        """The limit that applies."""
+        return USUAL_MINIMUM[self.name] if self.minimum is None else self.minimum
+
+
+class ConfidenceBands(Authored):
+    """Where confidence leads: commit by itself, ask a person, or reject."""
+
+    auto_commit: Score = 0.95
+    human_review: Score = 0.70
+
+
+class DecisionSpec(Authored):
+    """What a decision must produce, what it must stand on, and how strictly it is judged."""
+
+    id: str = Field(min_length=1, max_length=200)
+    description: str = ""
+    intents: tuple[str, ...] = ()
+    """The intents that ask for this decision; its own id always does."""
+    required_outputs: tuple[str, ...] = ()
+    outputs_schema: JsonObject | None = None
+    required_evidence: tuple[str, ...] = ()
+    risk_tier: RiskTier = RiskTier.HIGH
+    gates: tuple[str, ...] = ()
+    """Gates that every step above read_only of this decision waits for, besides its own."""
+    thresholds: tuple[Threshold, ...] = (
+        Threshold(name="schema"),
+        Threshold(name="policy"),
+        Threshold(name="safety"),
+    )
+    confidence: ConfidenceBands | None = None
+    tools: tuple[str, ...] | None = None
+    """The tools that this decision may use; None means all of the pack."""
+    prohibited_tools: tuple[str, ...] = ()
+    repeatable: tuple[str, ...] = ()
+    """Tools that may be called again with the same identity in one plan."""
+    conditions: tuple[str, ...] = ()
+    """Conditions that hold when this decision begins."""
+    untrusted_inputs: tuple[str, ...] = ()
+    """Request fields (names or JSON Pointers) that carry other people's words."""
+    unbound_gate: str | None = None
+    """A gate to which an authority value without a trusted source goes, instead of being refused."""
+    requires_human_approval: bool = False
+
+    @property
+    def decision_key(self) -> str:
+        """The name under which reports refer to this decision."""
+        return self.id

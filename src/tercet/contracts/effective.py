@@ -1,0 +1,66 @@
+"""The effective step: what the plan says, completed by what its tool declares. This is what the critic judges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tercet.contracts.mode import REVERSIBILITY_RANK, ApprovalMode, Reversibility, stronger
+from tercet.contracts.plan import Compensation, Step
+from tercet.contracts.tool import ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveStep:
+    """A step of a plan together with its tool; silence inherits, and nothing ever weakens."""
+
+    index: int
+    step: Step
+    tool: ToolSpec
+    mode: ApprovalMode
+    reversibility: Reversibility
+    gates: tuple[str, ...]
+    compensate: Compensation | None
+    params: dict[str, Any]
+    """The parameters under their own names."""
+    doubled: tuple[str, ...]
+    """Parameters that the plan gives twice, by name and by alias."""
+
+    @property
+    def estimated_ms(self) -> int:
+        """How long this step is expected to take."""
+        return self.tool.estimated_ms if self.step.estimated_ms is None else self.step.estimated_ms
+
+
+def effective(index: int, step: Step, tool: ToolSpec) -> EffectiveStep:
+    """The effective step of a step and the tool that it names."""
+    params, doubled = _unaliased(step.params, tool.aliases)
+    declared = tool.effective_reversibility
+    return EffectiveStep(
+        index=index,
+        step=step,
+        tool=tool,
+        mode=tool.mode if step.approval_mode is None else stronger(tool.mode, step.approval_mode),
+        reversibility=declared if step.reversibility is None else _harder(declared, step.reversibility),
+        gates=tool.gates if step.gates is None else tuple(dict.fromkeys((*tool.gates, *step.gates))),
+        compensate=step.compensate or tool.compensate,
+        params=params,
+        doubled=doubled,
+    )
+
+
+def _unaliased(params: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    if not aliases or not any(name in aliases for name in params):
+        return params, ()
+    found: dict[str, Any] = {}
+    doubled: list[str] = []
+    for name, value in params.items():
+        proper = aliases.get(name, name)
+        if proper in found:
+            doubled.append(proper)
+        found[proper] = value
+    return found, tuple(doubled)
+
+
+def _harder(first: Reversibility, second: Reversibility) -> Reversibility:
+    return first if REVERSIBILITY_RANK[first] >= REVERSIBILITY_RANK[second] else second

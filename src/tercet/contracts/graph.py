@@ -1,0 +1,138 @@
+"""The dependency graph of a plan: what waits for what, in which order, how long and how wide.
+
+Steps are numbered by their position. An edge is a declared `depends_on` or a reference; names that no step has are
+kept apart, since an unknown name is the critic's to refuse. Everything is linear in steps and edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tercet.contracts import references
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.references import Found, Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Edges between steps by position, and an order if there is one."""
+
+    predecessors: tuple[tuple[int, ...], ...]
+    successors: tuple[tuple[int, ...], ...]
+    unknown: tuple[tuple[int, str], ...]
+    """Pairs of a step and a name it depends on that no step has."""
+    order: tuple[int, ...]
+    """A topological order, by position where the graph leaves a choice; shorter than the plan if there is a cycle."""
+
+    @property
+    def is_acyclic(self) -> bool:
+        """Whether every step can be reached."""
+        return len(self.order) == len(self.predecessors)
+
+    def cycle(self) -> tuple[int, ...]:
+        """The steps of one cycle in the order they wait for each other; empty if there is none."""
+        if self.is_acyclic:
+            return ()
+        ordered = set(self.order)
+        step = next(index for index in range(len(self.predecessors)) if index not in ordered)
+        seen: dict[int, int] = {}
+        path: list[int] = []
+        while step not in seen:
+            seen[step] = len(path)
+            path.append(step)
+            step = next(p for p in self.predecessors[step] if p not in ordered)
+        return tuple(reversed(path[seen[step] :]))
+
+    def ancestors(self, step: int) -> frozenset[int]:
+        """Every step that must complete before this one."""
+        found: set[int] = set()
+        stack = list(self.predecessors[step])
+        while stack:
+            index = stack.pop()
+            if index not in found:
+                found.add(index)
+                stack.extend(self.predecessors[index])
+        return frozenset(found)
+
+    def finish_times(self, durations: Sequence[int]) -> list[int]:
+        """When each step ends if it starts as early as it can; steps on a cycle end at 0."""
+        ends = [0] * len(durations)
+        for step in self.order:
+            ends[step] = durations[step] + max((ends[p] for p in self.predecessors[step]), default=0)
+        return ends
+
+    def critical_path(self, durations: Sequence[int]) -> tuple[int, ...]:
+        """The chain of steps that takes longest, first to last."""
+        ends = self.finish_times(durations)
+        if not ends:
+            return ()
+        step = max(range(len(ends)), key=lambda index: (ends[index], -index))
+        path = [step]
+        while self.predecessors[step]:
+            step = max(self.predecessors[step], key=lambda index: (ends[index], -index))
+            path.append(step)
+        return tuple(reversed(path))
+
+    def width(self, durations: Sequence[int]) -> int:
+        """How many steps are active at once if each starts as early as it can."""
+        ends = self.finish_times(durations)
+        moments: list[tuple[int, int]] = []
+        for step, end in enumerate(ends):
+            moments += [(end - durations[step], 1), (end, -1)]
+        active = widest = 0
+        for _, change in sorted(moments):
+            active += change
+            widest = max(widest, active)
+        return widest
+
+
+def found_in(step: Step) -> list[Found]:
+    """Every reference and literal of a step's parameters, then of its condition."""
+    found = references.scan(step.params)
+    if step.when is not None:
+        found.append(references.parse("cel", step.when, ("when",)))
+    return found
+
+
+def build(plan: Plan, found: Sequence[Sequence[Found]] | None = None) -> Graph:
+    """The graph of a plan; `found` are the references of its steps, where a caller already has them."""
+    position = {step.id: index for index, step in enumerate(plan.steps)}
+    by_step = [found_in(step) for step in plan.steps] if found is None else found
+    predecessors: list[tuple[int, ...]] = []
+    unknown: list[tuple[int, str]] = []
+    for index, step in enumerate(plan.steps):
+        needed: dict[int, None] = {}
+        for name in (*step.depends_on, *_names(by_step[index])):
+            target = position.get(name)
+            if target is None:
+                unknown.append((index, name))
+            else:
+                needed[target] = None
+        predecessors.append(tuple(needed))
+    return _ordered(predecessors, unknown)
+
+
+def _names(found: Sequence[Found]) -> list[str]:
+    return [
+        name
+        for item in found
+        if type(item) is Reference
+        for name in item.names
+        if name not in references.RESERVED_IDS
+    ]
+
+
+def _ordered(predecessors: list[tuple[int, ...]], unknown: list[tuple[int, str]]) -> Graph:
+    successors: list[list[int]] = [[] for _ in predecessors]
+    waiting = [len(needed) for needed in predecessors]
+    for step, needed in enumerate(predecessors):
+        for before in needed:
+            successors[before].append(step)
+    order = [step for step, count in enumerate(waiting) if not count]
+    for step in order:  # grows while it is read: Kahn's algorithm
+        for after in successors[step]:
+            waiting[after] -= 1
+            if not waiting[after]:
+                order.append(after)
+    return Graph(tuple(predecessors), tuple(map(tuple, successors)), tuple(unknown), tuple(order))

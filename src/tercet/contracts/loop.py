@@ -1,0 +1,151 @@
+"""The loop as types: its phases, its events, the arcs that must exist, and what crosses each phase's border."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from tercet.contracts.budget import RunBudget
+from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.decision import Threshold
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.run import TranscriptEntry
+from tercet.contracts.shape import JsonObject, Shape
+
+LOOP_PROTOCOL = "1.0"
+"""Additive fields raise the minor number; a breaking change of a phase contract raises the major one."""
+
+
+class Phase(StrEnum):
+    """Where a run is."""
+
+    PLAN = "PLAN"
+    DECOMPOSE = "DECOMPOSE"
+    RETRIEVE = "RETRIEVE"
+    REVIEW = "REVIEW"
+    ACT = "ACT"
+    VERIFY = "VERIFY"
+    CRITIQUE = "CRITIQUE"
+    REPAIR = "REPAIR"
+    COMMIT = "COMMIT"
+    FAIL = "FAIL"
+    HALT = "HALT"
+
+
+START = Phase.PLAN
+TERMINAL: frozenset[Phase] = frozenset({Phase.COMMIT, Phase.FAIL, Phase.HALT})
+
+
+class LoopEvent(StrEnum):
+    """What moves a run from phase to phase."""
+
+    PHASE_COMPLETE = "phase_complete"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    QUALITY_PASSED = "quality_passed"
+    QUALITY_FAILED = "quality_failed"
+    SCHEMA_FAILED = "schema_failed"
+
+
+REQUIRED_ARCS: dict[tuple[Phase, LoopEvent], Phase] = {
+    (Phase.VERIFY, LoopEvent.QUALITY_PASSED): Phase.COMMIT,
+    (Phase.VERIFY, LoopEvent.QUALITY_FAILED): Phase.CRITIQUE,
+    (Phase.VERIFY, LoopEvent.SCHEMA_FAILED): Phase.REPAIR,
+    (Phase.CRITIQUE, LoopEvent.PHASE_COMPLETE): Phase.REPAIR,
+    (Phase.REPAIR, LoopEvent.PHASE_COMPLETE): Phase.VERIFY,
+    (Phase.REPAIR, LoopEvent.BUDGET_EXCEEDED): Phase.FAIL,
+}
+"""Arcs that every transition table of this protocol has; a schema failure needs no critique."""
+
+LIFECYCLE: tuple[str, ...] = ("plan", "verify", "execute", "score", "consolidate")
+
+
+class LoopConfig(Shape):
+    """The bounds of a loop."""
+
+    max_iterations: int = Field(default=50, ge=1)
+    max_repairs: int = Field(default=3, ge=0)
+    max_depth: int = Field(default=3, ge=0)
+    budget: RunBudget = RunBudget()
+    thresholds: tuple[Threshold, ...] = ()
+
+
+class TaskSpec(Shape):
+    """The task of a loop."""
+
+    task_id: str
+    intent: str
+    input: JsonObject = {}
+    decision_key: str
+    requires_human_approval: bool = False
+
+
+class ExecutionContext(Shape):
+    """What the phases of a loop share."""
+
+    run: RunContext
+    compiled: CompiledContext
+
+
+class SubTask(Shape):
+    """A part of a plan that can be retrieved for and acted on by itself."""
+
+    plan_id: str
+    step: Step
+
+
+class ExecutionOutputs(Shape):
+    """What ACT hands to VERIFY."""
+
+    outputs: JsonObject = {}
+    transcript: tuple[TranscriptEntry, ...] = ()
+
+
+class VerificationVerdict(Shape):
+    """What VERIFY found about outputs: the composite score and its parts."""
+
+    passed: bool
+    schema_valid: bool
+    semantic: float | None = None
+    factual: float | None = None
+    score: float
+    failures: tuple[str, ...] = ()
+
+
+class PhaseContract(Shape):
+    """What a phase takes and what it gives, by the names of the types."""
+
+    phase: Phase
+    takes: tuple[str, ...]
+    gives: str
+    protocol: Literal["1.0"] = LOOP_PROTOCOL
+
+
+def _contract(phase: Phase, takes: tuple[str, ...], gives: str) -> PhaseContract:
+    return PhaseContract(phase=phase, takes=takes, gives=gives)
+
+
+def phase_contracts() -> tuple[PhaseContract, ...]:
+    """The eight rows of the phase table."""
+    return (
+        _contract(Phase.PLAN, ("TaskSpec", "ExecutionContext"), "Plan"),
+        _contract(Phase.DECOMPOSE, ("Plan", "ExecutionContext"), "list[SubTask]"),
+        _contract(Phase.RETRIEVE, ("list[SubTask]", "ExecutionContext"), "EvidenceBundle"),
+        _contract(Phase.ACT, ("list[SubTask]", "EvidenceBundle", "ExecutionContext"), "ExecutionOutputs"),
+        _contract(Phase.VERIFY, ("ExecutionOutputs", "TaskSpec", "EvidenceBundle"), "VerificationVerdict"),
+        _contract(
+            Phase.CRITIQUE, ("ExecutionOutputs", "VerificationVerdict", "TaskSpec"), "CritiqueDiagnosis"
+        ),
+        _contract(
+            Phase.REPAIR, ("ExecutionOutputs", "CritiqueDiagnosis", "ExecutionContext"), "ExecutionOutputs"
+        ),
+        _contract(Phase.COMMIT, ("ExecutionOutputs", "TaskSpec", "ExecutionContext"), "AgentResult"),
+    )
+
+
+def decompose(plan: Plan) -> tuple[SubTask, ...]:
+    """The sub-tasks of a plan: one for each step."""
+    return tuple(SubTask(plan_id=plan.plan_id, step=step) for step in plan.steps)

@@ -1,0 +1,217 @@
+"""What the planner proposes: a plan of typed steps, and where its outputs come from.
+
+One superset model. A step that is silent about mode, gates, reversibility or compensation inherits them from its
+tool; what the critic judges is the effective step (`tercet.contracts.effective`).
+"""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import Field, field_validator, model_validator
+
+from tercet.contracts import pointer, references
+from tercet.contracts.canonical import digest
+from tercet.contracts.errors import PlanError
+from tercet.contracts.mode import ApprovalMode, Reversibility
+from tercet.contracts.problem import Problem
+from tercet.contracts.shape import Authored, Json, JsonObject
+
+StepKind = Literal["tool", "note", "lane"]
+MAX_STEPS = 10_000
+"""A plan of more steps does not parse; the run's budget is far below."""
+
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,63}")
+_TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
+
+Ids = Annotated[tuple[str, ...], Field(max_length=MAX_STEPS)]
+Texts = Annotated[tuple[str, ...], Field(max_length=1_000)]
+
+
+class Compensation(Authored):
+    """The call that takes an effect back: `self` refers to the step's result, `params` to what it ran with."""
+
+    tool: str = Field(max_length=200)
+    params: JsonObject = {}
+
+
+class EvidenceQuery(Authored):
+    """A question that RETRIEVE may ask to pin evidence for a step."""
+
+    classification: str = Field(max_length=200)
+    query: str = Field(max_length=4_000)
+    limit: int = Field(default=1, ge=1, le=100)
+
+
+class DecisionCheckpoint(Authored):
+    """A point after a step at which a decision of the catalogue is taken."""
+
+    decision_id: str = Field(max_length=200)
+    after_step: str = Field(max_length=64)
+
+
+class Step(Authored):
+    """One proposed action."""
+
+    id: str = Field(description="A name that is unique in the plan, such as s1.")
+    kind: StepKind = Field(
+        default="tool", description="tool calls a tool; note calls nothing and yields its params."
+    )
+    tool: str | None = Field(default=None, description="adapter.capability, out of the tools on the surface.")
+    params: JsonObject = Field(default={}, description="The call's parameters: values or references.")
+    depends_on: Ids = Field(default=(), description="Steps that must complete first; references add theirs.")
+    approval_mode: ApprovalMode | None = Field(default=None, description="At least the tool's own mode.")
+    gates: Texts | None = Field(default=None, description="Human approvals that this step waits for.")
+    requires_evidence: Texts = Field(default=(), description="Evidence classes that must be pinned.")
+    evidence_refs: Texts = Field(default=(), description="Pinned evidence ids.")
+    evidence_queries: Annotated[tuple[EvidenceQuery, ...], Field(max_length=100)] = ()
+    estimated_tokens: int = Field(default=0, ge=0, le=10**12)
+    estimated_ms: int | None = Field(default=None, ge=0, le=10**12)
+    priority: int = Field(default=0, ge=-(10**6), le=10**6)
+    preconditions: Texts = Field(default=(), description="Conditions that must hold before this step.")
+    reversibility: Reversibility | None = None
+    compensate: Compensation | None = None
+    when: str | None = Field(
+        default=None, max_length=2_000, description="A CEL condition; false skips the step."
+    )
+    optional: bool = False
+
+    @field_validator("id")
+    @classmethod
+    def _id_is_a_name(cls, value: str) -> str:
+        if not _ID.fullmatch(value):
+            raise ValueError("use up to 64 letters, digits, '_', '-' or '.', for example s1")
+        if value in references.RESERVED_IDS:
+            raise ValueError(f"{value!r} has a meaning of its own in references; choose another id")
+        return value
+
+    @model_validator(mode="after")
+    def _tool_fits_kind(self) -> Self:
+        if self.kind == "tool" and self.tool is None:
+            raise ValueError("a step of kind tool names its tool as adapter.capability")
+        if self.kind != "tool" and self.tool is not None:
+            raise ValueError(f"a step of kind {self.kind} calls no tool; drop the tool or make it kind tool")
+        if self.tool is not None and not _TOOL.fullmatch(self.tool):
+            raise ValueError(f"write the tool as adapter.capability, not {self.tool[:80]!r}")
+        return self
+
+    @property
+    def hash(self) -> str:
+        """What this step does, whatever plan it stands in."""
+        return digest(self.model_dump(mode="json", exclude_defaults=True))
+
+
+class Plan(Authored):
+    """A proposed list of steps, the outputs it declares, and the decisions it takes on the way."""
+
+    IDENTITY: ClassVar[frozenset[str]] = frozenset({"plan_id", "revision", "parent"})
+
+    plan_id: str = Field(default="", max_length=200)
+    revision: int = Field(default=1, ge=1)
+    parent: str | None = Field(default=None, description="The hash of the plan that this one revises.")
+    intent: str | None = Field(default=None, max_length=200)
+    steps: tuple[Step, ...] = Field(max_length=MAX_STEPS)
+    outputs: dict[str, Json] = Field(
+        default={}, description="Declared outputs: a literal or a reference each."
+    )
+    declared_outputs: Texts = Field(
+        default=(),
+        description="Outputs by name only, each taken from the last completed result that carries it.",
+    )
+    decision_checkpoints: Annotated[tuple[DecisionCheckpoint, ...], Field(max_length=1_000)] = ()
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        problems = [
+            *duplicate_ids([step.id for step in self.steps]),
+            *(problem for index, step in enumerate(self.steps) for problem in _step_problems(index, step)),
+            *malformed(self.outputs, ("outputs",)),
+        ]
+        if problems:
+            raise PlanError(problems)
+        return self
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Every output that this plan declares, bound or by name only."""
+        return tuple(dict.fromkeys((*self.outputs, *self.declared_outputs)))
+
+    @property
+    def hash(self) -> str:
+        """What this plan does: everything but its id, its revision number and its parent."""
+        return digest(self.model_dump(mode="json", exclude_defaults=True, exclude=set(self.IDENTITY)))
+
+    def revise(self, **changes: Any) -> Plan:
+        """The next revision of this plan, with its parent's hash."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return Plan.model_validate({**fields, "revision": self.revision + 1, "parent": self.hash, **changes})
+
+
+def duplicate_ids(ids: list[str]) -> list[Problem]:
+    """A problem for each id that an earlier step already has."""
+    seen: dict[str, int] = {}
+    found: list[Problem] = []
+    for index, step_id in enumerate(ids):
+        if step_id in seen:
+            found.append(
+                Problem(
+                    code="duplicate_id",
+                    place=f"/steps/{index}/id",
+                    message=f"step {index} has the id {step_id!r} of step {seen[step_id]}",
+                    remedy="give each step an id of its own",
+                )
+            )
+        seen.setdefault(step_id, index)
+    return found
+
+
+def malformed(value: Any, place: references.Place) -> list[Problem]:
+    """A problem for each broken reference, and for each scalar that JSON does not have."""
+    problems: list[Problem] = []
+    for found in references.scan(value, place):
+        if type(found) is references.Malformed:
+            problems.append(_malformed(found.place, found.message, _REFERENCE_FORMS))
+        elif type(found) is references.Leaf and (fault := not_json(found.value)):
+            problems.append(
+                _malformed(
+                    found.place, fault, "use strings, finite numbers, booleans, null, lists and objects"
+                )
+            )
+    return problems
+
+
+def not_json(value: Any) -> str | None:
+    """Why a scalar cannot be written as JSON, or None if it can."""
+    kind = cast("type[object]", type(value))
+    if kind is str:
+        # Encoding is the test for unpaired surrogates; most strings are ASCII and skip it.
+        return None if value.isascii() or _is_encodable(value) else "a string holds an unpaired surrogate"
+    if kind is float:
+        return None if isfinite(value) else f"{value} is no JSON number"
+    if kind is int or kind is bool or value is None or kind is dict or kind is list:
+        return None  # a container is a leaf only when it is empty
+    return f"a {kind.__name__} is no JSON value"
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _malformed(place: references.Place, message: str, remedy: str) -> Problem:
+    return Problem(code="malformed_value", place=pointer.join(place), message=message, remedy=remedy)
+
+
+_REFERENCE_FORMS = 'write {"$from": "s1#/field"}, {"$evidence": "<ref>#/field"} or {"$cel": "s1.a + s2.b"}'
+
+
+def _step_problems(index: int, step: Step) -> list[Problem]:
+    problems = malformed(step.params, ("steps", index, "params"))
+    if step.compensate is not None:
+        problems += malformed(step.compensate.params, ("steps", index, "compensate", "params"))
+    return problems

@@ -1,0 +1,40 @@
+"""JSON Pointers (RFC 6901) into results and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+
+class PointerError(LookupError):
+    """A pointer that leads nowhere in a value."""
+
+
+def parts(pointer: str) -> tuple[str, ...]:
+    """The reference tokens of a pointer; the empty pointer has none and means the whole value."""
+    if not pointer:
+        return ()
+    if not pointer.startswith("/"):
+        raise PointerError(f"a pointer begins with '/', not {pointer[:40]!r}")
+    return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer[1:].split("/"))
+
+
+def join(tokens: Sequence[str | int]) -> str:
+    """The pointer made of these tokens."""
+    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
+
+
+def follow(value: Any, pointer: str) -> Any:
+    """The part of `value` that `pointer` names."""
+    for token in parts(pointer):
+        if isinstance(value, dict) and token in value:
+            value = cast("dict[str, Any]", value)[token]
+        elif (
+            isinstance(value, list | tuple)
+            and token.isdecimal()
+            and int(token) < len(cast("list[Any]", value))
+        ):
+            value = cast("list[Any]", value)[int(token)]
+        else:
+            raise PointerError(f"there is nothing at {pointer!r}")
+    return value

@@ -1,0 +1,110 @@
+"""What VERIFY, CRITIQUE and REPAIR say about an output."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Literal
+
+from tercet.contracts.shape import Json, Score, Shape
+
+
+class DefectSeverity(IntEnum):
+    """How bad a defect is; the order counts."""
+
+    NONE = 0
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    CRITICAL = 4
+
+
+class RootCauseClass(StrEnum):
+    """Why an output is defective; the last two are used by escalation alone."""
+
+    SCHEMA_VIOLATION = "SCHEMA_VIOLATION"
+    FACTUAL_ERROR = "FACTUAL_ERROR"
+    LOGIC_ERROR = "LOGIC_ERROR"
+    INCOMPLETENESS = "INCOMPLETENESS"
+    COHERENCE_FAILURE = "COHERENCE_FAILURE"
+    SAFETY_VIOLATION = "SAFETY_VIOLATION"
+    HALLUCINATION = "HALLUCINATION"
+    RETRIEVAL_GAP = "RETRIEVAL_GAP"
+    TOOL_FAILURE = "TOOL_FAILURE"
+    CAPABILITY_LIMIT = "CAPABILITY_LIMIT"
+    COMPLEXITY_EXCEEDED = "COMPLEXITY_EXCEEDED"
+
+
+RepairStrategy = Literal["MINIMAL_EDIT", "SECTION_REWRITE", "FULL_REGENERATION"]
+
+
+class TestFailure(Shape):
+    """One failed test, as data."""
+
+    __test__ = False  # keeps pytest from collecting a contract
+
+    name: str
+    expected: str = ""
+    actual: str = ""
+    stack_trace: str = ""
+    location: str = ""
+
+
+class TestResult(Shape):
+    """The outcome of a test command."""
+
+    __test__ = False  # keeps pytest from collecting a contract
+
+    passed: int
+    failed: int
+    errors: tuple[TestFailure, ...] = ()
+
+
+class StackTraceAnalysis(Shape):
+    """What a stack trace says, as data."""
+
+    failing_function: str
+    line_number: int
+    error_type: str
+    input_values: dict[str, Json] = {}
+    expected_vs_actual: str = ""
+
+
+class Defect(Shape):
+    """Something wrong with an output: which dimension, how bad, where, and how far it reaches."""
+
+    dimension: str
+    severity: DefectSeverity
+    description: str
+    location: str | None = None
+    scope: Literal["LOCAL", "SECTION", "GLOBAL"] = "LOCAL"
+
+
+class RepairHint(Shape):
+    """A suggestion for mending one defect."""
+
+    defect: int
+    hint: str
+
+
+class CritiqueDiagnosis(Shape):
+    """What CRITIQUE hands to REPAIR."""
+
+    scores: dict[str, Score]
+    defects: tuple[Defect, ...] = ()
+    severity: DefectSeverity = DefectSeverity.NONE
+    repair_hints: tuple[RepairHint, ...] = ()
+
+
+class RepairEntry(Shape):
+    """One attempt at a defect; success is None while it is pending."""
+
+    defect: Defect
+    strategy: RepairStrategy
+    root_cause: RootCauseClass
+    success: bool | None = None
+
+
+class RepairLog(Shape):
+    """Every attempt, in order."""
+
+    entries: tuple[RepairEntry, ...] = ()

@@ -1,0 +1,127 @@
+"""What is left at the end of a run."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+from pydantic import AwareDatetime
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.gate import Approval
+from tercet.contracts.quality import RepairLog
+from tercet.contracts.run import TranscriptEntry
+from tercet.contracts.shape import Json, JsonObject, Shape
+from tercet.contracts.verdict import CriticReport, Verdict
+
+
+class Provenance(Shape):
+    """Where an output came from."""
+
+    task_id: str
+    plan_hash: str
+    evidence_refs: tuple[str, ...] = ()
+    tool_invocations: tuple[str, ...] = ()
+    repair_history: RepairLog = RepairLog()
+    verification_scores: dict[str, float] = {}
+    model_id: str | None = None
+    timestamp: AwareDatetime
+    approver: str | None = None
+
+    @cached_property
+    def hash(self) -> str:
+        """The content address of this provenance."""
+        return digest(self)
+
+
+class AuditRecord(Shape):
+    """The whole trajectory of a run."""
+
+    loop_trace: tuple[str, ...] = ()
+    all_checkpoints: tuple[str, ...] = ()
+    all_tool_traces: tuple[TranscriptEntry, ...] = ()
+    all_repair_logs: tuple[RepairLog, ...] = ()
+    total_cost_microcents: int = 0
+    total_latency_ms: int = 0
+    final_quality_scores: dict[str, float] = {}
+
+
+class AgentResult(Shape):
+    """What COMMIT leaves."""
+
+    output: JsonObject
+    provenance: Provenance
+    audit: AuditRecord
+    content_hash: str
+    status: Literal["COMMITTED"] = "COMMITTED"
+
+
+class FailureReport(Shape):
+    """What FAIL leaves: why, what was done, and from where a person can go on."""
+
+    reason: str
+    diagnosis: tuple[str, ...] = ()
+    partial_output: JsonObject = {}
+    checkpoint: str | None = None
+
+
+class HaltRecord(Shape):
+    """What HALT leaves: a checkpoint that can be resumed."""
+
+    reason: str
+    checkpoint: str
+    halted_at: AwareDatetime
+
+
+class MemoryProposal(Shape):
+    """Something that a run suggests remembering; it is written only if the critic accepts it."""
+
+    classification: str
+    content: Json
+    sources: tuple[str, ...] = ()
+
+
+class DecisionRecord(Shape):
+    """The durable result of a run, completed or refused."""
+
+    version: Literal[1] = 1
+    decision_id: str
+    trace_id: str
+    run_id: str = ""
+    plan_id: str = ""
+    plan_hash: str
+    outputs: JsonObject = {}
+    evidence_refs: tuple[str, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    controls_active: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    report: CriticReport
+    transcript: tuple[TranscriptEntry, ...] = ()
+    memory_proposals: tuple[MemoryProposal, ...] = ()
+    pack: str = ""
+    pack_hash: str = ""
+    context_hash: str = ""
+
+    @cached_property
+    def hash(self) -> str:
+        """The content address of this record."""
+        return digest(self)
+
+
+class FeedbackEntry(Shape):
+    """An operator's correction, attached to a record and reading the same report."""
+
+    record_hash: str
+    report: CriticReport
+    author: str
+    correction: str
+    expected: JsonObject = {}
+    given_at: AwareDatetime
+
+
+class ReplayDiff(Shape):
+    """How a replayed report differs from the recorded one; no differences means replay-equal."""
+
+    recorded: CriticReport
+    replayed: CriticReport
+    differences: tuple[str, ...] = ()

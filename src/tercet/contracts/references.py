@@ -1,0 +1,252 @@
+"""References: how a plan says that a value comes from elsewhere instead of writing it down.
+
+    {"$from": "s1#/total"}              a part of the result of step s1 ("s1" alone is the whole result)
+    {"$from": "request#/order_id"}      a part of the request's input
+    {"$evidence": "<ref>#/field"}       a part of a pinned piece of evidence
+    {"$cel": "s1.total - s2.fee"}       computed by CEL over steps, `request` and `evidence["<ref>"]`
+    {"$literal": …}                     the value itself, for data whose own keys begin with "$"
+
+Inside a compensation, `self` is the result of the step and `params` are the parameters it ran with.
+
+Keys that begin with "$" are reserved, so that a misspelt reference is an error and never a literal that is sent to a
+tool. Which names an expression mentions is read here by a scanner, since a dependency is a property of the plan;
+whether the expression compiles is the business of the policy room.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+REQUEST = "request"
+EVIDENCE = "evidence"
+SELF = "self"
+PARAMS = "params"
+RESERVED_IDS = frozenset({REQUEST, EVIDENCE, SELF, PARAMS})
+
+Place: TypeAlias = tuple[str | int, ...]
+Kind: TypeAlias = Literal["from", "evidence", "cel"]
+_KEYS: dict[str, Kind] = {"$from": "from", "$evidence": "evidence", "$cel": "cel"}
+LITERAL = "$literal"
+
+MAX_DEPTH = 64
+"""How deep a parameter may nest. Deeper values break tools, schemas and recursion limits."""
+
+
+class Reference(NamedTuple):
+    """One reference, with the place where it stands in the value that holds it."""
+
+    kind: Kind
+    text: str
+    """What was written: `s1#/total`, an evidence id with its pointer, or the expression."""
+    place: Place
+    target: str
+    """The step, `request` or evidence id that it points at; empty for an expression."""
+    pointer: str
+    names: tuple[str, ...]
+    """The steps that it needs: for an expression, every root name that it mentions."""
+
+
+class Malformed(NamedTuple):
+    """A dict that looks like a reference and is none."""
+
+    place: Place
+    message: str
+
+
+class Leaf(NamedTuple):
+    """A scalar, or an empty list or object, that the plan writes down itself."""
+
+    value: Any
+    place: Place
+
+
+Found: TypeAlias = Reference | Malformed | Leaf
+
+
+def scan(value: Any, place: Place = ()) -> list[Found]:
+    """Every reference, malformed reference and literal scalar in a JSON value, in document order."""
+    found: list[Found] = []
+    _collect(value, place, found, is_literal=False)
+    return found
+
+
+def _collect(value: Any, place: Place, found: list[Found], *, is_literal: bool) -> None:
+    # Appends to one list rather than yielding: this runs for every parameter of every plan.
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        if len(place) > MAX_DEPTH:
+            found.append(Malformed(place, f"nests deeper than {MAX_DEPTH} levels"))
+        elif not is_literal and any(key[:1] == "$" for key in members):
+            _collect_reserved(members, place, found)
+        elif not members:
+            found.append(Leaf(members, place))
+        else:
+            for key, member in members.items():
+                _collect(member, (*place, key), found, is_literal=is_literal)
+    elif isinstance(value, list):
+        if len(place) > MAX_DEPTH:
+            found.append(Malformed(place, f"nests deeper than {MAX_DEPTH} levels"))
+            return
+        if not value:
+            found.append(Leaf(value, place))
+        for index, member in enumerate(cast("list[Any]", value)):
+            _collect(member, (*place, index), found, is_literal=is_literal)
+    else:
+        found.append(Leaf(value, place))
+
+
+def _collect_reserved(members: dict[str, Any], place: Place, found: list[Found]) -> None:
+    key, body = next(iter(members.items()))
+    if len(members) > 1:
+        keys = ", ".join(sorted(members)[:5])
+        found.append(Malformed(place, f"a reference has exactly one key, this one has {keys}"))
+    elif key == LITERAL:
+        _collect(body, (*place, key), found, is_literal=True)
+    elif key not in _KEYS:
+        found.append(Malformed(place, f"{key!r} is no reference: $from, $evidence, $cel and $literal are"))
+    elif not isinstance(body, str):
+        found.append(Malformed(place, f"{key} takes a string"))
+    else:
+        found.append(parse(_KEYS[key], body, place))
+
+
+def unwrap(value: Any) -> Any:
+    """A value without its `$literal` wrappers; references stay as they are."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        if len(members) == 1 and LITERAL in members:
+            return members[LITERAL]
+        return {key: unwrap(member) for key, member in members.items()}
+    if isinstance(value, list):
+        return [unwrap(member) for member in cast("list[Any]", value)]
+    return value
+
+
+def as_reference(members: dict[str, Any]) -> Reference | None:
+    """The reference that a JSON object spells, or None if it is plain data."""
+    if len(members) != 1:
+        return None
+    ((key, body),) = members.items()
+    parsed = parse(_KEYS[key], body) if key in _KEYS and isinstance(body, str) else None
+    return parsed if isinstance(parsed, Reference) else None
+
+
+def parse(kind: Kind, text: str, place: Place = ()) -> Reference | Malformed:
+    """The reference that a text of this kind spells."""
+    match kind:
+        case "cel":
+            return Reference(kind, text, place, "", "", names(text))
+        case "evidence":
+            target, _, pointer = text.partition("#/")
+            pointer = f"/{pointer}" if "#/" in text else ""
+        case "from":
+            target, _, pointer = text.partition("#")
+            if pointer and not pointer.startswith("/"):
+                return Malformed(place, f"write the part after '#' as a JSON Pointer: {target}#/{pointer}")
+    if not target:
+        return Malformed(place, f"${kind} names nothing")
+    return Reference(kind, text, place, target, pointer, (target,) if kind == "from" else ())
+
+
+# Strings and comments first, so that what they hold is never taken for a name; then numbers, so that 1e5 is none.
+_TOKEN = re.compile(
+    r"""
+    (?P<skip> //[^\n]* | \s+ )
+  | (?P<literal>
+        [rRbB]{0,2}(?:\"\"\"(?:.|\n)*?\"\"\"|'''(?:.|\n)*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+      | (?:\d[\w.]*|\.\d\w*)(?:(?<=[eE])[+-]\d+)?
+    )
+  | (?P<name> [A-Za-z_]\w* )
+  | (?P<mark> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS = frozenset({"true", "false", "null", "in"})
+
+
+class Token(NamedTuple):
+    """A name, a literal or a mark of an expression; `is_member` tells a name that follows a dot."""
+
+    text: str
+    kind: Literal["name", "literal", "mark"]
+    is_member: bool
+
+    @property
+    def is_name(self) -> bool:
+        """Whether this is a name, and no literal or mark."""
+        return self.kind == "name"
+
+
+def tokens(expression: str) -> tuple[Token, ...]:
+    """The names, literals and marks of an expression, without comments and space."""
+    found: list[Token] = []
+    for match in _TOKEN.finditer(expression):
+        kind = match.lastgroup
+        if kind == "name" or kind == "literal" or kind == "mark":
+            found.append(Token(match.group(), kind, bool(found) and found[-1].text == "."))
+    return tuple(found)
+
+
+def names(expression: str) -> tuple[str, ...]:
+    """The root names an expression mentions, each once, without functions and words of the language."""
+    found = tokens(expression)
+    roots: dict[str, None] = {}
+    for position, token in enumerate(found):
+        is_call = position + 1 < len(found) and found[position + 1].text == "("
+        if token.is_name and not token.is_member and not is_call and token.text not in _WORDS:
+            roots[token.text] = None
+    return tuple(roots)
+
+
+class Opaque(NamedTuple):
+    """A literal whose value this scanner does not work out, such as a string with escapes. It equals no value."""
+
+    text: str
+
+
+def constants(expression: str) -> list[Any]:
+    """The values that an expression writes down itself; the key in `s1["total"]` selects a field and is none."""
+    found = tokens(expression)
+    values: list[Any] = []
+    for position, token in enumerate(found):
+        if token.kind == "literal" and not _is_index(found, position):
+            values.append(_constant(token.text))
+        elif token.text in ("true", "false") and not token.is_member:
+            values.append(token.text == "true")
+    return values
+
+
+def evidence_read(expression: str) -> tuple[str, ...] | None:
+    """The evidence ids read as `evidence["<ref>"]`; None if evidence is used in a way that cannot be told."""
+    found = tokens(expression)
+    refs: list[str] = []
+    for position, token in enumerate(found):
+        if token.text == EVIDENCE and token.is_name and not token.is_member:
+            index = position + 2
+            value = _constant(found[index].text) if index < len(found) and _is_index(found, index) else None
+            if not isinstance(value, str):
+                return None
+            refs.append(value)
+    return tuple(refs)
+
+
+def _is_index(found: tuple[Token, ...], position: int) -> bool:
+    if position < 2 or position + 1 >= len(found):
+        return False
+    holder, opening, closing = found[position - 2], found[position - 1], found[position + 1]
+    return opening.text == "[" and closing.text == "]" and (holder.is_name or holder.text in (")", "]"))
+
+
+def _constant(text: str) -> Any:
+    if text[0] in "\"'":
+        is_plain = "\\" not in text and not text.startswith(('"""', "'''"))
+        return text[1:-1] if is_plain else Opaque(text)
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return Opaque(text)

@@ -1,0 +1,42 @@
+"""What somebody asks for, and who asks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tercet.contracts.shape import Authored, JsonObject
+
+
+class Actor(Authored):
+    """A person or a service, with the roles it holds and how it was recognised."""
+
+    id: str
+    roles: tuple[str, ...] = ()
+    auth: str = "local"
+
+
+class Request(Authored):
+    """An intent with its input."""
+
+    intent: str
+    input: JsonObject = {}
+    request_key: str | None = None
+    """Two requests with one key and one body are one session."""
+
+
+class RequestRuntime(Authored):
+    """How long a session may live."""
+
+    max_session_duration_ms: int = Field(default=3_600_000, ge=1)
+
+
+class InvokeRequest(Authored):
+    """The envelope at the entry of the loop: a request, for whom, and in which mode."""
+
+    request: Request
+    tenant: str = "default"
+    actor: Actor = Actor(id="anonymous")
+    mode: Literal["inline", "long_running"] = "inline"
+    runtime: RequestRuntime = RequestRuntime()

@@ -1,0 +1,35 @@
+"""Taking effects back."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tercet.contracts.plan import Compensation
+from tercet.contracts.shape import Json, Shape
+
+
+class RollbackStatus(StrEnum):
+    """How taking back one action ended."""
+
+    COMPENSATED = "COMPENSATED"
+    COMPENSATION_FAILED = "COMPENSATION_FAILED"
+    CANNOT_ROLLBACK = "CANNOT_ROLLBACK"
+
+
+class RollbackEntry(Shape):
+    """One action that was, or could not be, taken back."""
+
+    step_id: str
+    status: RollbackStatus
+    compensating: Compensation | None = None
+    result: Json = None
+    error: str | None = None
+    note: str = ""
+
+
+class RollbackResult(Shape):
+    """The whole saga: it succeeded only if nothing is left for an operator."""
+
+    success: bool
+    log: tuple[RollbackEntry, ...] = ()
+    requires_manual_intervention: bool = False

@@ -1,0 +1,58 @@
+"""JSON Schema for every public type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from tercet.contracts import (
+    budget,
+    context,
+    decision,
+    evidence,
+    gate,
+    invocation,
+    loop,
+    plan,
+    policy,
+    problem,
+    quality,
+    record,
+    request,
+    run,
+    saga,
+    scorecard,
+    session,
+    tool,
+    verdict,
+)
+from tercet.contracts.errors import UsageError
+from tercet.contracts.shape import TYPE_VERSION
+
+_ROOMS = (
+    plan, tool, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
+    session, loop, quality, saga, invocation, problem,
+)  # fmt: skip
+
+PUBLIC_TYPES: dict[str, Any] = {
+    name: thing
+    for room in _ROOMS
+    for name, thing in vars(room).items()
+    if isinstance(thing, type)
+    and issubclass(thing, BaseModel)
+    and thing.__module__ == room.__name__
+    and name[0] != "_"
+} | {"VerifyVerdict": verdict.VerifyVerdict}
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of a public type, with its version."""
+    if name not in PUBLIC_TYPES:
+        raise UsageError(
+            f"there is no public type {name!r}",
+            code="unknown_type",
+            remedy=f"choose one of {', '.join(sorted(PUBLIC_TYPES))}",
+        )
+    schema = TypeAdapter[Any](PUBLIC_TYPES[name]).json_schema()
+    return {"$id": f"urn:tercet:schema:{name}:{TYPE_VERSION}", **schema}

@@ -1,0 +1,35 @@
+"""What the evaluators found about a run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tercet.contracts.shape import Score, Shape
+
+EvaluatorName = Literal["policy", "utility", "latency", "safety", "cost"]
+EVALUATORS: tuple[EvaluatorName, ...] = ("policy", "utility", "latency", "safety", "cost")
+FLOORS: tuple[EvaluatorName, ...] = ("policy", "safety")
+"""The evaluators whose failure refuses a run, whatever the others say."""
+
+
+class Finding(Shape):
+    """One thing that an evaluator noticed."""
+
+    code: str
+    message: str
+    step_id: str | None = None
+
+
+class Evaluation(Shape):
+    """The verdict of one evaluator."""
+
+    status: Literal["pass", "warn", "fail"]
+    score: Score
+    findings: tuple[Finding, ...] = ()
+    version: str
+
+
+class Scorecard(Shape):
+    """One evaluation for each evaluator."""
+
+    scores: dict[EvaluatorName, Evaluation]

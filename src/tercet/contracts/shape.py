@@ -1,0 +1,57 @@
+"""How every contract is built: frozen, keyword-only, and strict where somebody writes it by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TYPE_VERSION = 1
+"""The version of the public types. Additive fields keep it; a breaking change raises it."""
+
+# Building a validator takes milliseconds, and a process that only verifies needs few of them: each is built at
+# its first use, which keeps `import tercet` cheap.
+
+
+class Shape(BaseModel):
+    """A value that Tercet itself writes: frozen, and tolerant of fields added by a newer version."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+
+class Authored(BaseModel):
+    """A value that a planner or a person writes: frozen, and an unknown field is an error that names it."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        defer_build=True,
+        allow_inf_nan=False,
+    )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A validated copy, so that a change is checked and nothing derived from the old fields survives."""
+        source = super().model_copy(deep=True) if deep else self
+        fields = {name: getattr(source, name) for name in source.model_fields_set}
+        return type(self).model_validate({**fields, **(update or {})})
+
+
+Json = Any
+"""A JSON value. The loaders check that it is one; a recursive type would cost time and say no more."""
+
+JsonObject = dict[str, Json]
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Score = Annotated[float, Field(ge=0.0, le=1.0)]
+Count = Annotated[int, Field(ge=0)]
+
+
+def as_object(value: Any) -> JsonObject | None:
+    """The value if it is a JSON object."""
+    return cast("JsonObject", value) if isinstance(value, dict) else None
+
+
+def as_list(value: Any) -> list[Json] | None:
+    """The value if it is a JSON list."""
+    return cast("list[Json]", value) if isinstance(value, list) else None

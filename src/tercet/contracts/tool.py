@@ -1,0 +1,142 @@
+"""What a tool declares about itself: what it takes and gives, what it may touch, how it recovers, whom it believes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from tercet.contracts.canonical import canonical, digest
+from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility, Trust
+from tercet.contracts.plan import Compensation
+from tercet.contracts.shape import Authored, JsonObject, as_list, as_object
+
+AdapterKind = Literal["python", "mcp", "http", "command", "model"]
+
+ALL_FIELDS = "*"
+"""In `untrusted`: every field of the result can carry other people's words."""
+
+
+class Limit(Authored):
+    """A CEL condition on a call's arguments (`args`) that must hold, or the call is not permitted."""
+
+    expression: str
+    message: str = ""
+
+
+class ToolSpec(Authored):
+    """A tool without its code: everything that the critic, an approver and the executor need to know."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+$", max_length=200)
+    description: str = ""
+    parameters: JsonObject = {"type": "object"}
+    result: JsonObject | None = None
+    mode: ApprovalMode
+    reversibility: Reversibility | None = None
+    """None means the careful assumption: pure if read_only, irreversible if destructive, else compensable."""
+    gates: tuple[str, ...] = ()
+    compensate: Compensation | None = None
+    no_compensation: str = ""
+    """The statement that there is no compensation, and why; the alternative to `compensate`."""
+    authority: tuple[str, ...] | None = None
+    """Parameters that carry authority: recipients, accounts, amounts, identities, commands.
+    None means: all of them for a tool above local_write, none for the others."""
+    identity: tuple[str, ...] | None = None
+    """Parameters that say what the action is. None means: the authority parameters, else all."""
+    aliases: dict[str, str] = {}
+    """Other spellings of a parameter that a plan may use."""
+    limits: tuple[Limit, ...] = ()
+    requires_evidence: tuple[str, ...] = ()
+    preconditions: tuple[str, ...] = ()
+    establishes: tuple[str, ...] = ()
+    """Conditions that hold once this tool has completed."""
+    untrusted: tuple[str, ...] = ()
+    """Result fields (names or JSON Pointers, `*` for any item) that can carry other people's words."""
+    trust: Trust | None = None
+    """What the result is worth. None means: trusted for Python tools, untrusted for all others."""
+    endorses: bool = False
+    """A trusted validator: its result is worth what it declares, whatever its inputs were worth."""
+    idempotent: bool = False
+    reconciles: bool = False
+    settle_after_ms: int = Field(default=0, ge=0)
+    timeout_ms: int = Field(default=30_000, ge=1)
+    estimated_ms: int = Field(default=0, ge=0)
+    estimated_tokens: int = Field(default=0, ge=0)
+    cost_microcents: int = Field(default=0, ge=0)
+    adapter: AdapterKind = "python"
+
+    @field_validator("untrusted")
+    @classmethod
+    def _as_pointers(cls, fields: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f if f == ALL_FIELDS or f.startswith("/") else f"/{f}" for f in fields)
+
+    @property
+    def adapter_id(self) -> str:
+        """The part of the name before the first dot."""
+        return self.name.partition(".")[0]
+
+    @property
+    def capability_id(self) -> str:
+        """The part of the name after the first dot."""
+        return self.name.partition(".")[2]
+
+    @cached_property
+    def effective_reversibility(self) -> Reversibility:
+        """The declared reversibility, or the careful assumption where there is none."""
+        if self.reversibility is not None:
+            return self.reversibility
+        careful = {
+            ApprovalMode.READ_ONLY: Reversibility.PURE,
+            ApprovalMode.DESTRUCTIVE: Reversibility.IRREVERSIBLE,
+        }
+        return careful.get(self.mode, Reversibility.COMPENSABLE)
+
+    @cached_property
+    def authority_parameters(self) -> frozenset[str]:
+        """The parameters whose values must come from a trusted source."""
+        if self.authority is not None:
+            return frozenset(self.authority)
+        is_weak = MODE_RANK[self.mode] <= MODE_RANK[ApprovalMode.LOCAL_WRITE]
+        return frozenset() if is_weak else frozenset(self.parameter_names)
+
+    @cached_property
+    def has_authority_everywhere(self) -> bool:
+        """Whether a parameter that the schema does not name carries authority as well."""
+        return self.authority is None and MODE_RANK[self.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
+
+    @cached_property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The parameters that the schema names."""
+        return tuple(as_object(self.parameters.get("properties")) or ())
+
+    @cached_property
+    def result_trust(self) -> Trust:
+        """What the result is worth before its inputs are looked at."""
+        if self.trust is not None:
+            return self.trust
+        return Trust.TRUSTED if self.adapter == "python" else Trust.UNTRUSTED
+
+    @cached_property
+    def parameters_text(self) -> str:
+        """The parameters' schema as text: the key under which its validator is kept."""
+        return canonical(self.parameters).decode()
+
+    @cached_property
+    def known_keys(self) -> frozenset[str]:
+        """Every property name that the parameters' schema mentions, at any depth."""
+        found: set[str] = set()
+        stack: list[Any] = [self.parameters]
+        while stack:
+            item = stack.pop()
+            if (members := as_object(item)) is not None:
+                found.update(as_object(members.get("properties")) or ())
+                stack.extend(members.values())
+            elif (items := as_list(item)) is not None:
+                stack.extend(items)
+        return frozenset(found)
+
+    @cached_property
+    def hash(self) -> str:
+        """What this tool declares; an approval binds to it."""
+        return digest(self.model_dump(mode="json", exclude_defaults=True))

@@ -1,0 +1,233 @@
+"""What the critic said. One model with a stage; the published shapes are views of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_serializer
+
+from tercet.contracts.gate import GateDemand
+from tercet.contracts.mode import Trust
+from tercet.contracts.scorecard import Scorecard
+from tercet.contracts.shape import Shape
+
+
+class RefusalKind(StrEnum):
+    """The published kinds of refusal: exactly these five."""
+
+    MISSING_EVIDENCE = "missing_evidence"
+    APPROVAL_MODE_MISMATCH = "approval_mode_mismatch"
+    VIOLATES_DECISION_SPEC = "violates_decision_spec"
+    LOOP_GUARD = "loop_guard"
+    BUDGET_EXCEEDED = "budget_exceeded"
+
+
+class Code(StrEnum):
+    """The finer reason of a refusal. Each belongs to one kind: `KIND_OF`."""
+
+    OUTPUT_NOT_DECLARED = "output_not_declared"
+    TOOL_NOT_SURFACED = "tool_not_surfaced"
+    MODE_EXCEEDED = "mode_exceeded"
+    EVIDENCE_NOT_PINNED = "evidence_not_pinned"
+    EVIDENCE_UNRESOLVED = "evidence_unresolved"
+    TOO_MANY_STEPS = "too_many_steps"
+    TOKENS_EXCEEDED = "tokens_exceeded"
+    EMPTY_PLAN = "empty_plan"
+    KIND_UNAVAILABLE = "kind_unavailable"
+    CYCLIC_DEPENDENCY = "cyclic_dependency"
+    UNRESOLVED_REFERENCE = "unresolved_reference"
+    EXPRESSION_INVALID = "expression_invalid"
+    ARGUMENT_INVALID = "argument_invalid"
+    ARGUMENT_NOT_PERMITTED = "argument_not_permitted"
+    MODE_UNDERSTATED = "mode_understated"
+    GATE_MISSING = "gate_missing"
+    GATE_UNKNOWN = "gate_unknown"
+    UNBOUND_ARGUMENT = "unbound_argument"
+    COMPENSATION_MISSING = "compensation_missing"
+    UNMET_PRECONDITION = "unmet_precondition"
+    LATENCY_EXCEEDED = "latency_exceeded"
+    CONCURRENCY_EXCEEDED = "concurrency_exceeded"
+    TOOL_CALLS_EXCEEDED = "tool_calls_exceeded"
+    COST_EXCEEDED = "cost_exceeded"
+    POLICY_INVARIANT = "policy_invariant"
+    CHECKPOINT_UNBOUND = "checkpoint_unbound"
+    DUPLICATE_ACTION = "duplicate_action"
+    AUTHORIZATION_REQUIRED = "authorization_required"
+
+
+_OTHER_KINDS: dict[RefusalKind, tuple[Code, ...]] = {
+    RefusalKind.MISSING_EVIDENCE: (Code.EVIDENCE_NOT_PINNED, Code.EVIDENCE_UNRESOLVED),
+    RefusalKind.APPROVAL_MODE_MISMATCH: (
+        Code.MODE_EXCEEDED,
+        Code.MODE_UNDERSTATED,
+        Code.GATE_MISSING,
+        Code.GATE_UNKNOWN,
+        Code.AUTHORIZATION_REQUIRED,
+    ),
+    RefusalKind.LOOP_GUARD: (Code.TOO_MANY_STEPS, Code.DUPLICATE_ACTION),
+    RefusalKind.BUDGET_EXCEEDED: (
+        Code.TOKENS_EXCEEDED,
+        Code.LATENCY_EXCEEDED,
+        Code.CONCURRENCY_EXCEEDED,
+        Code.TOOL_CALLS_EXCEEDED,
+        Code.COST_EXCEEDED,
+    ),
+}
+
+KIND_OF: dict[Code, RefusalKind] = dict.fromkeys(Code, RefusalKind.VIOLATES_DECISION_SPEC) | {
+    code: kind for kind, codes in _OTHER_KINDS.items() for code in codes
+}
+
+Severity = Literal["CRITICAL", "ERROR", "BLOCKED", "WARNING"]
+
+
+class Origin(Shape):
+    """Where a value came from, and whether that place is trusted."""
+
+    parameter: str
+    """The place of the value inside the step, as a JSON Pointer."""
+    came_from: str
+    """`literal`, or the reference as it was written."""
+    trust: Trust
+    detail: str = ""
+
+
+class Refusal(Shape):
+    """One reason not to run a plan."""
+
+    code: Code
+    reason: str
+    remedy: str
+    step: int | None = None
+    step_id: str | None = None
+    place: str = ""
+    """The JSON Pointer of the offending part of the plan."""
+    sources: tuple[Origin, ...] = ()
+
+    @property
+    def kind(self) -> RefusalKind:
+        """The published kind that the code belongs to."""
+        return KIND_OF[self.code]
+
+
+Outcome = Literal["ok", "replan", "reject", "accept", "retry", "escalate"]
+ReviewOutcome = Literal["ok", "replan", "reject"]
+RunOutcome = Literal["accept", "retry", "replan", "escalate"]
+Stage = Literal["review", "step", "run"]
+
+
+class Verdict(Shape):
+    """What the critic said at one stage, whole: the published part, the finer code, the remedy and the sources."""
+
+    version: Literal[1] = 1
+    stage: Stage
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    kind: RefusalKind | None = None
+    code: Code | None = None
+    offending_step: int | None = None
+    step_id: str | None = None
+    place: str = ""
+    remedy: str = ""
+    sources: tuple[Origin, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    """Every problem that review found, the decisive one first."""
+    gates: tuple[GateDemand, ...] = ()
+    """The approvals that the plan waits for when it runs."""
+    deferred: tuple[str, ...] = ()
+    """Rules that read values known only at dispatch: they are decided there, on the resolved call."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run may go on."""
+        return self.outcome in ("ok", "accept")
+
+    def published(self) -> VerifyVerdict:
+        """The published shape of a review."""
+        if self.ok or self.kind is None:
+            return VerifyPassed(reasons=self.reasons)
+        return VerifyRefused(kind=self.kind, reasons=self.reasons, offending_step=self.offending_step)
+
+
+class _Published(Shape):
+    """A published shape: what is absent is left out, never printed as null."""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: Any) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if value is not None}
+
+
+class VerifyPassed(_Published):
+    """A plan that may run."""
+
+    ok: Literal[True] = True
+    reasons: tuple[str, ...]
+
+
+class VerifyRefused(_Published):
+    """A plan that may not."""
+
+    ok: Literal[False] = False
+    kind: RefusalKind
+    reasons: tuple[str, ...]
+    offending_step: int | None = None
+
+
+VerifyVerdict = Annotated[VerifyPassed | VerifyRefused, Field(discriminator="ok")]
+
+
+class ScoreVerdict(_Published):
+    """The scorecard of a run, and whether its floors hold."""
+
+    ok: bool
+    scorecard: Scorecard
+
+
+class CriticReport(_Published):
+    """Both verdicts packed together, with the one line that says why."""
+
+    trace_id: str
+    decision_key: str
+    verify: VerifyVerdict
+    score: ScoreVerdict | None = None
+    status: Literal["completed", "refused_by_critic", "partial"]
+    rationale: str
+    decided_at: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
+
+
+class StepScore(_Published):
+    """The scores of one step, and who approved it."""
+
+    step_id: str
+    scores: dict[str, float]
+    approval_gate: str | None = None
+    approver: str | None = None
+
+
+class VerdictEnvelope(_Published):
+    """The verdict of a run as the orchestration specification publishes it."""
+
+    run_id: str
+    plan_id: str
+    verdict: RunOutcome
+    step_scores: tuple[StepScore, ...]
+    loop_guard_trips: int = 0
+    replan_attempts: int = 0
+
+
+class ValidationIssue(Shape):
+    """One finding of the feasibility matrix."""
+
+    severity: Severity
+    code: str
+    message: str
+    remedy: str = ""
+    step: int | None = None
+
+
+class ValidationResult(Shape):
+    """The feasibility matrix at one glance: valid unless an issue is CRITICAL, ERROR or BLOCKED."""
+
+    valid: bool
+    issues: tuple[ValidationIssue, ...] = ()

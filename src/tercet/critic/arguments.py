@@ -1,0 +1,101 @@
+"""The arguments of each call: against the tool's schema, and within the limits that the pack sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tercet.contracts import pointer
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.references import Place
+from tercet.contracts.verdict import Code
+from tercet.critic.frame import frame
+from tercet.critic.review import Refusals, Review
+from tercet.policy import schemas
+from tercet.policy.expressions import CALL, ExpressionError, Outcome, compile_rule
+
+# These say something about an object or list as a whole, which an open value inside it cannot change.
+_STRUCTURAL = frozenset(
+    {
+        "required",
+        "additionalProperties",
+        "minProperties",
+        "maxProperties",
+        "minItems",
+        "maxItems",
+        "dependentRequired",
+    }
+)
+
+
+def arguments_fit_schema(review: Review) -> Refusals:
+    """Each call's arguments satisfy its tool's schema, as far as they are known at review."""
+    for call in review.calls:
+        for name in call.doubled:
+            yield review.refuse(
+                Code.ARGUMENT_INVALID,
+                f"step {call.index} gives {name} twice, by name and by alias",
+                f"keep {name}",
+                step=call.index,
+                place=pointer.join(("params", name)),
+            )
+        arguments = review.arguments(call)
+        found = schemas.faults(call.tool.parameters_text, arguments)
+        open_places = review.open_places.get(call.index, ())
+        for fault in found:
+            if _is_certain(fault, open_places):
+                yield review.refuse(
+                    Code.ARGUMENT_INVALID,
+                    f"step {call.index} {_named(fault.place)}: {fault.message}",
+                    f"{call.tool.name} takes {', '.join(call.tool.parameter_names) or 'no named parameters'}",
+                    step=call.index,
+                    place=pointer.join(("params", *fault.place)),
+                )
+
+
+def _is_certain(fault: schemas.Fault, open_places: tuple[Place, ...] | list[Place]) -> bool:
+    """Whether a fault stays whatever the open values turn out to be."""
+    for place in open_places:
+        if fault.place[: len(place)] == place:
+            return False
+        if place[: len(fault.place)] == fault.place and fault.keyword not in _STRUCTURAL:
+            return False
+    return True
+
+
+def _named(place: Place) -> str:
+    return pointer.join(place)[1:] if place else "arguments"
+
+
+def arguments_are_permitted(review: Review) -> Refusals:
+    """Each call's arguments satisfy its tool's limits; one that reads an open value is decided at dispatch."""
+    for call in review.calls:
+        for limit in call.tool.limits:
+            yield from _limit(review, call, limit.expression, limit.message)
+
+
+def _limit(review: Review, call: EffectiveStep, expression: str, message: str) -> Refusals:
+    outcome = condition(review, call, expression, f"limit of {call.tool.name} at step {call.index}")
+    if outcome is None or outcome.holds:
+        return
+    why = f"the limit fails: {outcome.error}" if outcome.error else f"{expression} is false"
+    yield review.refuse(
+        Code.ARGUMENT_NOT_PERMITTED,
+        f"step {call.index}: {message or f'{call.tool.name} does not permit these arguments'} ({why})",
+        f"keep to {expression}",
+        step=call.index,
+        place="/params",
+    )
+
+
+def condition(review: Review, call: EffectiveStep, expression: str, name: str) -> Outcome | None:
+    """What a condition on a call's arguments yields; None if it reads an open value and is decided at dispatch."""
+    try:
+        rule = compile_rule(expression, CALL)
+    except ExpressionError as error:
+        return Outcome(error=f"it does not compile: {error}")
+    unknown = review.open_parameters.get(call.index, frozenset[str]())
+    if unknown and (rule.reads is None or rule.reads & unknown):
+        review.deferred.append(name)
+        return None
+    values: dict[str, Any] = {**frame(review), "args": review.arguments(call)}
+    return rule.evaluate(CALL.activation(values))

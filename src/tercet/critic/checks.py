@@ -1,0 +1,151 @@
+"""The five checks that open every review, in their published order."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from tercet.contracts.evidence import meets, parse_ref
+from tercet.contracts.mode import MODE_RANK
+from tercet.contracts.verdict import Code, Refusal
+from tercet.critic.review import Refusals, Review
+
+
+def outputs_are_covered(review: Review) -> Refusals:
+    """1. The plan declares every output that the decision requires."""
+    declared = review.plan.output_names
+    for output in review.spec.required_outputs:
+        if output not in declared:
+            yield review.refuse(
+                Code.OUTPUT_NOT_DECLARED,
+                f"plan does not produce required output {output}",
+                f"add {output} to the plan's outputs, bound to the step that produces it",
+                place="/outputs",
+            )
+
+
+def tools_are_surfaced(review: Review) -> Refusals:
+    """2. Every tool that the plan calls is on the surface of this run."""
+    surface = review.compiled.surface
+    for index, step in enumerate(review.plan.steps):
+        if step.tool is not None and step.tool not in surface:
+            near = get_close_matches(step.tool, surface, n=3, cutoff=0.4) or sorted(surface)[:8]
+            yield review.refuse(
+                Code.TOOL_NOT_SURFACED,
+                f"plan step {index} calls {step.tool} which is not in the surface",
+                f"substitute a tool of this run: {', '.join(near)}" if near else "this run has no tools",
+                step=index,
+                place="/tool",
+            )
+
+
+def modes_are_within_safety_mode(review: Review) -> Refusals:
+    """3. No step may do more than the run's safety mode allows."""
+    ceiling = MODE_RANK[review.ctx.safety_mode]
+    for call in review.calls:
+        if MODE_RANK[call.mode] > ceiling:
+            yield review.refuse(
+                Code.MODE_EXCEEDED,
+                f"step {call.index} mode {call.mode} > safety_mode {review.ctx.safety_mode}",
+                f"request a run with safety mode {call.mode}, or leave the step out",
+                step=call.index,
+                place="/approval_mode",
+            )
+
+
+def evidence_is_pinned(review: Review) -> Refusals:
+    """4. Every evidence class that a step, its tool or the decision requires is pinned, and is in the snapshot."""
+    evidence = review.compiled.evidence
+    classes: set[str] = set()
+    for index, step in enumerate(review.plan.steps):
+        call = review.call_at.get(index)
+        required = (
+            step.requires_evidence
+            if call is None
+            else (*step.requires_evidence, *call.tool.requires_evidence)
+        )
+        refs = review.pinned(index, step)
+        if not required and not refs:
+            continue
+        here = {entry.classification for ref in refs if (entry := evidence.get(ref)) is not None}
+        classes |= here
+        unresolved = [ref for ref in refs if ref not in evidence]
+        for needed in dict.fromkeys(required):
+            if not any(meets(needed, classification) for classification in here):
+                yield _unpinned(review, index, needed, unresolved)
+        for ref in unresolved:
+            yield _unresolved(review, index, ref)
+    for needed in review.spec.required_evidence:
+        if not any(meets(needed, classification) for classification in classes):
+            yield review.refuse(
+                Code.EVIDENCE_NOT_PINNED,
+                f"decision {review.spec.id} requires evidence class {needed}, none pinned",
+                _pin(review, needed),
+            )
+
+
+def _unpinned(review: Review, index: int, needed: str, unresolved: list[str]) -> Refusal:
+    for ref in unresolved:
+        parts = parse_ref(ref)
+        if parts is not None and meets(needed, parts.classification):
+            return _unresolved(review, index, ref)
+    return review.refuse(
+        Code.EVIDENCE_NOT_PINNED,
+        f"step {index} requires evidence class {needed}, none pinned",
+        _pin(review, needed),
+        step=index,
+        place="/evidence_refs",
+    )
+
+
+def _unresolved(review: Review, index: int, ref: str) -> Refusal:
+    return review.refuse(
+        Code.EVIDENCE_UNRESOLVED,
+        f"step {index} pins {ref}, which is not in snapshot {review.compiled.snapshot or 'of this run'}",
+        "pin evidence of this run's snapshot, or run against the snapshot that holds it",
+        step=index,
+        place="/evidence_refs",
+    )
+
+
+def _pin(review: Review, needed: str) -> str:
+    usable = [e.id for e in review.compiled.manifests.evidence_manifest if meets(needed, e.classification)]
+    if usable:
+        return f"pin it in evidence_refs: {' or '.join(usable[:3])}"
+    return "the snapshot holds no evidence of this class: retrieve it first, or hand the case to a person"
+
+
+def loop_is_bounded(review: Review) -> Refusals:
+    """5a. The plan has no more steps than the run may take."""
+    count, limit = len(review.plan.steps), review.ctx.run_budget.max_steps
+    if count > limit:
+        yield review.refuse(
+            Code.TOO_MANY_STEPS,
+            f"plan has {count} steps, exceeds max_steps",
+            f"prune it to {limit} steps, or split the task",
+            place="/steps",
+        )
+
+
+def tokens_are_within_budget(review: Review) -> Refusals:
+    """5b. The steps' token estimates fit into the bucket."""
+    total, limit = (
+        sum(step.estimated_tokens for step in review.plan.steps),
+        review.ctx.run_budget.bucket_tokens,
+    )
+    if total > limit:
+        yield review.refuse(
+            Code.TOKENS_EXCEEDED,
+            "plan exceeds bucket_tokens",
+            f"prune low-priority steps: {total:,} tokens are estimated, {limit:,} are allowed",
+            place="/steps",
+        )
+
+
+FIVE_CHECKS = (
+    outputs_are_covered,
+    tools_are_surfaced,
+    modes_are_within_safety_mode,
+    evidence_is_pinned,
+    loop_is_bounded,
+    tokens_are_within_budget,
+)

@@ -1,0 +1,188 @@
+"""Whether a plan can be carried out at all: preconditions, time, width, money, checkpoints, repetitions."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.evidence import meets
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.tool import ToolSpec
+from tercet.contracts.verdict import Code
+from tercet.critic.review import Refusals, Review
+
+
+def preconditions_are_met(review: Review) -> Refusals:
+    """What a step presupposes holds at the start, or a step before it brings it about."""
+    if not any(call.step.preconditions or call.tool.preconditions for call in review.calls):
+        return
+    holding: dict[int, frozenset[str]] = {}
+    at_start = frozenset(review.spec.conditions)
+    for index in review.graph.order:
+        before = at_start.union(*(holding[p] for p in review.graph.predecessors[index]))
+        call = review.call_at.get(index)
+        holding[index] = before if call is None else before.union(call.tool.establishes)
+        if call is None:
+            continue
+        for condition in dict.fromkeys((*call.step.preconditions, *call.tool.preconditions)):
+            if condition not in before:
+                yield review.refuse(
+                    Code.UNMET_PRECONDITION,
+                    f"step {index} presupposes {condition}, which nothing before it establishes",
+                    _establish(review, condition),
+                    step=index,
+                    place="/preconditions",
+                )
+
+
+def _establish(review: Review, condition: str) -> str:
+    able = [tool.name for tool in review.compiled.surface.values() if condition in tool.establishes]
+    if able:
+        return f"reorder, or add a step before it that calls {' or '.join(able[:3])}"
+    return "no tool of this run establishes it: hand the case to a person"
+
+
+def latency_is_within_budget(review: Review) -> Refusals:
+    """The longest chain of steps fits into the wall clock that is left."""
+    limit = review.ctx.run_budget.wall_clock_ms
+    if limit is None:
+        return
+    left = limit - review.ctx.used.wall_clock_ms
+    durations = _durations(review)
+    path = review.graph.critical_path(durations)
+    total = sum(durations[index] for index in path)
+    if total > left:
+        slowest = max(path, key=lambda index: durations[index])
+        yield review.refuse(
+            Code.LATENCY_EXCEEDED,
+            f"the critical path takes {total:,} ms, {left:,} ms are left",
+            f"let steps run in parallel or reduce the scope; the slowest on the path is step {slowest}",
+            place="/steps",
+        )
+
+
+def concurrency_is_within_limit(review: Review) -> Refusals:
+    """No more steps may be active at once than the run allows."""
+    limit = review.ctx.run_budget.max_parallel
+    if limit is None:
+        return
+    width = review.graph.width([max(1, duration) for duration in _durations(review)])
+    if width > limit:
+        yield review.refuse(
+            Code.CONCURRENCY_EXCEEDED,
+            f"{width} steps would run at once, {limit} may",
+            "serialise some of them with depends_on",
+            place="/steps",
+        )
+
+
+def _durations(review: Review) -> list[int]:
+    calls = review.call_at
+    return [
+        calls[index].estimated_ms if index in calls else step.estimated_ms or 0
+        for index, step in enumerate(review.plan.steps)
+    ]
+
+
+def budget_is_left(review: Review) -> Refusals:
+    """Calls, tokens and cost fit into what is left of the run's budget."""
+    budget, used = review.ctx.run_budget, review.ctx.used
+    needs = (
+        (Code.TOOL_CALLS_EXCEEDED, "tool calls", len(review.calls), budget.tool_calls, used.tool_calls),
+        (
+            Code.TOKENS_EXCEEDED,
+            "tokens",
+            sum(step.estimated_tokens for step in review.plan.steps),
+            budget.tokens,
+            used.tokens,
+        ),
+        (
+            Code.COST_EXCEEDED,
+            "micro-cents",
+            sum(call.tool.cost_microcents for call in review.calls),
+            budget.cost_microcents,
+            used.cost_microcents,
+        ),
+    )
+    for code, unit, needed, limit, spent in needs:
+        if limit is not None and needed > limit - spent:
+            yield review.refuse(
+                code,
+                f"plan needs {needed:,} {unit}, {limit - spent:,} are left",
+                "prune low-priority steps, or ask for a larger budget",
+                place="/steps",
+            )
+
+
+def checkpoints_are_bound(review: Review) -> Refusals:
+    """Every decision checkpoint names a decision and a step, and its evidence is pinned at or before that step."""
+    decisions = {decision.id: decision for decision in (*review.compiled.decisions, review.spec)}
+    for number, checkpoint in enumerate(review.plan.decision_checkpoints):
+        place = f"/decision_checkpoints/{number}"
+        decision = decisions.get(checkpoint.decision_id)
+        step = review.position.get(checkpoint.after_step)
+        if decision is None:
+            yield review.refuse(
+                Code.CHECKPOINT_UNBOUND,
+                f"checkpoint {number} names decision {checkpoint.decision_id}, which is not in the catalogue",
+                f"name one of {', '.join(sorted(decisions)[:8])}",
+                place=place,
+            )
+        if step is None:
+            yield review.refuse(
+                Code.CHECKPOINT_UNBOUND,
+                f"checkpoint {number} stands after step {checkpoint.after_step}, which no step is",
+                f"name one of {', '.join(step.id for step in review.plan.steps[:12])}",
+                place=place,
+            )
+        if decision is None or step is None:
+            continue
+        classes = _classes_until(review, step)
+        for needed in decision.required_evidence:
+            if not any(meets(needed, classification) for classification in classes):
+                yield review.refuse(
+                    Code.EVIDENCE_NOT_PINNED,
+                    f"decision {decision.id} after step {step} requires evidence class {needed}, none pinned by then",
+                    "pin it at that step or at one before it",
+                    step=step,
+                    place="/evidence_refs",
+                )
+
+
+def _classes_until(review: Review, step: int) -> set[str]:
+    return {
+        entry.classification
+        for index in (step, *review.graph.ancestors(step))
+        for ref in review.pinned(index, review.plan.steps[index])
+        if (entry := review.compiled.evidence.get(ref)) is not None
+    }
+
+
+def actions_are_not_repeated(review: Review) -> Refusals:
+    """No effect is proposed twice: the same tool with the same identity. Reads may repeat."""
+    by_tool: defaultdict[str, list[EffectiveStep]] = defaultdict(list)
+    for call in review.calls:
+        if call.mode is not ApprovalMode.READ_ONLY and call.tool.name not in review.spec.repeatable:
+            by_tool[call.tool.name].append(call)
+    for calls in by_tool.values():
+        if len(calls) == 1:
+            continue
+        seen: dict[str, int] = {}
+        for call in calls:
+            first = seen.setdefault(identity_of(call.tool, call.params), call.index)
+            if first != call.index:
+                yield review.refuse(
+                    Code.DUPLICATE_ACTION,
+                    f"step {call.index} repeats the action of step {first}: {call.tool.name} with the same identity",
+                    "drop one of them; a decision may list the tool as repeatable",
+                    step=call.index,
+                )
+
+
+def identity_of(tool: ToolSpec, params: dict[str, Any]) -> str:
+    """What an action is, as text: its identity parameters, else its authority parameters, else all."""
+    names = tool.identity or (tuple(tool.authority) if tool.authority else None)
+    chosen = params if names is None else {name: params.get(name) for name in names}
+    return json.dumps(chosen, sort_keys=True, default=str)

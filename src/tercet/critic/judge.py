@@ -1,0 +1,134 @@
+"""What follows from a verdict.
+
+Review: most refusals send the plan back to the planner while re-plans last, then reject it. Refusals that say the plan
+wants something it must not have (a mode, a policy's word, an authority nobody gave) reject at once. A caller's own plan
+is never re-planned.
+
+Step and run: accept, retry, replan or escalate. A run is accepted only if the floors hold and every threshold that
+the decision enables passes; a threshold without a measurement fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, assert_never
+
+from tercet.contracts.context import RunContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.run import Outcome, ToolResult
+from tercet.contracts.verdict import (
+    Code,
+    CriticReport,
+    RefusalKind,
+    ReviewOutcome,
+    ScoreVerdict,
+    Verdict,
+)
+
+ReplanOrEscalate = Literal["replan", "escalate"]
+
+_REJECTED_AT_ONCE = frozenset({Code.POLICY_INVARIANT, Code.UNBOUND_ARGUMENT})
+
+
+def review_outcome(ctx: RunContext, kind: RefusalKind, code: Code) -> ReviewOutcome:
+    """Whether a refused plan goes back to the planner or is rejected."""
+    if ctx.plan_origin == "caller" or code in _REJECTED_AT_ONCE or kind is RefusalKind.APPROVAL_MODE_MISMATCH:
+        return "reject"
+    return "replan" if ctx.replans_left else "reject"
+
+
+def judge_step(ctx: RunContext, result: ToolResult, *, retries_left: int) -> Verdict:
+    """What follows from the result of one step."""
+    if result.error is None and result.outcome is Outcome.DONE:
+        return Verdict(
+            stage="step",
+            outcome="accept",
+            reasons=(f"step {result.step_id} is done",),
+            step_id=result.step_id,
+        )
+    why = result.error or "no reason was given"
+    match result.outcome:
+        case Outcome.DONE:
+            # The effect happened and the result is unusable: calling again would be a second effect.
+            return _step(ctx, result, f"step {result.step_id} is done, but failed: {why}")
+        case Outcome.NOT_DONE if retries_left > 0:
+            return Verdict(
+                stage="step",
+                outcome="retry",
+                reasons=(f"step {result.step_id} was not done: {why}",),
+                step_id=result.step_id,
+            )
+        case Outcome.NOT_DONE:
+            return _step(ctx, result, f"step {result.step_id} was not done and has no retries left: {why}")
+        case Outcome.UNKNOWN:
+            return Verdict(
+                stage="step",
+                outcome="escalate",
+                reasons=(f"nobody knows whether step {result.step_id} happened: {why}",),
+                step_id=result.step_id,
+                remedy="find out from the outside whether it happened, and settle it",
+            )
+        case _:
+            assert_never(result.outcome)
+
+
+def _step(ctx: RunContext, result: ToolResult, reason: str) -> Verdict:
+    return Verdict(stage="step", outcome=_try_again(ctx), reasons=(reason,), step_id=result.step_id)
+
+
+def _try_again(ctx: RunContext) -> ReplanOrEscalate:
+    return "replan" if ctx.replans_left and ctx.plan_origin == "planner" else "escalate"
+
+
+def judge(
+    ctx: RunContext, spec: DecisionSpec, report: CriticReport, measurements: Mapping[str, float] | None = None
+) -> Verdict:
+    """What follows from the report of a whole run; `measurements` are scores beyond those of the evaluators."""
+    if report.score is None:
+        return Verdict(
+            stage="run", outcome="escalate", reasons=(report.rationale,), remedy="the run was never scored"
+        )
+    if not report.score.ok:
+        # A floor broke after effects happened. Planning again could only add to them: a person decides.
+        return Verdict(
+            stage="run",
+            outcome="escalate",
+            reasons=(report.rationale,),
+            remedy="decide on the hand-off packet",
+        )
+    missed = missed_thresholds(spec, measured(report.score, measurements or {}))
+    if missed:
+        return Verdict(stage="run", outcome=_try_again(ctx), reasons=missed)
+    overrun = [
+        f"{name}: {f.message}"
+        for name, e in report.score.scorecard.scores.items()
+        if e.status == "fail"
+        for f in e.findings
+    ]
+    if overrun:
+        return Verdict(
+            stage="run",
+            outcome="escalate",
+            reasons=tuple(overrun),
+            remedy="extend the budget, or accept as partial",
+        )
+    return Verdict(stage="run", outcome="accept", reasons=(report.rationale,))
+
+
+def measured(score: ScoreVerdict, more: Mapping[str, float]) -> dict[str, float]:
+    """Every measurement that a threshold may read."""
+    scores = {str(name): evaluation.score for name, evaluation in score.scorecard.scores.items()}
+    return {**scores, **more}
+
+
+def missed_thresholds(spec: DecisionSpec, scores: Mapping[str, float]) -> tuple[str, ...]:
+    """The thresholds that a run misses, each with its score and limit."""
+    missed: list[str] = []
+    for threshold in spec.thresholds:
+        minimum = threshold.effective_minimum
+        score = scores.get(threshold.name)
+        if score is None:
+            missed.append(f"threshold {threshold.name} >= {minimum} has no measurement")
+        elif score < minimum:
+            missed.append(f"threshold {threshold.name}: {score} < {minimum}")
+    return tuple(missed)

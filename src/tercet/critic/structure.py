@@ -1,0 +1,170 @@
+"""The structure of a plan: something to do, an order to do it in, and references that lead somewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tercet.contracts import pointer, references
+from tercet.contracts.references import Reference
+from tercet.contracts.shape import as_object
+from tercet.contracts.verdict import Code, Refusal
+from tercet.critic.review import Refusals, Review
+from tercet.policy.expressions import ExpressionError, compile_planner, yields_boolean
+
+
+def plan_is_not_empty(review: Review) -> Refusals:
+    """There is at least one step."""
+    if not review.plan.steps:
+        yield review.refuse(Code.EMPTY_PLAN, "plan has no steps", "propose at least one step", place="/steps")
+
+
+def kinds_are_available(review: Review) -> Refusals:
+    """Every step is of a kind that this runtime carries out."""
+    for index, step in enumerate(review.plan.steps):
+        if step.kind == "lane":
+            yield review.refuse(
+                Code.KIND_UNAVAILABLE,
+                f"step {index} is a lane, and this runtime has no lanes",
+                "write the lane's steps into the plan itself",
+                step=index,
+                place="/kind",
+            )
+
+
+def graph_is_acyclic(review: Review) -> Refusals:
+    """No step waits for itself."""
+    cycle = review.graph.cycle()
+    if cycle:
+        ids = [review.plan.steps[index].id for index in (*cycle, cycle[0])]
+        shown = " → ".join(ids if len(ids) <= 8 else [*ids[:6], "…", ids[-1]])
+        yield review.refuse(
+            Code.CYCLIC_DEPENDENCY,
+            f"steps wait for each other: {shown}",
+            "drop one of these dependencies or references; a step may only use what comes before it",
+            step=min(cycle),
+            place="/depends_on",
+        )
+
+
+def references_resolve(review: Review) -> Refusals:
+    """Every name, reference and expression of the plan leads to something."""
+    for index, name in review.graph.unknown:
+        yield _unresolved(review, index, f"step {index} refers to {name!r}, which no step has", "/depends_on")
+    for index, found in enumerate(review.found):
+        for item in found:
+            if type(item) is Reference:
+                place = pointer.join(("params", *item.place))
+                yield from _reference(review, index, item, place)
+    for index, condition in review.conditions.items():
+        yield from _expression(review, index, condition, "/when", is_condition=True)
+    yield from _outputs(review)
+
+
+def _outputs(review: Review) -> Refusals:
+    for item in references.scan(review.plan.outputs, ("outputs",)):
+        if type(item) is not Reference:
+            continue
+        place = pointer.join(item.place)
+        for name in item.names:
+            if name not in review.position and name != references.REQUEST and name != references.EVIDENCE:
+                yield _unresolved(
+                    review, None, f"output {item.place[1]} refers to {name!r}, which no step has", place
+                )
+        yield from _reference(review, None, item, place)
+
+
+def _reference(review: Review, index: int | None, item: Reference, place: str) -> Refusals:
+    who = f"step {index}" if index is not None else f"output {item.place[1]}"
+    if item.kind == "cel":
+        yield from _expression(review, index, item, place, is_condition=False)
+    elif item.target in (references.SELF, references.PARAMS):
+        yield _unresolved(
+            review, index, f"{who} refers to {item.target!r}, which only a compensation may", place
+        )
+    elif (known := review.known(item)) is not None:
+        if known.fault:
+            yield _unresolved(review, index, f"{who} refers to {item.text}, but {known.fault}", place)
+    elif item.target in review.position:
+        call = review.call_at.get(review.position[item.target])
+        fault = None if call is None or call.tool.result is None else _missing(call.tool.result, item.pointer)
+        if fault is not None and call is not None:
+            yield _unresolved(
+                review,
+                index,
+                f"{who} refers to {item.text}, but the result of {call.tool.name} has {fault}",
+                place,
+            )
+
+
+def _expression(
+    review: Review, index: int | None, item: Reference, place: str, *, is_condition: bool
+) -> Refusals:
+    who = f"step {index}" if index is not None else "an output"
+    refs = references.evidence_read(item.text)
+    if refs is None:
+        yield _invalid(review, index, f'{who}: evidence in an expression is read as evidence["<ref>"]', place)
+    for ref in refs or ():
+        if ref not in review.compiled.evidence:
+            yield _unresolved(
+                review, index, f"{who} refers to evidence {ref}, which is not in the snapshot", place
+            )
+    own = next((name for name in item.names if name in (references.SELF, references.PARAMS)), None)
+    if own is not None:
+        yield _unresolved(review, index, f"{who} refers to {own!r}, which only a compensation may", place)
+    try:
+        program = compile_planner(item.text, frozenset(item.names))
+    except ExpressionError as error:
+        yield _invalid(review, index, f"{who}: {item.text[:80]!r} does not compile: {error}", place)
+    else:
+        if is_condition and not yields_boolean(program):
+            yield _invalid(review, index, f"{who}: the condition {item.text[:80]!r} is no boolean", place)
+
+
+def _unresolved(review: Review, index: int | None, reason: str, place: str) -> Refusal:
+    ids = ", ".join(step.id for step in review.plan.steps[:12])
+    return review.refuse(
+        Code.UNRESOLVED_REFERENCE,
+        reason,
+        f"refer to a step that is there ({ids}), or add it",
+        step=index,
+        place=place,
+    )
+
+
+def _invalid(review: Review, index: int | None, reason: str, place: str) -> Refusal:
+    remedy = "write a short CEL expression without comprehensions over steps, request and evidence"
+    return review.refuse(Code.EXPRESSION_INVALID, reason, remedy, step=index, place=place)
+
+
+def _missing(schema: dict[str, Any], where: str) -> str | None:
+    """Why a result of this schema cannot have anything at a pointer; None if it may."""
+    current: dict[str, Any] | None = schema
+    root = schema
+    for token in pointer.parts(where):
+        current = _dereferenced(root, current)
+        if current is None:
+            return None
+        properties = as_object(current.get("properties"))
+        if properties is None or current.get("additionalProperties") not in (None, False):
+            return None
+        if any(word in current for word in ("anyOf", "oneOf", "allOf", "patternProperties", "if")):
+            return None
+        if token not in properties:
+            return f"no field {token!r} (it has {', '.join(properties) or 'none'})"
+        current = as_object(properties[token])
+    return None
+
+
+def _dereferenced(root: dict[str, Any], schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The schema behind local references; None where it cannot be told."""
+    for _ in range(8):
+        if schema is None or "$ref" not in schema:
+            return schema
+        ref = str(schema["$ref"])
+        if not ref.startswith("#/"):
+            return None
+        try:
+            schema = as_object(pointer.follow(root, ref[1:]))
+        except pointer.PointerError:
+            return None
+    return None

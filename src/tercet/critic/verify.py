@@ -1,0 +1,145 @@
+"""`verify`: the review of a plan, before anything happens.
+
+Each check is a generator of refusals. The five published checks come first, then the rest of the feasibility matrix,
+in an order in which each may rely on those before it: nothing asks a cyclic graph for an order. The first refusal
+decides; the others are kept, so that a planner can mend everything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeAlias
+
+from tercet.contracts.context import Check, CompiledContext, RunContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.plan import Plan
+from tercet.contracts.verdict import Code, Refusal, Severity, ValidationIssue, ValidationResult, Verdict
+from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
+from tercet.critic.checks import FIVE_CHECKS
+from tercet.critic.feasibility import (
+    actions_are_not_repeated,
+    budget_is_left,
+    checkpoints_are_bound,
+    concurrency_is_within_limit,
+    latency_is_within_budget,
+    preconditions_are_met,
+)
+from tercet.critic.flow import authority_is_bound
+from tercet.critic.gates import (
+    compensation_is_recorded,
+    demand_gates,
+    gates_are_present,
+    modes_are_not_understated,
+    own_compensations_fit,
+)
+from tercet.critic.judge import review_outcome
+from tercet.critic.review import Refusals, Review
+from tercet.critic.rules import policies_hold
+from tercet.critic.structure import (
+    graph_is_acyclic,
+    kinds_are_available,
+    plan_is_not_empty,
+    references_resolve,
+)
+
+MAX_REFUSALS = 50
+"""How many refusals a verdict keeps. A plan with more needs another planner, not a longer list."""
+
+CheckFunction: TypeAlias = Callable[[Review], Refusals]
+
+MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
+    *((check, None) for check in FIVE_CHECKS),
+    (plan_is_not_empty, None),
+    (kinds_are_available, None),
+    (graph_is_acyclic, None),
+    (references_resolve, None),
+    (arguments_fit_schema, None),
+    (arguments_are_permitted, None),
+    (modes_are_not_understated, None),
+    (authority_is_bound, None),
+    (gates_are_present, None),
+    (compensation_is_recorded, "compensation"),
+    (own_compensations_fit, None),
+    (preconditions_are_met, "preconditions"),
+    (budget_is_left, None),
+    (latency_is_within_budget, "latency"),
+    (concurrency_is_within_limit, "concurrency"),
+    (policies_hold, None),
+    (checkpoints_are_bound, "checkpoints"),
+    (actions_are_not_repeated, "duplicates"),
+)
+"""Every check in its order. A check with a name may be left out by the risk tier; one without always runs."""
+
+
+def verify(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> Verdict:
+    """Whether a plan may run, and if not, why and what to do about it. Never raises for a plan that parses."""
+    review = Review(ctx, compiled, spec, plan)
+    refusals = tuple(islice(_refusals(review), MAX_REFUSALS))
+    if not refusals:
+        demand_gates(review)
+        return Verdict(
+            stage="review",
+            outcome="ok",
+            reasons=(f"{len(plan.steps)} steps, {len(spec.required_outputs)} required outputs covered",),
+            gates=tuple(review.demands),
+            deferred=tuple(review.deferred),
+        )
+    first = refusals[0]
+    return Verdict(
+        stage="review",
+        outcome=review_outcome(ctx, first.kind, first.code),
+        reasons=(first.reason,),
+        kind=first.kind,
+        code=first.code,
+        offending_step=first.step,
+        step_id=first.step_id,
+        place=first.place,
+        remedy=first.remedy,
+        sources=first.sources,
+        refusals=refusals,
+    )
+
+
+def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> ValidationResult:
+    """The feasibility matrix as a list of issues. Valid exactly where `verify` says ok."""
+    verdict = verify(ctx, compiled, spec, plan)
+    cyclic = [refusal for refusal in verdict.refusals if refusal.code is Code.CYCLIC_DEPENDENCY]
+    issues = [_issue(refusal) for refusal in cyclic[:1] or verdict.refusals]
+    issues += [
+        ValidationIssue(
+            severity="WARNING", code="decided_at_dispatch", message=f"{rule} is decided at dispatch"
+        )
+        for rule in verdict.deferred
+    ]
+    return ValidationResult(valid=verdict.ok, issues=tuple(issues))
+
+
+def _refusals(review: Review) -> Iterator[Refusal]:
+    wanted = review.checks
+    for check, name in MATRIX:
+        if name is not None and name not in wanted:
+            continue
+        yield from check(review)
+        if check is graph_is_acyclic and not review.graph.is_acyclic:
+            return
+
+
+_PUBLISHED: dict[Code, tuple[Severity, str]] = {
+    Code.CYCLIC_DEPENDENCY: ("CRITICAL", "cyclic_dependency_detected"),
+    Code.TOOL_NOT_SURFACED: ("ERROR", "tool_unavailable"),
+    Code.UNMET_PRECONDITION: ("ERROR", "unmet_preconditions"),
+    Code.TOKENS_EXCEEDED: ("ERROR", "token_budget_exceeded"),
+    Code.LATENCY_EXCEEDED: ("ERROR", "latency_budget_exceeded"),
+    Code.AUTHORIZATION_REQUIRED: ("BLOCKED", "authorization_required"),
+    Code.GATE_MISSING: ("BLOCKED", "gate_missing"),
+    Code.MODE_EXCEEDED: ("BLOCKED", "mode_exceeded"),
+}
+"""The published name of an issue where it has one. Budgets are errors: a plan that breaks one does not run."""
+
+
+def _issue(refusal: Refusal) -> ValidationIssue:
+    severity, code = _PUBLISHED.get(refusal.code, ("ERROR", str(refusal.code)))
+    return ValidationIssue(
+        severity=severity, code=code, message=refusal.reason, remedy=refusal.remedy, step=refusal.step
+    )

@@ -1,0 +1,272 @@
+"""Compiling and evaluating CEL.
+
+Three kinds of author, three degrees of trust:
+
+- a pack's *rules* (policies, argument limits, gate conditions) are typed against the variables of their scope, may use
+  comprehensions nested at most two deep, and must yield a boolean;
+- a planner's *expressions* (`when`, `$cel`) see only the results they name, and may use no comprehension at all;
+- both are bounded in length, and the evaluator bounds recursion (32) and iterations (10,000) by itself.
+
+Compiling is memoised by text. That is no hidden state: the same text always gives the same result.
+A rule that fails while it runs has not held: `Outcome.error` says why, and every caller treats it as a refusal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs] - it has stubs, but for the module alone
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.references import tokens
+from tercet.contracts.shape import as_object
+
+MAX_RULE_LENGTH = 4_000
+MAX_PLANNER_LENGTH = 1_000
+MAX_RULE_NESTING = 2
+
+_COMPREHENSIONS = frozenset({"all", "exists", "exists_one", "map", "filter"})
+_LOCATION = re.compile(r"<input>:(-?\d+):(-?\d+): (.*)")
+
+_STRING, _INT, _DYN = cel.Type.STRING, cel.Type.INT, cel.Type.DYN
+_OBJECT = cel.Type.Map(_STRING, _DYN)
+_STRINGS = cel.Type.List(_STRING)
+
+
+class ExpressionError(UsageError):
+    """An expression that does not compile; `column` is where, counted from 1."""
+
+    default_code = "expression_invalid"
+
+    def __init__(self, message: str, *, column: int | None = None, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.column = column
+
+
+class Outcome(NamedTuple):
+    """What an expression yielded, or why it failed."""
+
+    value: Any = None
+    error: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the expression is true; a failure is not."""
+        return self.error is None and self.value is True
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """The variables that a rule may read, with their types."""
+
+    name: str
+    variables: Mapping[str, Any]
+    env: Any
+
+    def activation(self, values: Mapping[str, Any]) -> Any:
+        """Values for these variables, converted once for any number of rules."""
+        return self.env.Activation(values)
+
+
+def _scope(name: str, variables: Mapping[str, Any]) -> Scope:
+    return Scope(name, variables, cel.NewEnv(variables=dict(variables)))
+
+
+_FRAME = {
+    "request": _OBJECT,
+    "context.tenant": _STRING,
+    "context.actor": _STRING,
+    "context.roles": _STRINGS,
+    "context.safety_mode": _STRING,
+    "decision.id": _STRING,
+    "decision.risk_tier": _STRING,
+}
+_STEP = {
+    "step.id": _STRING,
+    "step.index": _INT,
+    "step.kind": _STRING,
+    "step.tool": _STRING,
+    "step.mode": _STRING,
+    "step.reversibility": _STRING,
+    "step.gates": _STRINGS,
+    "step.evidence": _STRINGS,
+    "step.params": _OBJECT,
+}
+_PLAN = {
+    "plan.intent": _STRING,
+    "plan.outputs": _STRINGS,
+    "plan.steps": cel.Type.List(_OBJECT),
+}
+
+_INTENT = {"plan.intent": _STRING}
+
+PLAN = _scope("plan", {**_FRAME, **_PLAN})
+"""A policy over the whole plan; each of `plan.steps` has the fields of `step`."""
+STEP = _scope("step", {**_FRAME, **_INTENT, **_STEP})
+"""A policy over each step."""
+CALL = _scope("call", {**_FRAME, "args": _OBJECT})
+"""An argument limit or a gate's condition: the arguments of one call."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A compiled expression of a pack."""
+
+    text: str
+    scope: Scope
+    program: Any
+    reads: frozenset[str] | None
+    """The parameters that it reads by name; None if it reads parameters in a way that names cannot tell."""
+
+    def evaluate(self, activation: Any) -> Outcome:
+        """What the rule yields for these values."""
+        return _evaluate(self.program, activation=activation)
+
+
+@lru_cache(maxsize=4_096)
+def compile_rule(text: str, scope: Scope) -> Rule:
+    """A rule of a pack, type-checked; raises `ExpressionError`."""
+    _bound(text, MAX_RULE_LENGTH, MAX_RULE_NESTING)
+    program = _compile(scope.env, text)
+    _demand_boolean(program)
+    return Rule(text, scope, program, _parameters_read(text, "args" if scope is CALL else "params"))
+
+
+@lru_cache(maxsize=4_096)
+def compile_everywhere(text: str) -> Rule:
+    """A rule over each step as one rule over the plan: true if it holds for all of them."""
+    everywhere = f"plan.steps.all(step, ({text}\n))"
+    return Rule(everywhere, PLAN, _compile(PLAN.env, everywhere), _parameters_read(text, "params"))
+
+
+def check_call_rule(text: str, parameters: Mapping[str, Any]) -> None:
+    """Type-checks a rule over `args` against the JSON Schema of the parameters; raises `ExpressionError`."""
+    rule = compile_rule(text, CALL)
+    unknown = sorted((rule.reads or frozenset()) - set(parameters))
+    if unknown:
+        raise ExpressionError(
+            f"args.{unknown[0]} is no parameter of this tool",
+            remedy=f"it has {', '.join(parameters) or 'none'}",
+        )
+    typed = {f"args.{name}": _cel_type(schema) for name, schema in parameters.items()}
+    # `has()` asks a map for a field, which a variable of its own cannot be; for the types it is simply a boolean.
+    present = re.sub(r"\bhas\s*\(\s*args\s*\.\s*\w+\s*\)", "true", text)
+    _demand_boolean(_compile(cel.NewEnv(variables={**CALL.variables, **typed}), present))
+
+
+@lru_cache(maxsize=4_096)
+def compile_planner(text: str, names: frozenset[str]) -> Any:
+    """A planner's expression over these names; raises `ExpressionError`."""
+    _bound(text, MAX_PLANNER_LENGTH, 0)
+    return _compile(_planner_env(names), text)
+
+
+@lru_cache(maxsize=512)
+def _planner_env(names: frozenset[str]) -> Any:
+    return cel.NewEnv(variables=dict.fromkeys(sorted(names), _DYN))
+
+
+def evaluate_planner(text: str, values: Mapping[str, Any]) -> Outcome:
+    """What a planner's expression yields for these values."""
+    try:
+        program = compile_planner(text, frozenset(values))
+    except ExpressionError as error:
+        return Outcome(error=str(error))
+    return _evaluate(program, data=values)
+
+
+def yields_boolean(program: Any) -> bool:
+    """Whether a compiled expression can be a condition."""
+    return program.return_type() in (cel.Type.BOOL, _DYN)
+
+
+def _evaluate(program: Any, **values: Any) -> Outcome:
+    try:
+        result = program.eval(**values)
+    except RuntimeError as error:  # how the evaluator reports an exhausted iteration budget
+        return Outcome(error=_sentence(str(error)))
+    if result.type() == cel.Type.ERROR:
+        return Outcome(error=_sentence(str(result.value())))
+    return Outcome(result.plain_value())
+
+
+def _compile(env: Any, text: str) -> Any:
+    try:
+        return env.compile(text)
+    except RuntimeError as error:
+        raise _explained(str(error)) from None
+
+
+def _explained(message: str) -> ExpressionError:
+    for line in message.splitlines():
+        match = _LOCATION.search(line)
+        if match:
+            column = int(match.group(2))
+            return ExpressionError(
+                match.group(3).replace(" (in container '')", ""), column=column if column > 0 else None
+            )
+    return ExpressionError(_sentence(message))
+
+
+def _sentence(message: str) -> str:
+    """The evaluator's message without its status words."""
+    text = message.splitlines()[0] if message else "it failed"
+    return re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", text)
+
+
+def _demand_boolean(program: Any) -> None:
+    if not yields_boolean(program):
+        raise ExpressionError(
+            f"it yields {str(program.return_type()).lower()}, not a boolean", remedy="write a condition"
+        )
+
+
+def _bound(text: str, length: int, nesting: int) -> None:
+    if not text.strip():
+        raise ExpressionError("it is empty", remedy="write a condition")
+    if len(text) > length:
+        raise ExpressionError(f"it has {len(text):,} characters, over {length:,}", remedy="shorten it")
+    depth = comprehension_depth(text)
+    if depth > nesting:
+        allowed = "no comprehension" if not nesting else f"comprehensions nested at most {nesting} deep"
+        raise ExpressionError(f"it nests comprehensions {depth} deep", remedy=f"{allowed} may stand here")
+
+
+def comprehension_depth(text: str) -> int:
+    """How deep the comprehensions of an expression nest."""
+    depth = deepest = 0
+    stack: list[bool] = []
+    found = tokens(text)
+    for position, token in enumerate(found):
+        if token.text == "(":
+            before = found[position - 1] if position else None
+            opens = before is not None and before.is_member and before.text in _COMPREHENSIONS
+            stack.append(opens)
+            depth += opens
+            deepest = max(deepest, depth)
+        elif token.text == ")" and stack:
+            depth -= stack.pop()
+    return deepest
+
+
+def _parameters_read(text: str, holder: str) -> frozenset[str] | None:
+    """The names that follow `args.` or `params.`; None if the holder is used in any other way."""
+    found = tokens(text)
+    read: set[str] = set()
+    for position, token in enumerate(found):
+        if token.text == holder and token.is_name:
+            dot, name = (*found[position + 1 : position + 3], None, None)[:2]
+            if dot is None or name is None or dot.text != "." or not name.is_name:
+                return None
+            read.add(name.text)
+    return frozenset(read)
+
+
+def _cel_type(schema: Any) -> Any:
+    kinds = {"string": _STRING, "integer": _INT, "number": _DYN, "boolean": cel.Type.BOOL}
+    kind = (as_object(schema) or {}).get("type")
+    return kinds.get(kind, _DYN) if isinstance(kind, str) else _DYN

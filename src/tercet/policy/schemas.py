@@ -1,0 +1,49 @@
+"""JSON Schema validators, compiled once for each schema text."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jsonschema_rs
+import orjson
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.references import Place
+
+
+class Fault(NamedTuple):
+    """One way in which a value breaks its schema."""
+
+    place: Place
+    keyword: str
+    message: str
+
+
+@lru_cache(maxsize=4_096)
+def validator(schema_text: str) -> Any:
+    """The validator of a schema, given as JSON text; raises `UsageError` if it is no schema."""
+    try:
+        # Offline: a schema that reaches out would do I/O, and mean something else tomorrow.
+        return jsonschema_rs.validator_for(orjson.loads(schema_text), offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        raise UsageError(f"not a JSON Schema: {str(error).splitlines()[0]}", code="schema_invalid") from error
+
+
+def faults(schema_text: str, value: Any) -> list[Fault]:
+    """Every way in which a value breaks a schema."""
+    compiled = validator(schema_text)
+    if compiled.is_valid(value):
+        return []
+    return [
+        Fault(
+            tuple(error.instance_path),
+            str(error.schema_path[-1]) if error.schema_path else "",
+            _short(error.message),
+        )
+        for error in compiled.iter_errors(value)
+    ]
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= 200 else f"{message[:160]} … {message[-30:]}"

@@ -1,0 +1,123 @@
+"""What a function's annotations say about a tool: the JSON Schema of its parameters and of its result.
+
+Pydantic derives both, so every type that it can describe may stand in a signature. The parameters become the fields of
+a model under made-up names, each with its real name as alias: a parameter may then be called `schema` or `copy`
+without meeting a method of the model. Titles are left out; a planner reads these schemas, and a title only repeats
+the name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.shape import JsonObject
+from tercet.tools.context import ToolContext
+
+
+class SignatureError(UsageError):
+    """A function whose signature cannot be a tool's; the message names the function."""
+
+    default_code = "tool_signature"
+
+
+class _Untitled(GenerateJsonSchema):
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is Pydantic's
+        return False
+
+
+def read_parameters(function: Callable[..., Any]) -> JsonObject:
+    """The schema of the parameters that a plan fills; raises `SignatureError`."""
+    hints = _hints(function)
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(_parameters(function, hints)):
+        default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[f"p{number}"] = (hints[parameter.name], Field(default, alias=parameter.name))
+    try:
+        model = create_model("parameters", __config__=ConfigDict(extra="forbid"), **fields)
+        return _without_title(model.model_json_schema(schema_generator=_Untitled))
+    except PydanticUserError as error:
+        raise _undescribable(function, "a parameter", error) from error
+
+
+def read_result(function: Callable[..., Any]) -> JsonObject | None:
+    """The schema of the result; None where the annotation is missing, None or Any. Raises `SignatureError`."""
+    hint = _hints(function).get("return", Any)
+    if hint is Any or hint is type(None):
+        return None
+    try:
+        schema = TypeAdapter[Any](hint).json_schema(mode="serialization", schema_generator=_Untitled)
+    except PydanticUserError as error:
+        raise _undescribable(function, "the result", error) from error
+    return _without_title(schema)
+
+
+def context_parameter(function: Callable[..., Any]) -> str | None:
+    """The name of the parameter that takes the `ToolContext`, if there is one."""
+    hints = _hints(function)
+    return next((name for name in inspect.signature(function).parameters if hints.get(name) is ToolContext), None)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What to call a function in a message."""
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> Iterator[inspect.Parameter]:
+    """The parameters that a plan fills, each proven to be usable."""
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            raise SignatureError(
+                f"tool function {name_of(function)} takes {str(parameter).partition(':')[0]}",
+                remedy="name each parameter: a plan's arguments are checked one by one before anything runs",
+            )
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise SignatureError(
+                f"tool function {name_of(function)} takes {parameter.name} by position only",
+                remedy="drop the '/': arguments are passed by name",
+            )
+        if parameter.name not in hints:
+            raise SignatureError(
+                f"tool function {name_of(function)} does not say what {parameter.name} is",
+                remedy=f"annotate it, for example {parameter.name}: str",
+            )
+        if hints[parameter.name] is not ToolContext:
+            yield parameter
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    if isinstance(function, partial):
+        # Its bound arguments stay in the signature, as defaults that a plan could replace.
+        raise SignatureError(
+            "a partial cannot be a tool function", remedy="write a function that calls it with what a plan may give"
+        )
+    # A callable object keeps its annotations on its __call__.
+    annotated = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        return get_type_hints(inspect.unwrap(annotated), include_extras=True)
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
+        raise SignatureError(
+            f"tool function {name_of(function)} has an annotation that leads nowhere: {error}",
+            remedy="import or define the type at the top of the module, outside of functions and TYPE_CHECKING",
+        ) from error
+
+
+def _without_title(schema: JsonObject) -> JsonObject:
+    return {key: value for key, value in schema.items() if key != "title"}
+
+
+def _undescribable(function: Callable[..., Any], what: str, error: PydanticUserError) -> SignatureError:
+    return SignatureError(
+        f"tool function {name_of(function)} has a type for {what} that JSON Schema cannot describe: "
+        f"{error.message.splitlines()[0]}",
+        remedy="use a Pydantic model, dataclass, TypedDict or JSON type, or give the schema itself",
+    )
