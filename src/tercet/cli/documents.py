@@ -69,11 +69,15 @@ def _unreadable(name: str, what: str, error: OSError) -> UsageError:
     match error:
         case FileNotFoundError():
             return UsageError(
-                f"there is no file {name}", code=f"{what}_not_found", remedy=f"name the {what}'s file, or - for stdin"
+                f"there is no file {name}",
+                code=f"{what}_not_found",
+                remedy=f"name the {what}'s file, or - for stdin",
             )
         case IsADirectoryError():
             return UsageError(
-                f"{name} is a folder", code=f"{what}_not_found", remedy=f"name the file in it that holds the {what}"
+                f"{name} is a folder",
+                code=f"{what}_not_found",
+                remedy=f"name the file in it that holds the {what}",
             )
         case _:
             return UsageError(

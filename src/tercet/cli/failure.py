@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from rich.padding import Padding
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
@@ -61,7 +60,9 @@ def understand(error: Exception) -> Failure:
     """The failure that an exception means."""
     match error:
         case PlanError() | PackError():
-            return Failure(code=error.code, message=error.message, remedy=error.remedy or "", problems=error.problems)
+            return Failure(
+                code=error.code, message=error.message, remedy=error.remedy or "", problems=error.problems
+            )
         case InternalError():
             return _bug(error.message)
         case TercetError():
@@ -72,7 +73,11 @@ def understand(error: Exception) -> Failure:
             return Failure(code="unreadable", message=f"cannot read {error.filename}: {error.strerror}")
         case OSError():
             let_go_of_stdout()
-            return Failure(code="unwritable", message=f"cannot write: {error.strerror or error}", exit_code=ExitCode.BROKEN)
+            return Failure(
+                code="unwritable",
+                message=f"cannot write: {error.strerror or error}",
+                exit_code=ExitCode.BROKEN,
+            )
         case _:
             return _bug(f"{type(error).__name__}: {error}")
 
@@ -89,7 +94,7 @@ def report(failure: Failure, *, as_json: bool) -> None:
     screen.say(Text.assemble(("✗ ", "bold red"), printable(headline)))
     show_problems(screen, failure.problems)
     if failure.remedy:
-        screen.print(Padding(screen.legible(f"→ {printable(failure.remedy)}"), (0, 0, 0, 2)))
+        screen.put(printable(failure.remedy), first="  → ")
 
 
 def wants_json(words: Sequence[str]) -> bool:

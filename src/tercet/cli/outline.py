@@ -59,7 +59,12 @@ def _branch(
     for child in own:
         is_last = child == own[-1]
         yield from _branch(
-            graph, children, child, f"{rest}{'└─ ' if is_last else '├─ '}", f"{rest}{'   ' if is_last else '│  '}", step
+            graph,
+            children,
+            child,
+            f"{rest}{'└─ ' if is_last else '├─ '}",
+            f"{rest}{'   ' if is_last else '│  '}",
+            step,
         )
 
 

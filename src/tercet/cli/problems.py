@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.padding import Padding
 from rich.text import Text
 
 from tercet.cli.screen import Screen
@@ -17,9 +16,9 @@ MOST = 30
 def show_problems(screen: Screen, problems: Sequence[Problem]) -> None:
     """Prints the first problems, and how many more there are."""
     for problem in problems[:MOST]:
-        screen.print(Padding(screen.legible(_headline(problem)), (0, 0, 0, 2)))
+        screen.put(_headline(problem), first="  ", rest="    ")
         if problem.remedy:
-            screen.print(Padding(screen.legible(f"→ {printable(problem.remedy)}"), (0, 0, 0, 6)))
+            screen.put(printable(problem.remedy), first="    → ")
     if len(problems) > MOST:
         screen.say(f"  … {count(len(problems) - MOST, 'more problem')}; --json lists them all")
 

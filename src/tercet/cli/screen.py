@@ -36,8 +36,20 @@ class Screen(Console):
         let_go_of_stdout()
 
     def say(self, text: Text | str = "") -> None:
-        """Prints one line that the terminal may wrap, so that a search in a log finds it whole."""
-        self.print(self.legible(text), soft_wrap=True)
+        """Prints one line; it is wrapped on a terminal only, so that a search in a log finds it whole."""
+        if self.is_terminal:
+            self.put(text, rest="  ")
+        else:
+            self.print(self.legible(text), soft_wrap=True)
+
+    def put(self, text: Text | str, *, first: str = "", rest: str | None = None) -> None:
+        """Prints wrapped text behind a prefix: one for its first line, one for the others (by default, space)."""
+        hanging = " " * len(first) if rest is None else rest
+        lines = self.legible(text).wrap(self, max(10, self.width - max(len(first), len(hanging))))
+        for number, line in enumerate(lines):
+            line.rstrip()
+            prefix = self.legible(Text(hanging if number else first, style="dim"))
+            self.print(prefix.append_text(line), soft_wrap=True)
 
     def legible(self, text: Text | str) -> Text:
         """The text in what this terminal's encoding can show."""
@@ -49,7 +61,21 @@ class Screen(Console):
 
 
 # One letter for one letter, so that styles keep their places.
-_ASCII = str.maketrans({"✓": "+", "✗": "x", "·": "-", "→": ">", "←": "<", "…": "~", "├": "|", "└": "`", "─": "-", "│": "|", "—": "-"})
+_ASCII = str.maketrans(
+    {
+        "✓": "+",
+        "✗": "x",
+        "·": "-",
+        "→": ">",
+        "←": "<",
+        "…": "~",
+        "├": "|",
+        "└": "`",
+        "─": "-",
+        "│": "|",
+        "—": "-",
+    }
+)
 
 
 def print_json(value: Any) -> None:

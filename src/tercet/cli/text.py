@@ -11,7 +11,9 @@ import re
 from typing import Any
 
 # C0 and C1 controls, surrogates, and the marks that reorder or hide text. JSON escapes only the first 32 by itself.
-_UNSAFE = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]")
+_UNSAFE = re.compile(
+    r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def printable(text: str, limit: int = 600) -> str:

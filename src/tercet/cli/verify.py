@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tercet.cli.documents import read_input, read_plan
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, PackFolder
-from tercet.cli.review import Review, review
+from tercet.cli.case import Case, review_plan
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.verdict import show_review
+from tercet.cli.case_view import show_case
 from tercet.contracts.mode import ApprovalMode
 from tercet.packs import Pack
 
 EXAMPLES = """\
 tercet verify examples/refunds examples/refunds/plans/plan_b.json
 tercet verify examples/refunds examples/refunds/plans/plan_a.json  # refused: exit 3
-tercet verify examples/refunds examples/refunds/plans/plan_b.json --safety-mode local_write --json  # exit 3
+tercet verify examples/refunds examples/refunds/plans/plan_b.json --json
 """
 
 
@@ -28,16 +27,30 @@ def verify(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="The plan's JSON file, or - for stdin.")],
     *,
     intent: Annotated[
-        str | None, typer.Option(metavar="INTENT", help="What is asked for: by default the plan's intent, else the pack's only decision.")
+        str | None,
+        typer.Option(
+            metavar="INTENT",
+            help="What is asked for: by default the plan's intent, else the pack's only decision.",
+        ),
     ] = None,
     input_: Annotated[
-        str | None, typer.Option("--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file.")
+        str | None,
+        typer.Option(
+            "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
+        ),
     ] = None,
     snapshot: Annotated[
-        str | None, typer.Option(metavar="SNAPSHOT", help="The evidence to judge by: by default the pack's newest snapshot.")
+        str | None,
+        typer.Option(
+            metavar="SNAPSHOT", help="The evidence to judge by: by default the pack's newest snapshot."
+        ),
     ] = None,
     safety_mode: Annotated[
-        ApprovalMode | None, typer.Option(help="How far the run may go: by default what the pack says, else local_write.")
+        ApprovalMode | None,
+        typer.Option(
+            metavar="MODE",
+            help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -45,7 +58,7 @@ def verify(
 
     Exits with 0 if the plan may run and with 3 if the critic refuses it. Nothing is run.
     """
-    reviewed = review(
+    case = review_plan(
         Pack.load(pack),
         read_plan(plan),
         intent=intent,
@@ -54,7 +67,15 @@ def verify(
         safety_mode=safety_mode,
     )
     if as_json:
-        print_json(_as_json(reviewed))
+        print_json(_as_json(case))
     else:
-        show_review(Screen(), reviewed, source=plan)
-    return ExitCode.ACCEPTED if reviewed.verdict.ok else ExitCode.REFUSED
+        show_case(Screen(), case, name=plan)
+    return ExitCode.ACCEPTED if case.verdict.ok else ExitCode.REFUSED
+
+
+def _as_json(case: Case) -> dict[str, Any]:
+    return {
+        "verify": case.verdict.published().model_dump(mode="json"),
+        "verdict": case.verdict.model_dump(mode="json"),
+        "report": case.report.model_dump(mode="json"),
+    }

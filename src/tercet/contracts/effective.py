@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tercet.contracts.mode import REVERSIBILITY_RANK, ApprovalMode, Reversibility, stronger
 from tercet.contracts.plan import Compensation, Step
 from tercet.contracts.tool import ToolSpec
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveStep:
+class EffectiveStep(NamedTuple):
     """A step of a plan together with its tool; silence inherits, and nothing ever weakens."""
 
-    index: int
+    position: int
     step: Step
     tool: ToolSpec
     mode: ApprovalMode
@@ -32,12 +30,12 @@ class EffectiveStep:
         return self.tool.estimated_ms if self.step.estimated_ms is None else self.step.estimated_ms
 
 
-def effective(index: int, step: Step, tool: ToolSpec) -> EffectiveStep:
+def effective(position: int, step: Step, tool: ToolSpec) -> EffectiveStep:
     """The effective step of a step and the tool that it names."""
     params, doubled = _unaliased(step.params, tool.aliases)
     declared = tool.effective_reversibility
     return EffectiveStep(
-        index=index,
+        position=position,
         step=step,
         tool=tool,
         mode=tool.mode if step.approval_mode is None else stronger(tool.mode, step.approval_mode),

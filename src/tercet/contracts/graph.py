@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tercet.contracts import references
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.references import Found, Reference
+from tercet.contracts.references import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,10 @@ class Graph:
         """When each step ends if it starts as early as it can; steps on a cycle end at 0."""
         ends = [0] * len(durations)
         for step in self.order:
-            ends[step] = durations[step] + max((ends[p] for p in self.predecessors[step]), default=0)
+            start = 0
+            for before in self.predecessors[step]:
+                start = max(start, ends[before])
+            ends[step] = start + durations[step]
         return ends
 
     def critical_path(self, durations: Sequence[int]) -> tuple[int, ...]:
@@ -87,23 +90,14 @@ class Graph:
         return widest
 
 
-def found_in(step: Step) -> list[Found]:
-    """Every reference and literal of a step's parameters, then of its condition."""
-    found = references.scan(step.params)
-    if step.when is not None:
-        found.append(references.parse("cel", step.when, ("when",)))
-    return found
-
-
-def build(plan: Plan, found: Sequence[Sequence[Found]] | None = None) -> Graph:
-    """The graph of a plan; `found` are the references of its steps, where a caller already has them."""
+def build(plan: Plan) -> Graph:
+    """The graph of a plan."""
     position = {step.id: index for index, step in enumerate(plan.steps)}
-    by_step = [found_in(step) for step in plan.steps] if found is None else found
     predecessors: list[tuple[int, ...]] = []
     unknown: list[tuple[int, str]] = []
     for index, step in enumerate(plan.steps):
         needed: dict[int, None] = {}
-        for name in (*step.depends_on, *_names(by_step[index])):
+        for name in (*step.depends_on, *_names(step)):
             target = position.get(name)
             if target is None:
                 unknown.append((index, name))
@@ -113,14 +107,12 @@ def build(plan: Plan, found: Sequence[Sequence[Found]] | None = None) -> Graph:
     return _ordered(predecessors, unknown)
 
 
-def _names(found: Sequence[Found]) -> list[str]:
-    return [
-        name
-        for item in found
-        if type(item) is Reference
-        for name in item.names
-        if name not in references.RESERVED_IDS
-    ]
+def _names(step: Step) -> list[str]:
+    """The steps that a step's parameters and condition name."""
+    named = [name for item in step.found if type(item) is Reference for name in item.names]
+    if step.when is not None:
+        named += references.names(step.when)
+    return [name for name in named if name not in references.RESERVED_IDS] if named else named
 
 
 def _ordered(predecessors: list[tuple[int, ...]], unknown: list[tuple[int, str]]) -> Graph:

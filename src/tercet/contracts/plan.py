@@ -7,6 +7,7 @@ tool; what the critic judges is the effective step (`tercet.contracts.effective`
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -97,6 +98,11 @@ class Step(Authored):
             raise ValueError(f"write the tool as adapter.capability, not {self.tool[:80]!r}")
         return self
 
+    @cached_property
+    def found(self) -> list[references.Found]:
+        """The references and literals in the parameters, scanned once."""
+        return references.scan(self.params)
+
     @property
     def hash(self) -> str:
         """What this step does, whatever plan it stands in."""
@@ -168,17 +174,18 @@ def duplicate_ids(ids: list[str]) -> list[Problem]:
 
 
 def malformed(value: Any, place: references.Place) -> list[Problem]:
-    """A problem for each broken reference, and for each scalar that JSON does not have."""
+    """A problem for each broken reference in a value, and for each scalar that JSON does not have."""
+    return faulty(references.scan(value), place)
+
+
+def faulty(scanned: list[references.Found], place: references.Place) -> list[Problem]:
+    """The same for what a scan of the value at this place has found."""
     problems: list[Problem] = []
-    for found in references.scan(value, place):
+    for found in scanned:
         if type(found) is references.Malformed:
-            problems.append(_malformed(found.place, found.message, _REFERENCE_FORMS))
+            problems.append(_malformed((*place, *found.place), found.message, _REFERENCE_FORMS))
         elif type(found) is references.Leaf and (fault := not_json(found.value)):
-            problems.append(
-                _malformed(
-                    found.place, fault, "use strings, finite numbers, booleans, null, lists and objects"
-                )
-            )
+            problems.append(_malformed((*place, *found.place), fault, _JSON_VALUES))
     return problems
 
 
@@ -187,7 +194,7 @@ def not_json(value: Any) -> str | None:
     kind = cast("type[object]", type(value))
     if kind is str:
         # Encoding is the test for unpaired surrogates; most strings are ASCII and skip it.
-        return None if value.isascii() or _is_encodable(value) else "a string holds an unpaired surrogate"
+        return None if references.is_text(value) else "a string holds an unpaired surrogate"
     if kind is float:
         return None if isfinite(value) else f"{value} is no JSON number"
     if kind is int or kind is bool or value is None or kind is dict or kind is list:
@@ -195,23 +202,16 @@ def not_json(value: Any) -> str | None:
     return f"a {kind.__name__} is no JSON value"
 
 
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _malformed(place: references.Place, message: str, remedy: str) -> Problem:
     return Problem(code="malformed_value", place=pointer.join(place), message=message, remedy=remedy)
 
 
+_JSON_VALUES = "use strings, finite numbers, booleans, null, lists and objects"
 _REFERENCE_FORMS = 'write {"$from": "s1#/field"}, {"$evidence": "<ref>#/field"} or {"$cel": "s1.a + s2.b"}'
 
 
 def _step_problems(index: int, step: Step) -> list[Problem]:
-    problems = malformed(step.params, ("steps", index, "params"))
+    problems = faulty(step.found, ("steps", index, "params"))
     if step.compensate is not None:
         problems += malformed(step.compensate.params, ("steps", index, "compensate", "params"))
     return problems

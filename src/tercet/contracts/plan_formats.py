@@ -294,13 +294,14 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _kind(value: Any) -> str:
-    names = {
-        list: "a list",
-        str: "a string",
-        bool: "a boolean",
-        int: "a number",
-        float: "a number",
-        type(None): "null",
-    }
-    kind = cast("type[object]", type(value))
-    return names.get(kind, kind.__name__)
+    match value:
+        case None:
+            return "null"
+        case list():
+            return "a list"
+        case str():
+            return "a string"
+        case bool():
+            return "a boolean"
+        case _:
+            return "a number"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 
@@ -10,6 +11,7 @@ class PointerError(LookupError):
     """A pointer that leads nowhere in a value."""
 
 
+@lru_cache(maxsize=4_096)
 def parts(pointer: str) -> tuple[str, ...]:
     """The reference tokens of a pointer; the empty pointer has none and means the whole value."""
     if not pointer:

@@ -77,6 +77,8 @@ def _collect(value: Any, place: Place, found: list[Found], *, is_literal: bool) 
         members = cast("dict[str, Any]", value)
         if len(place) > MAX_DEPTH:
             found.append(Malformed(place, f"nests deeper than {MAX_DEPTH} levels"))
+        elif not all(map(is_text, members)):
+            found.append(Malformed(place, "the keys of an object are strings without unpaired surrogates"))
         elif not is_literal and any(key[:1] == "$" for key in members):
             _collect_reserved(members, place, found)
         elif not members:
@@ -109,6 +111,19 @@ def _collect_reserved(members: dict[str, Any], place: Place, found: list[Found])
         found.append(Malformed(place, f"{key} takes a string"))
     else:
         found.append(parse(_KEYS[key], body, place))
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is a string that can be encoded; most are ASCII, and need no trial."""
+    if not isinstance(value, str):
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def unwrap(value: Any) -> Any:

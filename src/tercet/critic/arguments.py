@@ -33,21 +33,20 @@ def arguments_fit_schema(review: Review) -> Refusals:
         for name in call.doubled:
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
-                f"step {call.index} gives {name} twice, by name and by alias",
+                f"step {call.position} gives {name} twice, by name and by alias",
                 f"keep {name}",
-                step=call.index,
+                step=call.position,
                 place=pointer.join(("params", name)),
             )
-        arguments = review.arguments(call)
-        found = schemas.faults(call.tool.parameters_text, arguments)
-        open_places = review.open_places.get(call.index, ())
-        for fault in found:
+        open_places = review.open_places.get(call.position, ())
+        whole = frozenset(str(place[0]) for place in open_places if len(place) == 1)
+        for fault in schemas.faults(call.tool.parameters_text, review.arguments(call), unchecked=whole):
             if _is_certain(fault, open_places):
                 yield review.refuse(
                     Code.ARGUMENT_INVALID,
-                    f"step {call.index} {_named(fault.place)}: {fault.message}",
+                    f"step {call.position} {_named(fault.place)}: {fault.message}",
                     f"{call.tool.name} takes {', '.join(call.tool.parameter_names) or 'no named parameters'}",
-                    step=call.index,
+                    step=call.position,
                     place=pointer.join(("params", *fault.place)),
                 )
 
@@ -74,15 +73,15 @@ def arguments_are_permitted(review: Review) -> Refusals:
 
 
 def _limit(review: Review, call: EffectiveStep, expression: str, message: str) -> Refusals:
-    outcome = condition(review, call, expression, f"limit of {call.tool.name} at step {call.index}")
+    outcome = condition(review, call, expression, f"limit of {call.tool.name} at step {call.position}")
     if outcome is None or outcome.holds:
         return
     why = f"the limit fails: {outcome.error}" if outcome.error else f"{expression} is false"
     yield review.refuse(
         Code.ARGUMENT_NOT_PERMITTED,
-        f"step {call.index}: {message or f'{call.tool.name} does not permit these arguments'} ({why})",
+        f"step {call.position}: {message or f'{call.tool.name} does not permit these arguments'} ({why})",
         f"keep to {expression}",
-        step=call.index,
+        step=call.position,
         place="/params",
     )
 
@@ -93,7 +92,7 @@ def condition(review: Review, call: EffectiveStep, expression: str, name: str) -
         rule = compile_rule(expression, CALL)
     except ExpressionError as error:
         return Outcome(error=f"it does not compile: {error}")
-    unknown = review.open_parameters.get(call.index, frozenset[str]())
+    unknown = review.open_parameters.get(call.position, frozenset[str]())
     if unknown and (rule.reads is None or rule.reads & unknown):
         review.deferred.append(name)
         return None

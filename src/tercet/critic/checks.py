@@ -45,9 +45,9 @@ def modes_are_within_safety_mode(review: Review) -> Refusals:
         if MODE_RANK[call.mode] > ceiling:
             yield review.refuse(
                 Code.MODE_EXCEEDED,
-                f"step {call.index} mode {call.mode} > safety_mode {review.ctx.safety_mode}",
+                f"step {call.position} mode {call.mode} > safety_mode {review.ctx.safety_mode}",
                 f"request a run with safety mode {call.mode}, or leave the step out",
-                step=call.index,
+                step=call.position,
                 place="/approval_mode",
             )
 
@@ -63,7 +63,7 @@ def evidence_is_pinned(review: Review) -> Refusals:
             if call is None
             else (*step.requires_evidence, *call.tool.requires_evidence)
         )
-        refs = review.pinned(index, step)
+        refs = review.pinned[index]
         if not required and not refs:
             continue
         here = {entry.classification for ref in refs if (entry := evidence.get(ref)) is not None}

@@ -51,9 +51,9 @@ def latency_is_within_budget(review: Review) -> Refusals:
         return
     left = limit - review.ctx.used.wall_clock_ms
     durations = _durations(review)
-    path = review.graph.critical_path(durations)
-    total = sum(durations[index] for index in path)
+    total = max(review.graph.finish_times(durations), default=0)
     if total > left:
+        path = review.graph.critical_path(durations)
         slowest = max(path, key=lambda index: durations[index])
         yield review.refuse(
             Code.LATENCY_EXCEEDED,
@@ -155,7 +155,7 @@ def _classes_until(review: Review, step: int) -> set[str]:
     return {
         entry.classification
         for index in (step, *review.graph.ancestors(step))
-        for ref in review.pinned(index, review.plan.steps[index])
+        for ref in review.pinned[index]
         if (entry := review.compiled.evidence.get(ref)) is not None
     }
 
@@ -171,13 +171,13 @@ def actions_are_not_repeated(review: Review) -> Refusals:
             continue
         seen: dict[str, int] = {}
         for call in calls:
-            first = seen.setdefault(identity_of(call.tool, call.params), call.index)
-            if first != call.index:
+            first = seen.setdefault(identity_of(call.tool, call.params), call.position)
+            if first != call.position:
                 yield review.refuse(
                     Code.DUPLICATE_ACTION,
-                    f"step {call.index} repeats the action of step {first}: {call.tool.name} with the same identity",
+                    f"step {call.position} repeats the action of step {first}: {call.tool.name} with the same identity",
                     "drop one of them; a decision may list the tool as repeatable",
-                    step=call.index,
+                    step=call.position,
                 )
 
 

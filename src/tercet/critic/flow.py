@@ -194,7 +194,7 @@ def authority_is_bound(review: Review) -> Refusals:
         authority = call.tool.authority_parameters
         if authority or call.tool.has_authority_everywhere:
             yield from _call(flow, call, authority)
-        condition = review.conditions.get(call.index)
+        condition = review.conditions.get(call.position)
         if (
             condition is not None
             and call.mode is not ApprovalMode.READ_ONLY
@@ -203,7 +203,7 @@ def authority_is_bound(review: Review) -> Refusals:
             yield from _violation(
                 flow,
                 call,
-                f"the condition of step {call.index} is decided by a value that is not trusted",
+                f"the condition of step {call.position} is decided by a value that is not trusted",
                 Origin(parameter="/when", came_from=condition.text, trust=Trust.UNTRUSTED),
             )
         if call.step.compensate is not None:
@@ -211,13 +211,13 @@ def authority_is_bound(review: Review) -> Refusals:
 
 
 def _call(flow: Flow, call: EffectiveStep, authority: frozenset[str]) -> Refusals:
-    for found in flow.review.found[call.index]:
+    for found in flow.review.found[call.position]:
         name = str(found.place[0])
         if name in authority or call.tool.has_authority_everywhere:
             if not flow.is_trusted(found):
                 origin = flow.origin(found)
                 yield from _violation(
-                    flow, call, f"step {call.index} takes {name} from {_source(origin)}", origin
+                    flow, call, f"step {call.position} takes {name} from {_source(origin)}", origin
                 )
             else:
                 yield from _keys(flow, call, found.place)
@@ -230,7 +230,7 @@ def _keys(flow: Flow, call: EffectiveStep, place: Place) -> Refusals:
         if is_data and not flow.is_trusted_scalar(key):
             origin = flow.origin(Leaf(key, place))
             yield from _violation(
-                flow, call, f"step {call.index} takes a key of {place[0]} from {_source(origin)}", origin
+                flow, call, f"step {call.position} takes a key of {place[0]} from {_source(origin)}", origin
             )
 
 
@@ -248,7 +248,7 @@ def _compensation(flow: Flow, call: EffectiveStep) -> Refusals:
             is_trusted = flow.points_at_trusted(found._replace(target=call.step.id))
         elif type(found) is Reference and found.target == references.PARAMS:
             place = pointer.parts(found.pointer)
-            read = [f for f in flow.review.found[call.index] if f.place[: len(place)] == place]
+            read = [f for f in flow.review.found[call.position] if f.place[: len(place)] == place]
             is_trusted = bool(read) and all(map(flow.is_trusted, read))
         else:
             is_trusted = flow.is_trusted(found)
@@ -257,7 +257,7 @@ def _compensation(flow: Flow, call: EffectiveStep) -> Refusals:
             yield from _violation(
                 flow,
                 call,
-                f"the compensation of step {call.index} takes {name} from {_source(origin)}",
+                f"the compensation of step {call.position} takes {name} from {_source(origin)}",
                 origin,
             )
 
@@ -267,13 +267,13 @@ def _violation(flow: Flow, call: EffectiveStep, reason: str, origin: Origin) -> 
     gate = review.spec.unbound_gate
     if gate is not None and gate in review.compiled.gates_by_name:
         detail = f"{reason}: {origin.detail}" if origin.detail else reason
-        review.demands.append(GateDemand(step=call.index, step_id=call.step.id, gate=gate, reason=detail))
+        review.demands.append(GateDemand(step=call.position, step_id=call.step.id, gate=gate, reason=detail))
         return
     yield review.refuse(
         Code.UNBOUND_ARGUMENT,
         f"{reason}: {origin.detail}" if origin.detail else reason,
         "take the value by reference from trusted evidence or a trusted result, or let a person supply it in the request",
-        step=call.index,
+        step=call.position,
         place=origin.parameter if origin.parameter == "/when" else f"/params{origin.parameter}",
         sources=(origin,),
     )

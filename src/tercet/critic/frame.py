@@ -33,19 +33,19 @@ def plan_steps(review: Review) -> list[dict[str, Any]]:
 
 def _call(review: Review, call: EffectiveStep) -> dict[str, Any]:
     params = review.arguments(call)
-    unknown = review.open_parameters.get(call.index)
+    unknown = review.open_parameters.get(call.position)
     if unknown:
         params = {name: value for name, value in params.items() if name not in unknown}
     step = call.step
     return {
         "id": step.id,
-        "index": call.index,
+        "index": call.position,
         "kind": step.kind,
         "tool": call.tool.name,
         "mode": str(call.mode),
         "reversibility": str(call.reversibility),
         "gates": list(call.gates),
-        "evidence": list(review.pinned(call.index, step)),
+        "evidence": list(review.pinned[call.position]),
         "params": params,
     }
 

@@ -19,9 +19,9 @@ def modes_are_not_understated(review: Review) -> Refusals:
         if declared is not None and MODE_RANK[declared] < MODE_RANK[call.tool.mode]:
             yield review.refuse(
                 Code.MODE_UNDERSTATED,
-                f"step {call.index} declares mode {declared}, but {call.tool.name} is {call.tool.mode}",
+                f"step {call.position} declares mode {declared}, but {call.tool.name} is {call.tool.mode}",
                 f"declare {call.tool.mode}, or say nothing and inherit it",
-                step=call.index,
+                step=call.position,
                 place="/approval_mode",
             )
 
@@ -30,23 +30,23 @@ def gates_are_present(review: Review) -> Refusals:
     """Every gate exists, and every destructive or irreversible step waits for one that no condition can lift."""
     gates = review.compiled.gates_by_name
     for call in review.calls:
-        names = _gates_of(review, call)
+        names = gates_of(review, call)
         for name in names:
             if name not in gates:
                 yield review.refuse(
                     Code.GATE_UNKNOWN,
-                    f"step {call.index} waits for {name}, which this pack does not have",
+                    f"step {call.position} waits for {name}, which this pack does not have",
                     f"name one of {', '.join(gates) or 'no gates at all'}",
-                    step=call.index,
+                    step=call.position,
                     place="/gates",
                 )
         if must_be_gated(call) and not any(name in gates and gates[name].when is None for name in names):
             what = call.mode if call.mode is ApprovalMode.DESTRUCTIVE else call.reversibility
             yield review.refuse(
                 Code.GATE_MISSING,
-                f"step {call.index} is {what} and waits for no unconditional gate",
+                f"step {call.position} is {what} and waits for no unconditional gate",
                 "request approval: add a gate to the step or to its tool",
-                step=call.index,
+                step=call.position,
                 place="/gates",
             )
 
@@ -56,7 +56,8 @@ def must_be_gated(call: EffectiveStep) -> bool:
     return call.mode is ApprovalMode.DESTRUCTIVE or call.reversibility is Reversibility.IRREVERSIBLE
 
 
-def _gates_of(review: Review, call: EffectiveStep) -> tuple[str, ...]:
+def gates_of(review: Review, call: EffectiveStep) -> tuple[str, ...]:
+    """The gates that a call waits for: its own, and those of the decision if it is above read_only."""
     if not review.spec.gates or call.mode is ApprovalMode.READ_ONLY:
         return call.gates
     return tuple(dict.fromkeys((*call.gates, *review.spec.gates)))
@@ -66,10 +67,10 @@ def demand_gates(review: Review) -> None:
     """Notes every approval that the plan waits for when it runs."""
     gates = review.compiled.gates_by_name
     for call in review.calls:
-        for name in _gates_of(review, call):
+        for name in gates_of(review, call):
             if name in gates and (reason := _reason(review, call, gates[name])):
                 review.demands.append(
-                    GateDemand(step=call.index, step_id=call.step.id, gate=name, reason=reason)
+                    GateDemand(step=call.position, step_id=call.step.id, gate=name, reason=reason)
                 )
 
 
@@ -77,7 +78,7 @@ def _reason(review: Review, call: EffectiveStep, gate: Gate) -> str | None:
     """Why a call waits for a gate; None only if the gate's condition is false, and not if it fails."""
     if gate.when is None:
         return f"{call.tool.name} is {call.mode}"
-    outcome = condition(review, call, gate.when, f"gate {gate.name} at step {call.index}")
+    outcome = condition(review, call, gate.when, f"gate {gate.name} at step {call.position}")
     if outcome is None:
         return f"unless {gate.when} is false at dispatch"
     if outcome.error is not None:
@@ -94,7 +95,7 @@ def compensation_is_recorded(review: Review) -> Refusals:
             yield _uncompensated(
                 review,
                 call,
-                f"step {call.index} is {call.reversibility} and records no compensation",
+                f"step {call.position} is {call.reversibility} and records no compensation",
                 "name the call that takes it back, or let the tool state that there is none",
             )
 
@@ -110,16 +111,16 @@ def own_compensations_fit(review: Review) -> Refusals:
             yield _uncompensated(
                 review,
                 call,
-                f"step {call.index} is compensated by {own.tool}, which is not in the surface",
+                f"step {call.position} is compensated by {own.tool}, which is not in the surface",
                 "compensate with a tool of this run",
             )
             continue
         if MODE_RANK[tool.mode] > MODE_RANK[review.ctx.safety_mode]:
             yield review.refuse(
                 Code.MODE_EXCEEDED,
-                f"step {call.index} is compensated by {tool.name}, mode {tool.mode} > safety_mode {review.ctx.safety_mode}",
+                f"step {call.position} is compensated by {tool.name}, mode {tool.mode} > safety_mode {review.ctx.safety_mode}",
                 "compensate with a tool within the safety mode",
-                step=call.index,
+                step=call.position,
                 place="/compensate",
             )
         is_open = [f.place for f in references.scan(own.params) if type(f) is references.Reference]
@@ -127,12 +128,12 @@ def own_compensations_fit(review: Review) -> Refusals:
             if not any(fault.place[: len(p)] == p or p[: len(fault.place)] == fault.place for p in is_open):
                 yield review.refuse(
                     Code.ARGUMENT_INVALID,
-                    f"the compensation of step {call.index}: {fault.message}",
+                    f"the compensation of step {call.position}: {fault.message}",
                     f"{tool.name} takes {', '.join(tool.parameter_names)}",
-                    step=call.index,
+                    step=call.position,
                     place=pointer.join(("compensate", "params", *fault.place)),
                 )
 
 
 def _uncompensated(review: Review, call: EffectiveStep, reason: str, remedy: str) -> Refusal:
-    return review.refuse(Code.COMPENSATION_MISSING, reason, remedy, step=call.index, place="/compensate")
+    return review.refuse(Code.COMPENSATION_MISSING, reason, remedy, step=call.position, place="/compensate")

@@ -8,12 +8,11 @@ open value are deferred to dispatch, where they are decided on the resolved call
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from tercet.contracts import graph, pointer, references
-from tercet.contracts.context import Check, CompiledContext, RunContext
+from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.gate import GateDemand
@@ -32,71 +31,47 @@ class Known(NamedTuple):
     fault: str | None = None
 
 
-@dataclass
 class Review:
     """One plan under review."""
 
-    ctx: RunContext
-    compiled: CompiledContext
-    spec: DecisionSpec
-    plan: Plan
-    demands: list[GateDemand] = field(default_factory=list[GateDemand])
-    deferred: list[str] = field(default_factory=list[str])
-
-    @cached_property
-    def calls(self) -> list[EffectiveStep]:
-        """The effective steps that call a tool on the surface."""
-        surface = self.compiled.surface
-        return [
-            effective(index, step, tool)
-            for index, step in enumerate(self.plan.steps)
+    def __init__(self, ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> None:
+        self.ctx = ctx
+        self.compiled = compiled
+        self.spec = spec
+        self.plan = plan
+        self.demands: list[GateDemand] = []
+        """Approvals that the plan will wait for."""
+        self.deferred: list[str] = []
+        """Rules that are decided at dispatch."""
+        surface = compiled.surface
+        self.calls = [
+            effective(position, step, tool)
+            for position, step in enumerate(plan.steps)
             if step.tool is not None and (tool := surface.get(step.tool)) is not None
         ]
-
-    @cached_property
-    def call_at(self) -> dict[int, EffectiveStep]:
+        """The effective steps that call a tool on the surface."""
+        self.call_at = {call.position: call for call in self.calls}
         """The same by position."""
-        return {call.index: call for call in self.calls}
-
-    @cached_property
-    def found(self) -> list[list[Found]]:
+        self.position = {step.id: position for position, step in enumerate(plan.steps)}
+        self.found = [_found(step, self.call_at.get(position)) for position, step in enumerate(plan.steps)]
         """The references and literals in the parameters of each step, parameters under their own names."""
-        calls = self.call_at
-        return [
-            references.scan(calls[index].params if index in calls else step.params)
-            for index, step in enumerate(self.plan.steps)
-        ]
-
-    @cached_property
-    def conditions(self) -> dict[int, Reference]:
-        """The condition of each step that has one."""
-        return {
-            index: condition
-            for index, step in enumerate(self.plan.steps)
+        self.pinned = [_pinned(step, found) for step, found in zip(plan.steps, self.found, strict=True)]
+        """The evidence that each step pins: listed, or read by reference."""
+        self.conditions = {
+            position: condition
+            for position, step in enumerate(plan.steps)
             if step.when is not None
             and isinstance(condition := references.parse("cel", step.when, ("when",)), Reference)
         }
+        """The condition of each step that has one."""
+        self.checks = compiled.checks(spec.risk_tier)
+        """The optional checks that the decision's risk tier asks for."""
+        self._arguments: dict[int, dict[str, Any]] = {}
 
     @cached_property
     def graph(self) -> graph.Graph:
         """Who waits for whom."""
-        if not self.conditions:
-            return graph.build(self.plan, self.found)
-        with_conditions = [
-            [*found, self.conditions[index]] if index in self.conditions else found
-            for index, found in enumerate(self.found)
-        ]
-        return graph.build(self.plan, with_conditions)
-
-    @cached_property
-    def position(self) -> dict[str, int]:
-        """The position of each step by id."""
-        return {step.id: index for index, step in enumerate(self.plan.steps)}
-
-    @cached_property
-    def checks(self) -> frozenset[Check]:
-        """The optional checks that the decision's risk tier asks for."""
-        return self.compiled.checks(self.spec.risk_tier)
+        return graph.build(self.plan)
 
     def known(self, reference: Reference) -> Known | None:
         """The value of a reference if it is known at review; None if it is open."""
@@ -113,34 +88,40 @@ class Review:
     def open_places(self) -> dict[int, list[Place]]:
         """For each call that has any, the places of its open values."""
         return {
-            call.index: places
+            call.position: places
             for call in self.calls
-            if (
-                places := [
-                    f.place for f in self.found[call.index] if type(f) is Reference and self.known(f) is None
-                ]
-            )
+            if (places := [f.place for f in self.found[call.position] if type(f) is Reference and is_open(f)])
         }
 
     @cached_property
     def open_parameters(self) -> dict[int, frozenset[str]]:
         """For each call that has any, the parameters that hold an open value."""
         return {
-            index: frozenset(str(place[0]) for place in places) for index, places in self.open_places.items()
+            position: frozenset(str(place[0]) for place in places)
+            for position, places in self.open_places.items()
         }
 
     def arguments(self, call: EffectiveStep) -> dict[str, Any]:
         """The parameters of a call with every known reference resolved; open ones stay as they are written."""
-        if all(type(f) is Leaf and references.LITERAL not in f.place for f in self.found[call.index]):
-            return call.params
-        return {name: self._resolved(value) for name, value in call.params.items()}
+        found = self._arguments.get(call.position)
+        if found is None:
+            is_plain = all(
+                type(f) is Leaf and references.LITERAL not in f.place for f in self.found[call.position]
+            )
+            found = (
+                call.params
+                if is_plain
+                else {name: self._resolved(value) for name, value in call.params.items()}
+            )
+            self._arguments[call.position] = found
+        return found
 
     def _resolved(self, value: Any) -> Any:
         members = as_object(value)
         if members is not None:
             reference = references.as_reference(members)
             if reference is not None:
-                known = self.known(reference)
+                known = None if is_open(reference) else self.known(reference)
                 return value if known is None or known.fault else known.value
             if references.LITERAL in members:
                 return members[references.LITERAL]
@@ -170,10 +151,21 @@ class Review:
             sources=sources,
         )
 
-    def pinned(self, index: int, step: Step) -> tuple[str, ...]:
-        """The evidence that a step pins: listed, or read by reference."""
-        read = tuple(f.target for f in self.found[index] if type(f) is Reference and f.kind == "evidence")
-        return (*step.evidence_refs, *read) if read else step.evidence_refs
+
+def is_open(reference: Reference) -> bool:
+    """Whether the value of a reference is known only at dispatch."""
+    return reference.kind == "cel" or (reference.kind == "from" and reference.target != references.REQUEST)
+
+
+def _found(step: Step, call: EffectiveStep | None) -> list[Found]:
+    if call is None or call.params is step.params:
+        return step.found
+    return references.scan(call.params)
+
+
+def _pinned(step: Step, found: list[Found]) -> tuple[str, ...]:
+    read = tuple(f.target for f in found if type(f) is Reference and f.kind == "evidence")
+    return (*step.evidence_refs, *read) if read else step.evidence_refs
 
 
 def _follow(value: Any, where: str, name: str) -> Known:

@@ -1,7 +1,7 @@
 """The pack's policies over the plan and over each of its steps.
 
-A step policy is first tried over all steps at once, as one comprehension: if that is true, each step passed. Only
-otherwise is it evaluated step by step, to find out where it failed.
+All policies are first tried at once, a step policy as one comprehension over the steps: if that is true, each of them
+holds. Only otherwise are they evaluated one by one and step by step, to find out which failed, and where.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tercet.policy.expressions import (
     ExpressionError,
     Outcome,
     Rule,
-    compile_everywhere,
     compile_rule,
+    compile_together,
 )
 
 
@@ -36,19 +36,26 @@ def policies_hold(review: Review) -> Refusals:
         "plan.steps": steps,
     }
     activation = PLAN.activation(values)
-    for policy in review.compiled.policies:
-        try:
-            rule = compile_rule(policy.expression, PLAN if policy.scope == "plan" else STEP)
-        except ExpressionError as error:
-            yield _refusal(review, policy, Outcome(error=f"it does not compile: {error}"), None)
+    rules = [_compiled(policy) for policy in review.compiled.policies]
+    ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _reads_open(review, rule, None))
+    together = compile_together(ready)
+    is_passed = together is not None and together.evaluate(activation).holds
+    for policy, rule in zip(review.compiled.policies, rules, strict=True):
+        if isinstance(rule, Outcome):
+            yield _refusal(review, policy, rule, None)
+        elif is_passed and rule in ready:
             continue
-        if policy.scope == "plan":
+        elif policy.scope == "plan":
             yield from _plan_policy(review, policy, rule, activation)
-        elif (
-            _reads_open(review, rule, None)
-            or not compile_everywhere(policy.expression).evaluate(activation).holds
-        ):
+        else:
             yield from _step_policy(review, policy, rule, values, steps)
+
+
+def _compiled(policy: Policy) -> Rule | Outcome:
+    try:
+        return compile_rule(policy.expression, PLAN if policy.scope == "plan" else STEP)
+    except ExpressionError as error:
+        return Outcome(error=f"it does not compile: {error}")
 
 
 def _plan_policy(review: Review, policy: Policy, rule: Rule, activation: Any) -> Refusals:
@@ -89,11 +96,11 @@ def _broken(review: Review, policy: Policy, outcome: Outcome, index: int | None)
     if policy.effect == "deny" or gate is None or gate not in review.compiled.gates_by_name:
         yield _refusal(review, policy, outcome, index)
         return
-    affected = [call for call in review.calls if index is None or call.index == index]
+    affected = [call for call in review.calls if index is None or call.position == index]
     for call in affected:
         review.demands.append(
             GateDemand(
-                step=call.index,
+                step=call.position,
                 step_id=call.step.id,
                 gate=gate,
                 reason=policy.message or f"policy {policy.name} asks for it",

@@ -136,11 +136,21 @@ def compile_rule(text: str, scope: Scope) -> Rule:
     return Rule(text, scope, program, _parameters_read(text, "args" if scope is CALL else "params"))
 
 
-@lru_cache(maxsize=4_096)
-def compile_everywhere(text: str) -> Rule:
-    """A rule over each step as one rule over the plan: true if it holds for all of them."""
-    everywhere = f"plan.steps.all(step, ({text}\n))"
-    return Rule(everywhere, PLAN, _compile(PLAN.env, everywhere), _parameters_read(text, "params"))
+@lru_cache(maxsize=1_024)
+def compile_together(rules: tuple[Rule, ...]) -> Rule | None:
+    """Rules over a plan and over its steps as one rule over the plan: true if each of them holds.
+
+    None if together they are too large. A caller that does not get true evaluates them one by one.
+    """
+    parts = [
+        f"({rule.text}\n)" if rule.scope is PLAN else f"plan.steps.all(step, ({rule.text}\n))"
+        for rule in rules
+    ]
+    together = " && ".join(parts) or "true"
+    try:
+        return Rule(together, PLAN, _compile(PLAN.env, together), frozenset())
+    except ExpressionError:
+        return None
 
 
 def check_call_rule(text: str, parameters: Mapping[str, Any]) -> None:
@@ -184,13 +194,19 @@ def yields_boolean(program: Any) -> bool:
     return program.return_type() in (cel.Type.BOOL, _DYN)
 
 
+_TRUE = Outcome(value=True)
+
+
 def _evaluate(program: Any, **values: Any) -> Outcome:
     try:
         result = program.eval(**values)
     except RuntimeError as error:  # how the evaluator reports an exhausted iteration budget
         return Outcome(error=_sentence(str(error)))
+    value = result.value()
+    if value is True:
+        return _TRUE
     if result.type() == cel.Type.ERROR:
-        return Outcome(error=_sentence(str(result.value())))
+        return Outcome(error=_sentence(str(value)))
     return Outcome(result.plain_value())
 
 

@@ -10,6 +10,7 @@ import orjson
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.references import Place
+from tercet.contracts.shape import as_object
 
 
 class Fault(NamedTuple):
@@ -30,9 +31,17 @@ def validator(schema_text: str) -> Any:
         raise UsageError(f"not a JSON Schema: {str(error).splitlines()[0]}", code="schema_invalid") from error
 
 
-def faults(schema_text: str, value: Any) -> list[Fault]:
-    """Every way in which a value breaks a schema."""
-    compiled = validator(schema_text)
+@lru_cache(maxsize=4_096)
+def _relaxed(schema_text: str, unchecked: frozenset[str]) -> Any:
+    """The validator of an object schema in which these members may be anything."""
+    schema = orjson.loads(schema_text)
+    properties = {**(as_object(schema.get("properties")) or {}), **dict.fromkeys(sorted(unchecked), True)}
+    return validator(orjson.dumps({**schema, "properties": properties}).decode())
+
+
+def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()) -> list[Fault]:
+    """Every way in which a value breaks a schema; the members in `unchecked` may be anything."""
+    compiled = _relaxed(schema_text, unchecked) if unchecked else validator(schema_text)
     if compiled.is_valid(value):
         return []
     return [

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
@@ -61,12 +61,6 @@ def read_result(function: Callable[..., Any]) -> JsonObject | None:
     return _without_title(schema)
 
 
-def context_parameter(function: Callable[..., Any]) -> str | None:
-    """The name of the parameter that takes the `ToolContext`, if there is one."""
-    hints = _hints(function)
-    return next((name for name in inspect.signature(function).parameters if hints.get(name) is ToolContext), None)
-
-
 def name_of(function: Callable[..., Any]) -> str:
     """What to call a function in a message."""
     return getattr(function, "__qualname__", None) or repr(function)
@@ -90,7 +84,13 @@ def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> Iterator
                 f"tool function {name_of(function)} does not say what {parameter.name} is",
                 remedy=f"annotate it, for example {parameter.name}: str",
             )
-        if hints[parameter.name] is not ToolContext:
+        hint = hints[parameter.name]
+        if ToolContext in get_args(hint):
+            raise SignatureError(
+                f"tool function {name_of(function)} takes a ToolContext among other types as {parameter.name}",
+                remedy=f"annotate it as {parameter.name}: ToolContext, so that no plan can fill it",
+            )
+        if hint is not ToolContext:
             yield parameter
 
 

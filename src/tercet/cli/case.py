@@ -1,0 +1,78 @@
+"""A plan before the critic: whose rules apply, what is asked for, and what the critic said.
+
+This is the shell around the pure `verify`: it chooses the decision, looks up who asks, and provides ids and the time.
+"""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from tercet.context import compile as compile_context
+from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
+from tercet.contracts.request import Actor, Request
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.verdict import CriticReport, Verdict
+from tercet.critic.consolidate import consolidate
+from tercet.critic.verify import verify
+from tercet.packs import Pack
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A reviewed plan, with everything that it was judged by."""
+
+    context: RunContext
+    compiled: CompiledContext
+    spec: DecisionSpec
+    plan: Plan
+    verdict: Verdict
+    report: CriticReport
+
+
+def review_plan(
+    pack: Pack,
+    plan: Plan,
+    *,
+    intent: str | None = None,
+    request_input: JsonObject | None = None,
+    snapshot: str | None = None,
+    safety_mode: ApprovalMode | None = None,
+) -> Case:
+    """Compiles what the run would see, and lets the critic judge the plan. Nothing is run."""
+    asked = intent or plan.intent
+    spec = pack.decision_for(asked)
+    request = Request(intent=asked or (*spec.intents, spec.id)[0], input=request_input or {})
+    now = datetime.now(UTC)
+    context = pack.run_context(
+        trace_id=f"trace_{uuid4().hex}",
+        run_id=f"run_{uuid4().hex}",
+        actor=local_actor(pack),
+        safety_mode=safety_mode,
+        started_at=now,
+        # Whoever hands over a plan is told what is wrong with it; no planner is asked for another.
+        plan_origin="caller",
+    )
+    compiled = compile_context(pack, request, context, snapshot=snapshot)
+    verdict = verify(context, compiled, spec, plan)
+    report = consolidate(
+        trace_id=context.trace_id,
+        decision_key=spec.decision_key,
+        verify=verdict,
+        decided_at=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    )
+    return Case(context=context, compiled=compiled, spec=spec, plan=plan, verdict=verdict, report=report)
+
+
+def local_actor(pack: Pack) -> Actor:
+    """Who sits at this machine, with the roles that the pack gives them."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container may have no name for its user
+        user = "anonymous"
+    return next((actor for actor in pack.actors if actor.id == user), Actor(id=user))

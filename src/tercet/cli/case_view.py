@@ -1,0 +1,150 @@
+"""A reviewed plan on the screen: the plan as a tree, and the verdict with its remedy at the step that it is about."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from rich.text import Text
+
+from tercet.cli.case import Case
+from tercet.cli.documents import STDIN
+from tercet.cli.outline import Entry, outline
+from tercet.cli.screen import Screen
+from tercet.cli.step_view import details, headline
+from tercet.cli.text import count, printable
+from tercet.contracts import graph
+from tercet.contracts.gate import GateDemand
+from tercet.contracts.verdict import Refusal, Verdict
+
+MOST_FINDINGS = 6
+"""How many findings besides the decisive one are shown."""
+MOST_GATES = 4
+
+
+def show_case(screen: Screen, case: Case, *, name: str) -> None:
+    """Prints a reviewed plan; `name` is the file that it came from."""
+    _show_frame(screen, case, "stdin" if name == STDIN else PurePath(name).name)
+    screen.say()
+    _show_plan(screen, case)
+    screen.say()
+    _show_verdict(screen, case)
+
+
+def _show_frame(screen: Screen, case: Case, name: str) -> None:
+    compiled, spec, plan = case.compiled, case.spec, case.plan
+    snapshot = f", snapshot {printable(compiled.snapshot, 80)}" if compiled.snapshot else ", no evidence"
+    rows = {
+        "pack": f"{printable(compiled.pack, 120)}{snapshot}",
+        "decision": f"{printable(spec.id, 120)}, risk {spec.risk_tier}, safety mode {case.context.safety_mode}",
+        "plan": f"{printable(name, 80)}, {count(len(plan.steps), 'step')}",
+    }
+    for label, text in rows.items():
+        screen.put(text, first=f"{label:<10}")
+
+
+def _show_plan(screen: Screen, case: Case) -> None:
+    first, others = _findings(case.verdict)
+    shown = others[:MOST_FINDINGS]
+    by_step: dict[int | None, list[Refusal]] = defaultdict(list)
+    for refusal in shown:
+        by_step[refusal.step].append(refusal)
+    visible: set[int | None] = {None}
+    offending = None if first is None else first.step
+    for entry in outline(graph.build(case.plan), offending):
+        visible.add(entry.step)
+        _show_entry(screen, case, entry, first, by_step.get(entry.step, []) if entry.step is not None else [])
+    if first is not None and first.step is None:
+        _show_decisive(screen, first, "")
+    elsewhere = [refusal for refusal in shown if refusal.step is None or refusal.step not in visible]
+    for refusal in elsewhere:
+        _show_finding(screen, refusal, "")
+    if len(others) > len(shown):
+        screen.put(
+            Text(f"… {count(len(others) - len(shown), 'more finding')}; --json lists them", style="dim")
+        )
+
+
+def _findings(verdict: Verdict) -> tuple[Refusal | None, list[Refusal]]:
+    """The refusal that decided, and the others but for those that say the same about the plan as a whole."""
+    if not verdict.refusals:
+        return None, []
+    first, *others = verdict.refusals
+    return first, [
+        o for o in others if o.step is not None or (o.code, o.remedy) != (first.code, first.remedy)
+    ]
+
+
+def _show_entry(
+    screen: Screen, case: Case, entry: Entry, first: Refusal | None, others: Sequence[Refusal]
+) -> None:
+    if entry.step is None:
+        screen.put(Text(f"… {count(entry.skipped, 'more step')}", style="dim"))
+        return
+    index, step = entry.step, case.plan.steps[entry.step]
+    is_offending = first is not None and first.step == index
+    mark = _mark(ok=case.verdict.ok, is_offending=is_offending)
+    screen.put(
+        mark.append_text(headline(index, step, case.compiled)), first=entry.first, rest=f"{entry.rest}  "
+    )
+    beside = [case.plan.steps[before].id for before in entry.beside]
+    for word, text in details(index, step, case.compiled, beside):
+        screen.put(Text(text, style="dim"), first=f"{entry.rest}{word:<8}", rest=f"{entry.rest}{'':<8}")
+    if first is not None and is_offending:
+        _show_decisive(screen, first, entry.rest)
+    for refusal in others:
+        _show_finding(screen, refusal, entry.rest)
+
+
+def _mark(*, ok: bool, is_offending: bool) -> Text:
+    if ok:
+        return Text("✓ ", style="green")
+    return Text("✗ ", style="bold red") if is_offending else Text("· ", style="dim")
+
+
+def _show_decisive(screen: Screen, refusal: Refusal, rest: str) -> None:
+    """The refusal that decided, with where the value came from and what to do."""
+    reason = refusal.reason
+    for source in refusal.sources:
+        # The screen has a line of its own for what the published reason says in one.
+        reason = reason.removesuffix(f": {source.detail}") if source.detail else reason
+    screen.put(Text(printable(reason), style="bold red"), first=f"{rest}✗ ", rest=f"{rest}  ")
+    for source in refusal.sources:
+        origin = printable(source.detail or f"{source.came_from} is {source.trust}")
+        screen.put(Text(origin), first=f"{rest}  source  ", rest=f"{rest}          ")
+    if refusal.remedy:
+        screen.put(Text(printable(refusal.remedy)), first=f"{rest}  remedy  ", rest=f"{rest}          ")
+
+
+def _show_finding(screen: Screen, refusal: Refusal, rest: str) -> None:
+    screen.put(Text(f"also: {printable(refusal.reason)}", style="dim"), first=f"{rest}✗ ", rest=f"{rest}  ")
+
+
+def _show_verdict(screen: Screen, case: Case) -> None:
+    verdict = case.verdict
+    if verdict.ok:
+        line = Text.assemble(("✓ verified: ", "bold green"), printable("; ".join(verdict.reasons)))
+        if verdict.gates:
+            line.append(f"; waits for {_waits(verdict.gates)}")
+        screen.say(line)
+        if verdict.deferred:
+            screen.put(
+                Text(f"decided at dispatch: {_deferred(verdict.deferred)}", style="dim"),
+                first="  ",
+                rest="    ",
+            )
+    else:
+        where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"
+        screen.say(Text.assemble(("✗ refused: ", "bold red"), f"{verdict.kind} ({verdict.code}){where}"))
+    screen.say(Text("  Nothing was run.", style="dim"))
+
+
+def _waits(gates: Sequence[GateDemand]) -> str:
+    shown = [f"{printable(demand.gate, 80)} at step {demand.step}" for demand in gates[:MOST_GATES]]
+    return ", ".join(shown if len(gates) <= MOST_GATES else [*shown, f"… {len(gates) - MOST_GATES} more"])
+
+
+def _deferred(rules: Sequence[str]) -> str:
+    shown = [printable(rule, 120) for rule in rules[:MOST_GATES]]
+    return ", ".join(shown if len(rules) <= MOST_GATES else [*shown, f"… {len(rules) - MOST_GATES} more"])

@@ -1,0 +1,65 @@
+"""The page docs/cli.md, made from the commands themselves: `python -m tercet.cli.reference > docs/cli.md`."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from typer.main import get_command
+
+from tercet.cli.main import COMMANDS, app
+
+_INTRODUCTION = """\
+# The command line
+
+<!-- Made by `python -m tercet.cli.reference > docs/cli.md`; a test fails when this page is out of date. -->
+
+`tercet` and `python -m tercet` are the same command.
+Every command answers people on the screen, and programs with `--json`: one JSON object on stdout and nothing else.
+A mistake is answered with what to do about it: on stderr, or with `--json` on stdout as `{"error": {"code", "message", "remedy", "problems"}}`.
+
+| exit code | meaning |
+|---|---|
+| 0 | accepted |
+| 1 | a bug in Tercet, or an output that cannot be written; `TERCET_TRACEBACK=1` shows where |
+| 2 | wrong use: an option, a plan, a pack or an input that cannot be understood |
+| 3 | refused by the critic |
+| 130 | interrupted |
+
+Colours follow the terminal, `NO_COLOR` and `FORCE_COLOR`; the width follows the terminal and `COLUMNS`.
+"""
+
+
+_HEAD = "| argument or option | meaning |\n|---|---|"
+
+
+def page() -> str:
+    """The whole page."""
+    # The parser's own classes differ between versions of typer; what is read of them here does not.
+    group: Any = get_command(app)
+    sections = ["\n".join(_section(name, group.commands[name])) for name in COMMANDS]
+    return "\n".join([_INTRODUCTION, *sections])
+
+
+def _section(name: str, command: Any) -> Iterator[str]:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option"]
+    usage = " ".join(p.metavar if p.required else f"[{p.metavar}]" for p in arguments)
+    yield f"## tercet {name}\n"
+    yield inspect.cleandoc(command.help).replace(". ", ".\n")
+    yield f"\n```text\ntercet {name} [OPTIONS] {usage}\n```\n"
+    yield _HEAD
+    for parameter in (*arguments, *options):
+        spelling = parameter.metavar if parameter in arguments else _spelling(parameter)
+        yield f"| `{spelling}` | {parameter.help} |"
+    yield f"\n```sh\n{COMMANDS[name][1].strip()}\n```\n"
+
+
+def _spelling(option: Any) -> str:
+    return " ".join(filter(None, [", ".join(option.opts), option.metavar]))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,237 @@
+"""The five evaluators: each a pure function of what was recorded of a run, with a version.
+
+A changed rule is a new version, since a recorded verdict must stay re-derivable under the rule that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Literal
+
+from tercet.contracts.canonical import canonical
+from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
+from tercet.contracts.run import Outcome, Run
+from tercet.contracts.scorecard import Evaluation, EvaluatorName, Finding
+from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
+from tercet.critic.checks import modes_are_within_safety_mode
+from tercet.critic.gates import gates_of
+from tercet.critic.review import Review
+from tercet.critic.rules import policies_hold
+from tercet.policy import schemas
+from tercet.policy.resolution import ResolutionError, resolve
+
+Status = Literal["pass", "warn", "fail"]
+
+VERSION = "1"
+MAX_FINDINGS = 20
+NEAR = 0.8
+"""The part of a budget from which on its use is worth a warning."""
+
+
+def evaluate_policy(run: Run) -> Evaluation:
+    """What was called was planned, surfaced and within the mode, and policies and limits hold on the resolved calls."""
+    return _floor(_policy_findings(run))
+
+
+def _policy_findings(run: Run) -> Iterator[Finding]:
+    planned = {step.id: step for step in run.plan.steps}
+    for entry in run.transcript:
+        step = planned.get(entry.call.step_id)
+        if step is None or step.tool != entry.call.tool:
+            yield Finding(
+                code="outside_plan",
+                message=f"{entry.call.tool} was called as step {entry.call.step_id}, which the plan does not have",
+                step_id=entry.call.step_id,
+            )
+        elif entry.call.tool not in run.compiled.surface:
+            yield Finding(
+                code="tool_not_surfaced",
+                message=f"{entry.call.tool} is not in the surface",
+                step_id=entry.call.step_id,
+            )
+    review = Review(run.context, run.compiled, run.spec, _as_run(run))
+    for check in (modes_are_within_safety_mode, arguments_fit_schema, arguments_are_permitted, policies_hold):
+        for refusal in check(review):
+            yield Finding(code=str(refusal.code), message=refusal.reason, step_id=refusal.step_id)
+
+
+def _as_run(run: Run) -> Plan:
+    """The plan with the parameters that its steps really ran with, and without the steps that did not run."""
+    ran = {entry.call.step_id: entry.call.params for entry in run.transcript}
+    steps = [
+        step.model_copy(
+            update={"params": {name: {"$literal": value} for name, value in ran[step.id].items()}}
+        )
+        for step in run.plan.steps
+        if step.id in ran
+    ]
+    return run.plan.model_copy(update={"steps": steps})
+
+
+def evaluate_safety(run: Run) -> Evaluation:
+    """Every effect was approved where it had to be, ran as it was planned, once, and its outcome is known."""
+    return _floor(_safety_findings(run))
+
+
+def _safety_findings(run: Run) -> Iterator[Finding]:
+    yield from _unapproved(run)
+    yield from _drifted(run)
+    done: set[str] = set()
+    outcomes: dict[str, Outcome] = {}
+    for entry in run.transcript:
+        step_id, tool = entry.call.step_id, run.compiled.surface.get(entry.call.tool)
+        is_effect = tool is None or tool.mode is not ApprovalMode.READ_ONLY
+        if is_effect and entry.result.outcome is Outcome.DONE:
+            if step_id in done:
+                yield Finding(
+                    code="repeated_effect", message=f"step {step_id} took effect twice", step_id=step_id
+                )
+            done.add(step_id)
+        if is_effect:
+            outcomes[step_id] = entry.result.outcome
+    for step_id, outcome in outcomes.items():
+        if outcome is Outcome.UNKNOWN:
+            yield Finding(
+                code="unsettled", message=f"nobody knows whether step {step_id} happened", step_id=step_id
+            )
+
+
+def _unapproved(run: Run) -> Iterator[Finding]:
+    ran = {entry.call.step_id for entry in run.transcript}
+    review = Review(run.context, run.compiled, run.spec, run.plan)
+    for call in review.calls:
+        if call.step.id not in ran:
+            continue
+        for name in gates_of(review, call):
+            gate = run.compiled.gates_by_name.get(name)
+            if gate is None or gate.when is not None:
+                continue  # a conditional gate is decided, and recorded, at dispatch
+            answers = [a for a in run.approvals if a.gate == name and a.step_id == call.step.id]
+            approvers = {answer.approver for answer in answers if answer.decision == "approve"}
+            is_denied = any(answer.decision != "approve" for answer in answers)
+            if is_denied or len(approvers) < gate.quorum:
+                yield Finding(
+                    code="unapproved", message=f"step {call.step.id} ran without {name}", step_id=call.step.id
+                )
+
+
+def _drifted(run: Run) -> Iterator[Finding]:
+    """Calls whose parameters are not what the plan says, given the results before them."""
+    results = {"request": run.compiled.input()}
+    evidence = {entry.id: entry.content for entry in run.compiled.manifests.evidence_manifest}
+    review = Review(run.context, run.compiled, run.spec, run.plan)
+    by_id = {call.step.id: call for call in review.calls}
+    for step in run.plan.steps:
+        if step.kind == "note":
+            results[step.id] = step.params
+    for entry in run.transcript:
+        call = by_id.get(entry.call.step_id)
+        if call is not None:
+            try:
+                expected = canonical(resolve(call.params, results, evidence))
+                is_same = expected == canonical(entry.call.params)
+            except (ResolutionError, UsageError):
+                is_same = False
+            if not is_same:
+                yield Finding(
+                    code="argument_drift",
+                    message=f"step {call.step.id} ran with other arguments than the plan says",
+                    step_id=call.step.id,
+                )
+        if entry.result.outcome is Outcome.DONE:
+            results[entry.call.step_id] = entry.result.value
+
+
+def evaluate_utility(run: Run) -> Evaluation:
+    """The decision's outputs are there and valid, and the steps that had to run did."""
+    required = run.spec.required_outputs
+    missing = [name for name in required if name not in run.outputs]
+    done = {
+        e.call.step_id for e in run.transcript if e.result.outcome is Outcome.DONE and e.result.error is None
+    }
+    excused = {skip.step_id for skip in run.skipped if skip.reason != "not_reached"}
+    due = [step for step in run.plan.steps if step.kind == "tool" and step.id not in excused]
+    undone = [step for step in due if step.id not in done]
+    findings = [
+        Finding(code="output_missing", message=f"required output {name} is missing") for name in missing
+    ]
+    findings += [Finding(code="output_invalid", message=message) for message in schema_faults(run)]
+    findings += [
+        Finding(code="step_not_done", message=f"step {step.id} was not done", step_id=step.id)
+        for step in undone
+    ]
+    produced = 1.0 if not required else 1 - len(missing) / len(required)
+    completed = 1.0 if not due else 1 - len(undone) / len(due)
+    has_failed = bool(missing) or any(not step.optional for step in undone) or not is_schema_valid(run)
+    score = 0.0 if not is_schema_valid(run) else produced * completed
+    return _evaluation("fail" if has_failed else "warn" if undone else "pass", score, findings)
+
+
+def schema_faults(run: Run) -> list[str]:
+    """Every way in which the outputs break the decision's schema."""
+    schema = run.spec.outputs_schema
+    if schema is None:
+        return []
+    return [fault.message for fault in schemas.faults(canonical(schema).decode(), run.outputs)]
+
+
+def is_schema_valid(run: Run) -> bool:
+    """Whether the outputs satisfy the decision's schema."""
+    return not schema_faults(run)
+
+
+def evaluate_latency(run: Run) -> Evaluation:
+    """The run stayed within its wall clock."""
+    return _usage([("wall clock", "ms", run.used.wall_clock_ms, run.context.run_budget.wall_clock_ms)])
+
+
+def evaluate_cost(run: Run) -> Evaluation:
+    """The run stayed within its tokens, calls and money."""
+    budget, used = run.context.run_budget, run.used
+    return _usage(
+        [
+            ("tokens", "tokens", used.tokens, budget.tokens),
+            ("tool calls", "calls", used.tool_calls, budget.tool_calls),
+            ("cost", "micro-cents", used.cost_microcents, budget.cost_microcents),
+        ]
+    )
+
+
+def _usage(uses: list[tuple[str, str, int, int | None]]) -> Evaluation:
+    score, findings, is_over = 1.0, list[Finding](), False
+    for name, unit, used, limit in uses:
+        if limit is None or used <= limit * NEAR:
+            continue
+        is_over |= used > limit
+        score = min(score, limit / used if used > limit else 0.9)
+        findings.append(
+            Finding(
+                code="overrun" if used > limit else "nearly_used_up",
+                message=f"{name}: {used:,} of {limit:,} {unit}",
+            )
+        )
+    return _evaluation("fail" if is_over else "warn" if findings else "pass", score, findings)
+
+
+def _floor(found: Iterator[Finding]) -> Evaluation:
+    """A floor holds or it does not: one finding fails it."""
+    findings = list(islice(found, MAX_FINDINGS))
+    return _evaluation("fail" if findings else "pass", 0.0 if findings else 1.0, findings)
+
+
+def _evaluation(status: Status, score: float, findings: list[Finding]) -> Evaluation:
+    return Evaluation(
+        status=status, score=round(score, 6), findings=tuple(findings[:MAX_FINDINGS]), version=VERSION
+    )
+
+
+EVALUATE: dict[EvaluatorName, Callable[[Run], Evaluation]] = {
+    "policy": evaluate_policy,
+    "utility": evaluate_utility,
+    "latency": evaluate_latency,
+    "safety": evaluate_safety,
+    "cost": evaluate_cost,
+}

@@ -1,0 +1,110 @@
+"""CEL that compiles and type-checks, and schemas that are schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tercet.contracts.canonical import canonical
+from tercet.contracts.errors import UsageError
+from tercet.contracts.problem import Problem
+from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.tool import ToolSpec
+from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.schema_paths import fields_of
+from tercet.packs.parts import Parts
+from tercet.policy.expressions import CALL, PLAN, STEP, ExpressionError, Scope, check_call_rule, compile_rule
+from tercet.policy.schemas import validator
+
+
+def policies_compile(parts: Parts) -> Problems:
+    """Every policy is a condition over the plan, or over each step."""
+    for policy in parts.policies:
+        scope = PLAN if policy.scope == "plan" else STEP
+        place = f"policy {policy.name}, expression"
+        yield from _compiled(parts, place, policy.expression, scope, compile_rule)
+
+
+def gate_conditions_compile(parts: Parts) -> Problems:
+    """Every gate's condition is one over the arguments of a call."""
+    for gate in parts.gates:
+        if gate.when is not None:
+            yield from _compiled(parts, f"gate {gate.name}, when", gate.when, CALL, compile_rule)
+
+
+def limits_compile(parts: Parts) -> Problems:
+    """Every limit is a condition over the parameters that its tool has, and fits their types."""
+    for tool in parts.tools:
+        typed = _typed_parameters(tool)
+
+        def compile_limit(text: str, scope: Scope, typed: Mapping[str, Any] | None = typed) -> object:
+            return compile_rule(text, scope) if typed is None else check_call_rule(text, typed)
+
+        for limit in tool.limits:
+            yield from _compiled(parts, f"tool {tool.name}, limits", limit.expression, CALL, compile_limit)
+
+
+def schemas_are_schemas(parts: Parts) -> Problems:
+    """Parameters, results and outputs are described by JSON Schemas that need nothing from outside."""
+    for tool in parts.tools:
+        yield from _schema(parts, f"tool {tool.name}, parameters", tool.parameters, is_object=True)
+        if tool.result is not None:
+            yield from _schema(parts, f"tool {tool.name}, result", tool.result)
+    for decision in parts.decisions:
+        if decision.outputs_schema is not None:
+            place = f"decision {decision.id}, outputs_schema"
+            yield from _schema(parts, place, decision.outputs_schema, is_object=True)
+
+
+EXPRESSION_CHECKS: tuple[Check, ...] = (
+    policies_compile,
+    gate_conditions_compile,
+    limits_compile,
+    schemas_are_schemas,
+)
+"""The checks that loading a pack includes: what they refuse could not be judged by."""
+
+
+def _compiled(parts: Parts, place: str, text: str, scope: Scope, compile_text: Callable[[str, Scope], object]) -> Problems:
+    try:
+        compile_text(text, scope)
+    except ExpressionError as error:
+        yield _invalid(parts, place, text, scope, error)
+    except TypeError:  # how the compiler refuses a string that is no UTF-8
+        yield _invalid(parts, place, text, scope, ExpressionError("it holds an unpaired surrogate"))
+
+
+def _invalid(parts: Parts, place: str, text: str, scope: Scope, error: ExpressionError) -> Problem:
+    column = f", column {error.column}" if error.column else ""
+    shown = ascii(text) if not text.isprintable() else text
+    quoted = f"{shown[:80]}{'…' * (len(shown) > 80)}"
+    return parts.problem(
+        "expression_invalid",
+        place,
+        f"{error.message}{column}, in: {quoted}",
+        error.remedy or f"a rule here may read {', '.join(sorted(scope.variables))}",
+    )
+
+
+def _typed_parameters(tool: ToolSpec) -> Mapping[str, Any] | None:
+    """The schema of each parameter; None if the tool's schema does not list them in one place."""
+    if fields_of(tool.parameters) is None:
+        return None
+    return as_object(tool.parameters.get("properties", {})) or {}
+
+
+def _schema(parts: Parts, place: str, schema: JsonObject, *, is_object: bool = False) -> Problems:
+    try:
+        validator(canonical(schema).decode())
+    except UsageError as error:
+        yield parts.problem(
+            "schema_invalid", place, error.message, error.remedy or "write a JSON Schema of draft 2020-12"
+        )
+        return
+    if is_object and schema.get("type", "object") != "object":
+        yield parts.problem(
+            "schema_invalid",
+            place,
+            f"it describes {schema['type']!r}, but values here have names",
+            'write "type": "object", with a property for each',
+        )

@@ -1,0 +1,209 @@
+"""Decisions, gates, policies and actors: the tables of a TOML file, turned into contracts one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.gate import Gate
+from tercet.contracts.policy import Policy
+from tercet.contracts.request import Actor
+from tercet.contracts.shape import as_list, as_object
+from tercet.packs.folder import Draft
+from tercet.packs.header import PackFile
+from tercet.packs.parts import PACK, Kind, Spot
+from tercet.packs.toml import TomlFile, read_toml
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+PACK_FILE = "pack.toml"
+
+
+class Declared(NamedTuple):
+    """Where declarations of a kind are written, and which field names them."""
+
+    kind: Kind
+    file: str
+    name_field: str
+
+
+DECISIONS = Declared("decision", "decisions.toml", "id")
+GATES = Declared("gate", "gates.toml", "name")
+POLICIES = Declared("policy", "policies.toml", "name")
+ACTORS = Declared("actor", "actors.toml", "id")
+ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS)
+
+_REMEDIES = {
+    (PACK, "name"): "use lower-case letters, digits, '-' and '_', for example refunds",
+    (PACK, "version"): "write three numbers, for example 1.0.0",
+}
+
+
+def nameless(values: Mapping[str, Any] | None = None) -> PackFile:
+    """Stands in for a `pack.toml` that cannot be read, so that the rest can be checked; it is never loaded."""
+    return PackFile.model_validate({"name": "unnamed", "version": "0.0.0", **(values or {})})
+
+
+def read_pack_file(draft: Draft) -> PackFile:
+    """`pack.toml`, as far as it can be read; what is wrong in it is noted and left out."""
+    toml = read_toml(draft, PACK_FILE) if draft.has(PACK_FILE) else None
+    if toml is None:
+        draft.unread.add("tool")
+        draft.broken.add(f"{PACK}, safety_mode")
+        return nameless()
+    draft.spots |= {f"{PACK}, {path}": Spot(PACK_FILE, row) for path, row in toml.rows.items()}
+    try:
+        return PackFile.model_validate(toml.values)
+    except ValidationError as error:
+        _note_all(draft, error, PackFile, PACK, Spot(PACK_FILE), toml, ())
+        wrong = {str(detail["loc"][0]) for detail in error.errors(include_url=False)}
+        draft.broken |= {f"{PACK}, {key}" for key in wrong}
+        if "tools" in wrong:
+            draft.unread.add("tool")
+        return nameless({key: value for key, value in toml.values.items() if key not in wrong})
+
+
+def read_decisions(draft: Draft) -> tuple[DecisionSpec, ...]:
+    """The decisions of `decisions.toml`."""
+    return _read(draft, DECISIONS, DecisionSpec)
+
+
+def read_gates(draft: Draft) -> tuple[Gate, ...]:
+    """The gates of `gates.toml`."""
+    return _read(draft, GATES, Gate)
+
+
+def read_policies(draft: Draft) -> tuple[Policy, ...]:
+    """The policies of `policies.toml`."""
+    return _read(draft, POLICIES, Policy)
+
+
+def read_actors(draft: Draft) -> tuple[Actor, ...]:
+    """The actors of `actors.toml`."""
+    return _read(draft, ACTORS, Actor)
+
+
+def _read(draft: Draft, declared: Declared, model: type[ModelT]) -> tuple[ModelT, ...]:
+    kind, file, name_field = declared
+    draft.spots[kind] = Spot(file)
+    if not draft.has(file):
+        return ()
+    toml = read_toml(draft, file)
+    if toml is None:
+        draft.unread.add(kind)
+        return ()
+    found: list[ModelT] = []
+    seen: dict[str, Spot] = {}
+    for number, table in enumerate(_tables(draft, declared, toml)):
+        path = (kind, number)
+        name = table.get(name_field) if isinstance(table, dict) else None
+        place = f"{kind} {name}" if isinstance(name, str) and name else f"{kind} number {number + 1}"
+        spot = Spot(file, toml.row(path))
+        if place in seen:
+            note_duplicate(draft, place, seen[place], spot)
+            continue
+        draft.spots[place] = seen[place] = spot
+        prefix = f"{kind}.{number}."
+        draft.spots |= {
+            f"{place}, {key.removeprefix(prefix)}": Spot(file, row)
+            for key, row in toml.rows.items()
+            if key.startswith(prefix)
+        }
+        try:
+            found.append(model.model_validate(table))
+        except ValidationError as error:
+            draft.broken.add(place)
+            _note_all(draft, error, model, place, spot, toml, path)
+    return tuple(found)
+
+
+def _tables(draft: Draft, declared: Declared, toml: TomlFile) -> list[Any]:
+    """The tables of the one kind that a file holds."""
+    kind, file, _ = declared
+    for key in toml.values:
+        if key != kind:
+            draft.note(
+                "unknown_key", f"unknown key {key!r}", f"write each {kind} as [[{kind}]]", file=file, row=toml.row((key,))
+            )
+    tables = toml.values.get(kind, [])
+    listed = as_list(tables)
+    if listed is None:
+        draft.unread.add(kind)
+        draft.note(
+            "wrong_value", f"{kind} is no list of tables", f"write [[{kind}]], with two brackets", file=file,
+            row=toml.row((kind,)),
+        )  # fmt: skip
+    elif toml.values and kind not in toml.values:
+        draft.unread.add(kind)
+    return listed or []
+
+
+def note_duplicate(draft: Draft, place: str, first: Spot, second: Spot) -> None:
+    """Notes that two declarations have one name."""
+    row = f", line {first.row}" if first.row else ""
+    draft.note(
+        "duplicate_name",
+        f"there are two of this name: the first is in {first.file}{row}",
+        "rename one of them, or remove it",
+        file=second.file,
+        place=place,
+        row=second.row,
+    )
+
+
+def _note_all(
+    draft: Draft,
+    error: ValidationError,
+    model: type[BaseModel],
+    place: str,
+    spot: Spot,
+    toml: TomlFile,
+    path: Sequence[str | int],
+) -> None:
+    """Notes every fault that a contract found in a table."""
+    for detail in error.errors(include_url=False):
+        location = detail["loc"]
+        code, message, remedy = explain(detail, model)
+        field = ".".join(map(str, location))
+        if location:
+            remedy = _REMEDIES.get((place, str(location[0])), remedy)
+        draft.note(
+            code,
+            message,
+            remedy,
+            file=spot.file,
+            place=f"{place}, {field}" if field else place,
+            row=toml.row((*path, *location)) or spot.row,
+        )
+
+
+def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
+    """The code, the sentence and the remedy for one fault that Pydantic found."""
+    location: Sequence[str | int] = detail["loc"]
+    key = str(location[-1]) if location else ""
+    match detail["type"]:
+        case "extra_forbidden":
+            known = list(model.model_fields) if len(location) == 1 else []
+            near = get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+            return "unknown_key", f"unknown key {key!r}", hint if known else "remove it"
+        case "missing":
+            return "missing_key", f"{key!r} is missing", f"add {key!r}"
+        case _:
+            given = repr(detail.get("input"))
+            shown = f"{given[:60]}{'…' * (len(given) > 60)}"
+            return "wrong_value", *_wrong(detail, shown)
+
+
+def _wrong(detail: Any, shown: str) -> tuple[str, str]:
+    expected = (as_object(detail.get("ctx")) or {}).get("expected")
+    if expected is not None:
+        return f"it cannot be {shown}", f"choose {expected}"
+    if detail["type"] == "string_pattern_mismatch":
+        return f"{shown} has the wrong form", "correct the value"
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    return f"{message[:1].lower()}{message[1:]} (here: {shown})", "correct the value"

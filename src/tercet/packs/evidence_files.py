@@ -1,0 +1,159 @@
+"""The evidence files of a pack: each holds facts of one snapshot; several files may hold parts of the same one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NoReturn
+
+from pydantic import AwareDatetime, Field, ValidationError
+
+from tercet.contracts.canonical import canonical
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence, EvidenceRef
+from tercet.contracts.mode import Trust
+from tercet.contracts.shape import Authored, Json, as_object
+from tercet.packs.declarations import explain, note_duplicate
+from tercet.packs.folder import Draft
+from tercet.packs.parts import Spot
+
+FOLDER = "evidence"
+MAX_PROBLEMS = 50
+"""So many wrong facts of one file are listed; a file made by a script has all of them wrong in the same way."""
+
+
+class Fact(Authored):
+    """One fact of a file."""
+
+    classification: str = Field(alias="class", pattern=r"^[^:#\s]+$")
+    id: str = Field(pattern=r"^[^#\s]+$")
+    content: Json
+    trust: Trust = Trust.TRUSTED
+    """Trusted by default: whoever writes the pack vouches for the facts in it."""
+    source: str = ""
+    expires_at: AwareDatetime | None = None
+
+
+class EvidenceFile(Authored):
+    """A file of facts; the facts themselves are read one by one."""
+
+    snapshot: str = Field(pattern=r"^[^#\s]+$")
+    created_at: AwareDatetime | None = None
+    facts: list[Any]
+
+
+def read_evidence(draft: Draft) -> tuple[tuple[Evidence, ...], dict[str, datetime]]:
+    """The facts of the folder in the order of their ids, and when each snapshot was taken."""
+    found: dict[str, Evidence] = {}
+    times: dict[str, tuple[datetime, str]] = {}
+    for name in draft.list_files(FOLDER, ".json"):
+        file = _read_file(draft, name)
+        if file is None:
+            draft.unread.add("evidence")
+            continue
+        if file.created_at is not None:
+            _note_other_time(draft, name, file, times.setdefault(file.snapshot, (file.created_at, name)))
+        for evidence in _read_facts(draft, name, file):
+            place = f"evidence {evidence.id}"
+            if evidence.id in found:
+                note_duplicate(draft, place, draft.spots[place], Spot(name))
+                continue
+            found[evidence.id] = evidence
+            draft.spots[place] = Spot(name)
+    return tuple(found[key] for key in sorted(found)), {name: time for name, (time, _) in times.items()}
+
+
+def _note_other_time(draft: Draft, name: str, file: EvidenceFile, first: tuple[datetime, str]) -> None:
+    if file.created_at != first[0]:
+        draft.note(
+            "snapshot_time",
+            f"snapshot {file.snapshot} was taken at another time in {first[1]}",
+            "give both files one time, or the later one a snapshot of its own",
+            file=name,
+            place="created_at",
+        )
+
+
+def _read_file(draft: Draft, name: str) -> EvidenceFile | None:
+    document = _read_json(draft, name)
+    if document is None:
+        return None
+    try:
+        return EvidenceFile.model_validate(document)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            code, message, remedy = explain(detail, EvidenceFile)
+            draft.note(code, message, remedy, file=name, place=".".join(map(str, detail["loc"])))
+        return None
+
+
+def _read_facts(draft: Draft, name: str, file: EvidenceFile) -> Iterator[Evidence]:
+    limit = len(draft.problems) + MAX_PROBLEMS
+    for number, raw in enumerate(file.facts):
+        if len(draft.problems) >= limit:
+            draft.note(
+                "too_many_problems", f"the facts from number {number + 1} on were not read", "mend the ones above first", file=name
+            )
+            draft.unread.add("evidence")
+            return
+        evidence = _read_fact(draft, name, file.snapshot, number, raw)
+        if evidence is None:
+            draft.unread.add("evidence")
+        else:
+            yield evidence
+
+
+def _read_fact(draft: Draft, name: str, snapshot: str, number: int, raw: Any) -> Evidence | None:
+    try:
+        fact = Fact.model_validate(raw)
+        canonical(fact.content)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            code, message, remedy = explain(detail, Fact)
+            place = ".".join(("facts", str(number), *map(str, detail["loc"])))
+            draft.note(code, message, remedy, file=name, place=place)
+        return None
+    except UsageError as error:
+        draft.note(error.code, error.message, error.remedy or "", file=name, place=f"facts.{number}.content")
+        return None
+    return Evidence(
+        id=str(EvidenceRef(fact.classification, fact.id, snapshot)),
+        classification=fact.classification,
+        content=fact.content,
+        trust=fact.trust,
+        source=fact.source,
+        expires_at=fact.expires_at,
+    )
+
+
+def _read_json(draft: Draft, name: str) -> Any:
+    text = draft.read_text(name)
+    if text is None:
+        return None
+    try:
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        draft.note("json_syntax", f"not JSON: {error.msg}", "mend the line", file=name, row=error.lineno)
+    except (ValueError, RecursionError) as error:  # a repeated key, NaN, an endless number, nested beyond measure
+        draft.note("json_syntax", f"not JSON that can be used: {error}", "write plain JSON", file=name)
+    else:
+        if as_object(document) is not None:
+            return document
+        draft.note(
+            "wrong_value", "an evidence file is one JSON object", 'begin with {"snapshot": …, "facts": […]}', file=name
+        )
+    return None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")

@@ -1,0 +1,124 @@
+"""Reading the files of a pack folder: bounded, as UTF-8, and without ever following a link out of it.
+
+A reader collects what is wrong in a `Draft` and goes on, so that one run over a folder reports every problem.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from tercet.contracts.problem import Problem
+from tercet.packs.parts import Kind, Spot
+
+MAX_BYTES = 16 * 2**20
+"""A larger file is refused unread."""
+MAX_TOML_BYTES = 2**20
+"""TOML is written by people, and its parser is slow: a larger file is refused unread."""
+
+
+@dataclass
+class Draft:
+    """What is known so far about a folder that is being read."""
+
+    folder: Path
+    problems: list[Problem] = field(default_factory=list[Problem])
+    spots: dict[str, Spot] = field(default_factory=dict[str, Spot])
+    broken: set[str] = field(default_factory=set[str])
+    unread: set[Kind] = field(default_factory=set[Kind])
+
+    def note(
+        self, code: str, message: str, remedy: str, *, file: str, place: str = "", row: int | None = None
+    ) -> None:
+        """Notes a problem."""
+        self.problems.append(
+            Problem(code=code, message=message, remedy=remedy, file=file, place=place, row=row)
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether the folder has an entry of this name, whatever it is."""
+        return self._mode(name) is not None
+
+    def read_bytes(self, name: str, limit: int = MAX_BYTES) -> bytes | None:
+        """The bytes of a file; None, and a problem, if they cannot or may not be read."""
+        if not self._is_own_file(name):
+            return None
+        try:
+            with (self.folder / name).open("rb") as file:
+                data = file.read(limit + 1)
+        except OSError as error:
+            self._unreadable(name, error)
+            return None
+        if len(data) > limit:
+            self.note(
+                "file_too_large", f"it has more than {limit:,} bytes", "split it, or let a tool fetch the data", file=name
+            )
+            return None
+        return data
+
+    def read_text(self, name: str, limit: int = MAX_BYTES) -> str | None:
+        """The text of a file; None, and a problem, if there is none that can be read."""
+        data = self.read_bytes(name, limit)
+        return None if data is None else self.decode(name, data)
+
+    def decode(self, name: str, data: bytes) -> str | None:
+        """The text that a file's bytes spell; None, and a problem, if they spell none."""
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            self.note(
+                "not_utf8",
+                f"byte {error.start} is no UTF-8",
+                "save the file as UTF-8",
+                file=name,
+                row=data.count(b"\n", 0, error.start) + 1,
+            )
+            return None
+
+    def list_files(self, name: str, suffix: str) -> list[str]:
+        """The files with a suffix in a folder of the pack, in the order of their names."""
+        mode = self._mode(name)
+        if mode is None:
+            return []
+        if not stat.S_ISDIR(mode):
+            self.note("not_a_folder", "it is no folder of this pack", "make it a plain folder", file=name)
+            return []
+        try:
+            entries = sorted(entry.name for entry in (self.folder / name).iterdir())
+        except OSError as error:
+            self._unreadable(name, error)
+            return []
+        return [str(PurePosixPath(name, entry)) for entry in entries if entry.endswith(suffix)]
+
+    def _is_own_file(self, name: str) -> bool:
+        """Whether a name leads, without a link, to a plain file inside the folder."""
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or "\\" in name:
+            self.note("outside_pack", f"{name} lies outside the pack", "name a file inside the folder", file=name)
+            return False
+        modes = [self._mode(str(part)) for part in (*path.parents[:-1], path)]
+        if None in modes:
+            self.note("missing_file", "it does not exist", "create it, or do not name it", file=name)
+            return False
+        if any(mode is not None and stat.S_ISLNK(mode) for mode in modes):
+            self.note(
+                "symlink", "it is a link", "put the file itself into the pack: what a pack is must not change elsewhere",
+                file=name,
+            )  # fmt: skip
+            return False
+        if modes[-1] is not None and not stat.S_ISREG(modes[-1]):
+            self.note("not_a_file", "it is no plain file", "put a plain file there", file=name)
+            return False
+        return True
+
+    def _mode(self, name: str) -> int | None:
+        try:
+            return (self.folder / name).lstat().st_mode
+        except (OSError, ValueError):  # ValueError: a name with a null character
+            return None
+
+    def _unreadable(self, name: str, error: OSError) -> None:
+        self.note(
+            "unreadable", f"it cannot be read: {error.strerror or error}", "check its permissions", file=name
+        )

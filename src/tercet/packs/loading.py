@@ -1,0 +1,120 @@
+"""Reading a pack folder.
+
+Loading is deterministic: the same bytes in the folder give the same pack, wherever it lies and in whatever order the
+file system lists it. It never stops at the first problem; what could be read is handed on with all that is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+
+from tercet.contracts.problem import Problem
+from tercet.packs.declarations import (
+    ALL_DECLARED,
+    PACK_FILE,
+    nameless,
+    read_actors,
+    read_decisions,
+    read_gates,
+    read_pack_file,
+    read_policies,
+)
+from tercet.packs.evidence_files import read_evidence
+from tercet.packs.folder import Draft
+from tercet.packs.header import PackFile
+from tercet.packs.parts import PACK, Parts, Spot
+from tercet.packs.python_tools import USUAL_FILE, read_tools
+from tercet.tools.tool import Tool
+
+_TOML_FILES = (PACK_FILE, *(declared.file for declared in ALL_DECLARED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A folder as far as it could be read, and everything that is wrong with it."""
+
+    pack_file: PackFile
+    parts: Parts
+    tools: tuple[Tool, ...]
+    code: Mapping[str, str]
+    snapshot_times: Mapping[str, datetime]
+    problems: tuple[Problem, ...]
+    is_pack: bool = True
+    """Whether this is a pack folder at all."""
+
+
+def read_folder(path: str | os.PathLike[str]) -> Loaded:
+    """Everything that a pack folder declares, with every problem of reading it."""
+    shown = os.fspath(path)
+    draft = Draft(_real(shown))
+    if not _is_pack(draft, shown):
+        return Loaded(
+            pack_file=nameless(), parts=Parts(), tools=(), code={}, snapshot_times={}, problems=tuple(draft.problems),
+            is_pack=False,
+        )  # fmt: skip
+    draft.spots[PACK] = Spot(PACK_FILE)
+    _note_ignored_files(draft)
+    pack_file = read_pack_file(draft)
+    tools, code = read_tools(draft, pack_file)
+    decisions, gates = read_decisions(draft), read_gates(draft)
+    policies, actors = read_policies(draft), read_actors(draft)
+    evidence, times = read_evidence(draft)
+    parts = Parts(
+        safety_mode=pack_file.safety_mode,
+        budget=pack_file.budget,
+        tools=tools,
+        decisions=decisions,
+        gates=gates,
+        policies=policies,
+        actors=actors,
+        evidence=evidence,
+        spots=draft.spots,
+        broken=frozenset(draft.broken),
+        unread=frozenset(draft.unread),
+    )
+    return Loaded(
+        pack_file=pack_file,
+        parts=parts,
+        tools=tools,
+        code=code,
+        snapshot_times=times,
+        problems=tuple(draft.problems),
+    )
+
+
+def _real(path: str) -> Path:
+    """The folder itself: that a pack is reached through a link is fine, that its files are links is not."""
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:  # a null character; there is no such folder
+        return Path(path)
+
+
+def _is_pack(draft: Draft, shown: str) -> bool:
+    """Whether the folder is there and has at least one file of a pack."""
+    if not draft.has("."):
+        draft.note("missing_folder", "there is no such folder", "check the path, or make a pack: tercet init DIR", file=shown)
+        return False
+    if not draft.folder.is_dir():
+        draft.note("not_a_folder", "a pack is a folder", f"name the folder that holds {PACK_FILE}", file=shown)
+        return False
+    if draft.has(PACK_FILE):
+        return True
+    draft.note(
+        "missing_file", f"there is no {PACK_FILE} in {shown}", 'add one with name = "…" and version = "1.0.0"', file=PACK_FILE
+    )
+    return any(draft.has(name) for name in (*_TOML_FILES, USUAL_FILE))
+
+
+def _note_ignored_files(draft: Draft) -> None:
+    """A TOML file under another name is a misspelling: its author believes that it counts."""
+    for name in draft.list_files(".", ".toml"):
+        if name not in _TOML_FILES:
+            near = get_close_matches(name, _TOML_FILES, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"a pack reads {', '.join(_TOML_FILES)}"
+            draft.note("unknown_file", f"{name} is not read", remedy, file=name)

@@ -1,0 +1,226 @@
+"""A pack: a versioned unit of configuration, loaded from a folder or built in Python."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, AwareDatetime, Field, SkipValidation, model_validator
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.context import RunContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.errors import PackError, UsageError
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.gate import Gate
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.policy import Policy
+from tercet.contracts.problem import Problem
+from tercet.contracts.request import Actor
+from tercet.contracts.shape import Authored
+from tercet.packs.checks.expressions import EXPRESSION_CHECKS
+from tercet.packs.header import Header
+from tercet.packs.loading import read_folder
+from tercet.packs.parts import Parts, Spot
+from tercet.tools.tool import Tool
+
+_T = TypeVar("_T")
+Listed = Annotated[Sequence[_T], AfterValidator(tuple)]
+"""Given as a list or a tuple, kept as a tuple."""
+
+_FORMAT = 1
+"""The version of what is hashed; a change to it changes the hash of every pack."""
+
+
+class Pack(Header):
+    """Tools, decisions, gates, policies, actors and evidence under one name and version.
+
+    Two packs are equal if they declare the same and hold the same evidence.
+    """
+
+    tools: Listed[Tool] = ()
+    decisions: Listed[DecisionSpec] = ()
+    gates: Listed[Gate] = ()
+    policies: Listed[Policy] = ()
+    actors: Listed[Actor] = ()
+    evidence: Listed[Evidence] = ()
+    snapshot_times: Mapping[str, AwareDatetime] = Field(default={}, repr=False)
+    """When each snapshot was taken; one without a time counts as older than all that have one."""
+    code: Mapping[str, str] = Field(default={}, repr=False)
+    """The hash of each Python file that the tools came from; empty for a pack built in Python."""
+    spots: Annotated[Mapping[str, Spot], SkipValidation] = Field(default={}, repr=False)
+    """Where each declaration was written."""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The pack in a folder; raises `PackError` with every problem if it does not load.
+
+        Expressions and schemas are compiled here too. What only makes a pack useless or unsafe, such as a gate that
+        nobody can approve, is what `check` finds.
+        """
+        loaded = read_folder(path)
+        problems = [*loaded.problems, *(found for check in EXPRESSION_CHECKS for found in check(loaded.parts))]
+        if problems:
+            raise PackError(problems)
+        header = {name: getattr(loaded.pack_file, name) for name in Header.model_fields}
+        parts = loaded.parts
+        return cls(
+            **header,
+            tools=loaded.tools,
+            decisions=parts.decisions,
+            gates=parts.gates,
+            policies=parts.policies,
+            actors=parts.actors,
+            evidence=parts.evidence,
+            snapshot_times=loaded.snapshot_times,
+            code=loaded.code,
+            spots=parts.spots,
+        )
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        problems = list(_duplicates(self))
+        if problems:
+            raise PackError(problems)
+        return self
+
+    @cached_property
+    def hash(self) -> str:
+        """What this pack declares, and the code of its tools; evidence has its own pin, the snapshot."""
+        return digest(
+            {
+                "format": _FORMAT,
+                **self.model_dump(mode="json", include=set(Header.model_fields), exclude_defaults=True),
+                "tools": [_dump(tool) for tool in sorted(self.tools, key=lambda tool: tool.name)],
+                "decisions": [_dump(spec) for spec in sorted(self.decisions, key=lambda spec: spec.id)],
+                "gates": [_dump(gate) for gate in sorted(self.gates, key=lambda gate: gate.name)],
+                # Policies are judged in the order in which they stand, so for them the order counts.
+                "policies": [_dump(policy) for policy in self.policies],
+                "actors": [_dump(actor) for actor in sorted(self.actors, key=lambda actor: actor.id)],
+                "code": dict(self.code) or {tool.name: _code_name(tool.call) for tool in self.tools},
+            }
+        )
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The declarations as the checks see them."""
+        return Parts(
+            safety_mode=self.safety_mode,
+            budget=self.budget,
+            tools=tuple(self.tools),
+            decisions=tuple(self.decisions),
+            gates=tuple(self.gates),
+            policies=tuple(self.policies),
+            actors=tuple(self.actors),
+            evidence=tuple(self.evidence),
+            spots=self.spots,
+        )
+
+    def decision_for(self, intent: str | None) -> DecisionSpec:
+        """The decision that an intent asks for, by its id or one of its intents; without one, the only decision."""
+        if intent is None:
+            found = list(self.decisions)
+        else:
+            found = [spec for spec in self.decisions if intent == spec.id or intent in spec.intents]
+        if len(found) == 1:
+            return found[0]
+        known = [name for spec in self.decisions for name in (spec.intents or (spec.id,))]
+        asked = "a request without an intent" if intent is None else f"the intent {intent!r}"
+        raise UsageError(
+            f"{len(found) or 'none'} of the decisions of {self.ref} could answer {asked}",
+            code="ambiguous_intent" if found else "unknown_intent",
+            remedy=f"choose one of {', '.join(known)}" if known else "add a decision to the pack",
+        )
+
+    @cached_property
+    def snapshots(self) -> tuple[str, ...]:
+        """The snapshots of this pack's evidence, oldest first."""
+        times = self.snapshot_times
+        names = {*times, *(evidence.snapshot for evidence in self.evidence)}
+        return tuple(sorted(names, key=lambda name: (times.get(name, _LONG_AGO), name)))
+
+    @property
+    def newest_snapshot(self) -> str | None:
+        """The snapshot that a run uses unless it names another; None if the pack has no evidence."""
+        return self.snapshots[-1] if self.snapshots else None
+
+    def evidence_in(self, snapshot: str) -> tuple[Evidence, ...]:
+        """The evidence of a snapshot, in the order of its ids."""
+        if snapshot not in self.snapshots:
+            raise UsageError(
+                f"{self.ref} has no snapshot {snapshot!r}",
+                code="unknown_snapshot",
+                remedy=f"choose one of {', '.join(self.snapshots)}" if self.snapshots else "add evidence files to the pack",
+            )
+        return tuple(_by_id([fact for fact in self.evidence if fact.snapshot == snapshot]))
+
+    def run_context(
+        self,
+        *,
+        run_id: str = "run_local",
+        trace_id: str = "trace_local",
+        tenant: str = "default",
+        actor: Actor | None = None,
+        safety_mode: ApprovalMode | None = None,
+        started_at: datetime | None = None,
+        plan_origin: Literal["planner", "caller"] = "planner",
+    ) -> RunContext:
+        """The frame of a run of this pack: its budget, and its safety mode unless another is given."""
+        return RunContext(
+            run_id=run_id,
+            trace_id=trace_id,
+            tenant=tenant,
+            actor=actor or Actor(id="anonymous"),
+            safety_mode=safety_mode or self.safety_mode,
+            run_budget=self.budget,
+            started_at=started_at,
+            plan_origin=plan_origin,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pack):
+            return NotImplemented
+        return self.hash == other.hash and _by_id(self.evidence) == _by_id(other.evidence)
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def _by_id(evidence: Sequence[Evidence]) -> list[Evidence]:
+    return sorted(evidence, key=lambda fact: fact.id)
+
+
+def _dump(declaration: Authored) -> dict[str, Any]:
+    return declaration.model_dump(mode="json", exclude_defaults=True)
+
+
+def _code_name(call: Callable[..., Any]) -> str:
+    named: Any = call if hasattr(call, "__qualname__") else type(call)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def _duplicates(pack: Pack) -> Iterator[Problem]:
+    names = {
+        "tool": [tool.name for tool in pack.tools],
+        "decision": [spec.id for spec in pack.decisions],
+        "gate": [gate.name for gate in pack.gates],
+        "policy": [policy.name for policy in pack.policies],
+        "actor": [actor.id for actor in pack.actors],
+        "evidence": [fact.id for fact in pack.evidence],
+    }
+    for kind, given in names.items():
+        for name, count in Counter(given).items():
+            if count > 1:
+                yield Problem(
+                    code="duplicate_name",
+                    place=f"{kind} {name}",
+                    message=f"there are {count} of this name",
+                    remedy="rename one of them, or remove it",
+                )

@@ -1,0 +1,157 @@
+"""The tools in a pack's Python files.
+
+A file is compiled and executed by hand rather than imported. Its module then has a name made of its content, so two
+versions of one pack live side by side in a process; nothing is written into the folder; and the bytes that run are the
+bytes that were hashed. The name depends on nothing else, since Pydantic puts module names into some schemas, and the
+hash of a pack must not depend on where the folder lies.
+
+A tools file cannot import its neighbours: what it imported would run without being part of the hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+import traceback
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.errors import TercetError
+from tercet.packs.declarations import PACK_FILE, note_duplicate
+from tercet.packs.folder import Draft
+from tercet.packs.header import PackFile
+from tercet.packs.parts import PACK, Spot
+from tercet.tools.tool import Tool
+
+USUAL_FILE = "tools.py"
+
+
+def read_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...], dict[str, str]]:
+    """The tools of the folder, and the hash of each file that they came from."""
+    draft.spots["tool"] = Spot(PACK_FILE)
+    found: dict[str, Tool] = {}
+    hashes: dict[str, str] = {}
+    for name in _files(draft, pack_file):
+        source = draft.read_bytes(name) if _is_python(draft, name) else None
+        if source is None or draft.decode(name, source) is None:
+            draft.unread.add("tool")
+            continue
+        hashes[name] = hash_bytes(source)
+        for tool in _run(draft, name, source):
+            place = f"tool {tool.name}"
+            spot = Spot(name, _row(tool, draft.folder / name))
+            if tool.name in found:
+                note_duplicate(draft, place, draft.spots[place], spot)
+                continue
+            found[tool.name] = tool
+            draft.spots[place] = spot
+    return tuple(found.values()), hashes
+
+
+def _files(draft: Draft, pack_file: PackFile) -> tuple[str, ...]:
+    if pack_file.tools is None:
+        return (USUAL_FILE,) if draft.has(USUAL_FILE) else ()
+    return tuple(dict.fromkeys(pack_file.tools))
+
+
+def _is_python(draft: Draft, name: str) -> bool:
+    if name.endswith(".py"):
+        return True
+    draft.note("not_python", f"{name!r} is no Python file", "name files that end in .py", file=PACK_FILE, place=f"{PACK}, tools")
+    return False
+
+
+def _run(draft: Draft, name: str, source: bytes) -> list[Tool]:
+    """The tools of a file; if it fails, a problem and those that it had made by then."""
+    path = draft.folder / name
+    content = hashlib.sha256(b"%b\0%b" % (name.encode(), source)).hexdigest()
+    module = ModuleType(f"tercet_pack_{content[:16]}")
+    module.__file__ = str(path)
+    before = sys.modules.get(module.__name__)
+    # Dataclasses, Pydantic and typing look a class's module up by name while the class is being made.
+    sys.modules[module.__name__] = module
+    names = _Names(vars(module))
+    try:
+        # Neither this file's __future__ imports nor -OO apply: a docstring is a description, and so part of the hash.
+        code = compile(source, str(path), "exec", dont_inherit=True, optimize=0)
+        exec(code, vars(module), names)  # noqa: S102 - running the pack's code is what loading its tools means
+    except KeyboardInterrupt:
+        _restore(module.__name__, before)
+        raise
+    except BaseException as error:  # noqa: BLE001 - SystemExit and the like are the file's failure, not our end
+        _restore(module.__name__, before)
+        draft.unread.add("tool")
+        _note_failure(draft, name, error)
+    return names.tools()
+
+
+class _Names(MutableMapping[str, Any]):
+    """The names of a module. It remembers each tool that one of them has held: a second `def` of the same name would
+    otherwise replace a tool without a word.
+    """
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self._names = names
+        self._held: dict[int, Tool] = {}
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._names[name] = value
+        if isinstance(value, Tool):
+            self._held[id(value)] = value
+
+    def __getitem__(self, name: str) -> Any:
+        return self._names[name]
+
+    def __delitem__(self, name: str) -> None:
+        del self._names[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def tools(self) -> list[Tool]:
+        """The tools in the order in which they were made."""
+        return list(self._held.values())
+
+
+def _restore(name: str, before: ModuleType | None) -> None:
+    if before is None:
+        del sys.modules[name]
+    else:
+        sys.modules[name] = before
+
+
+def _note_failure(draft: Draft, name: str, error: BaseException) -> None:
+    path = str(draft.folder / name)
+    if isinstance(error, SyntaxError) and error.filename in (path, None):
+        draft.note(
+            "python_syntax", f"not Python: {error.msg}", "mend the line", file=name, row=error.lineno
+        )
+        return
+    frames = traceback.extract_tb(error.__traceback__)
+    row = next((frame.lineno for frame in reversed(frames) if frame.filename == path), None)
+    if isinstance(error, TercetError):
+        draft.note(error.code, error.message, error.remedy or "mend the declaration", file=name, row=row)
+        return
+    text = str(error).strip().partition("\n")[0][:300]
+    message = f"it does not run: {type(error).__name__}{': ' if text else ''}{text}"
+    draft.note("tools_failed", message, _remedy(error), file=name, row=row)
+
+
+def _remedy(error: BaseException) -> str:
+    if isinstance(error, ImportError):
+        return "install what it imports; a tools file cannot import its neighbours, name them in pack.toml instead"
+    if isinstance(error, SystemExit):
+        return "let the file only declare tools, and do nothing when it is loaded"
+    return "run the file by itself to see the whole error"
+
+
+def _row(tool: Tool, path: Path) -> int | None:
+    code = getattr(inspect.unwrap(tool.call), "__code__", None)
+    return code.co_firstlineno if isinstance(code, CodeType) and code.co_filename == str(path) else None
