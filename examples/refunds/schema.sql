@@ -37,3 +37,10 @@ CREATE TABLE IF NOT EXISTS messages (
     recipient       TEXT NOT NULL,
     body            TEXT NOT NULL
 ) STRICT;
+
+CREATE VIEW IF NOT EXISTS balances AS
+SELECT payment_id, order_id, captured_inr, captured_inr - (
+    SELECT coalesce(sum(amount_inr), 0) FROM refunds
+    WHERE refunds.payment_id = payments.payment_id AND status = 'issued'
+) AS left_inr
+FROM payments;

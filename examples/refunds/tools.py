@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from pydantic import Field
 from tercet.contracts.errors import NotDone
 from tercet.tools import ToolContext, tool
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 WINDOW = "+30 days"
 
 ReasonClass = Literal["damaged_in_transit", "wrong_item", "changed_mind", "unstated"]
@@ -76,7 +76,13 @@ class Message:
     recipient: str
 
 
-@tool("adp_orders.lookup", mode="read_only", aliases={"id": "order_id"}, untrusted=["customer_note"], estimated_ms=20)
+@tool(
+    "adp_orders.lookup",
+    mode="read_only",
+    aliases={"id": "order_id"},
+    untrusted=["customer_note"],
+    estimated_ms=20,
+)
 def lookup(order_id: str) -> Order:
     """Find an order, its payment, and what the customer wrote about it."""
     query = """
@@ -102,11 +108,8 @@ def evaluate(order_id: str) -> Eligibility:
         SELECT payment_id,
                coalesce(reason_class, 'unstated') AS reason_class,
                coalesce(requested_on BETWEEN delivered_on AND date(delivered_on, :window), 0) AS in_window,
-               captured_inr - (
-                   SELECT coalesce(sum(amount_inr), 0) FROM refunds
-                   WHERE payment_id = payments.payment_id AND status = 'issued'
-               ) AS left_inr
-        FROM orders JOIN payments USING (order_id) LEFT JOIN refund_requests USING (order_id)
+               left_inr
+        FROM orders JOIN balances USING (order_id) LEFT JOIN refund_requests USING (order_id)
         WHERE order_id = :order_id
     """
     with database() as db:
@@ -142,11 +145,8 @@ def issue_refund(ctx: ToolContext, payment_id: str, amount_inr: Annotated[int, F
     statement = """
         INSERT INTO refunds (refund_id, idempotency_key, payment_id, amount_inr, reason_class, status)
         SELECT :refund_id, :key, payment_id, :amount_inr, coalesce(reason_class, 'unstated'), 'issued'
-        FROM payments LEFT JOIN refund_requests USING (order_id)
-        WHERE payment_id = :payment_id AND :amount_inr <= captured_inr - (
-            SELECT coalesce(sum(amount_inr), 0) FROM refunds
-            WHERE payment_id = payments.payment_id AND status = 'issued'
-        )
+        FROM balances LEFT JOIN refund_requests USING (order_id)
+        WHERE payment_id = :payment_id AND :amount_inr <= left_inr
         ON CONFLICT (idempotency_key) DO NOTHING
     """
     key = ctx.idempotency_key
@@ -202,7 +202,9 @@ def cancel_refund(refund_id: str) -> Cancellation:
     idempotent=True,
     estimated_ms=200,
 )
-def notify_customer(ctx: ToolContext, recipient: str, text: Annotated[str, Field(max_length=1000)]) -> Message:
+def notify_customer(
+    ctx: ToolContext, recipient: str, text: Annotated[str, Field(max_length=1000)]
+) -> Message:
     """Write to a customer of the shop."""
     statement = """
         INSERT INTO messages (message_id, idempotency_key, recipient, body)
@@ -213,14 +215,16 @@ def notify_customer(ctx: ToolContext, recipient: str, text: Annotated[str, Field
     values = {"message_id": _id("msg", key), "key": key, "recipient": recipient, "body": text}
     with database() as db:
         db.execute(statement, values)
-        row = db.execute("SELECT message_id, recipient FROM messages WHERE idempotency_key = ?", (key,)).fetchone()
+        row = db.execute(
+            "SELECT message_id, recipient FROM messages WHERE idempotency_key = ?", (key,)
+        ).fetchone()
     if row is None:
         raise _unknown("customer", recipient)
     return Message(**row)
 
 
 @contextmanager
-def database() -> Iterator[sqlite3.Connection]:
+def database() -> Generator[sqlite3.Connection]:
     """The shop's database for the time of one call; each statement is a transaction of its own."""
     path = os.environ.get("TERCET_REFUNDS_DB") or "refunds.db"
     with closing(sqlite3.connect(path, isolation_level=None, timeout=5)) as db:
@@ -238,20 +242,15 @@ def _id(prefix: str, key: str) -> str:
 
 def _unknown(what: str, name: str) -> NotDone:
     return NotDone(
-        f"there is no {what} {name!r}", code=f"{what}_unknown", remedy="take the value from the shop's own records"
+        f"there is no {what} {name!r}",
+        code=f"{what}_unknown",
+        remedy="take the value from the shop's own records",
     )
 
 
 def _not_paid(db: sqlite3.Connection, payment_id: str, amount_inr: int) -> NotDone:
     """Why the statement above inserted nothing."""
-    query = """
-        SELECT captured_inr - (
-            SELECT coalesce(sum(amount_inr), 0) FROM refunds
-            WHERE payment_id = payments.payment_id AND status = 'issued'
-        ) AS left_inr
-        FROM payments WHERE payment_id = ?
-    """
-    row = db.execute(query, (payment_id,)).fetchone()
+    row = db.execute("SELECT left_inr FROM balances WHERE payment_id = ?", (payment_id,)).fetchone()
     if row is None:
         return _unknown("payment", payment_id)
     return NotDone(

@@ -85,11 +85,11 @@ def _show_entry(
     index, step = entry.step, case.plan.steps[entry.step]
     is_offending = first is not None and first.step == index
     mark = _mark(ok=case.verdict.ok, is_offending=is_offending)
-    screen.put(
-        mark.append_text(headline(index, step, case.compiled)), first=entry.first, rest=f"{entry.rest}  "
-    )
+    line = Text.assemble(mark, headline(index, step, case.compiled))
+    screen.put(line, first=entry.first, rest=f"{entry.rest}  ")
     beside = [case.plan.steps[before].id for before in entry.beside]
-    for word, text in details(index, step, case.compiled, beside):
+    demanded = [d.gate for d in case.verdict.gates if d.step == index] if case.verdict.ok else None
+    for word, text in details(index, step, case.compiled, beside=beside, gates=demanded):
         screen.put(Text(text, style="dim"), first=f"{entry.rest}{word:<8}", rest=f"{entry.rest}{'':<8}")
     if first is not None and is_offending:
         _show_decisive(screen, first, entry.rest)
@@ -97,10 +97,10 @@ def _show_entry(
         _show_finding(screen, refusal, entry.rest)
 
 
-def _mark(*, ok: bool, is_offending: bool) -> Text:
+def _mark(*, ok: bool, is_offending: bool) -> tuple[str, str]:
     if ok:
-        return Text("✓ ", style="green")
-    return Text("✗ ", style="bold red") if is_offending else Text("· ", style="dim")
+        return "✓ ", "green"
+    return ("✗ ", "bold red") if is_offending else ("· ", "dim")
 
 
 def _show_decisive(screen: Screen, refusal: Refusal, rest: str) -> None:
@@ -109,7 +109,7 @@ def _show_decisive(screen: Screen, refusal: Refusal, rest: str) -> None:
     for source in refusal.sources:
         # The screen has a line of its own for what the published reason says in one.
         reason = reason.removesuffix(f": {source.detail}") if source.detail else reason
-    screen.put(Text(printable(reason), style="bold red"), first=f"{rest}✗ ", rest=f"{rest}  ")
+    screen.put(Text(f"✗ {printable(reason)}", style="bold red"), first=rest, rest=f"{rest}  ")
     for source in refusal.sources:
         origin = printable(source.detail or f"{source.came_from} is {source.trust}")
         screen.put(Text(origin), first=f"{rest}  source  ", rest=f"{rest}          ")
@@ -118,7 +118,7 @@ def _show_decisive(screen: Screen, refusal: Refusal, rest: str) -> None:
 
 
 def _show_finding(screen: Screen, refusal: Refusal, rest: str) -> None:
-    screen.put(Text(f"also: {printable(refusal.reason)}", style="dim"), first=f"{rest}✗ ", rest=f"{rest}  ")
+    screen.put(Text(f"✗ also: {printable(refusal.reason)}", style="dim"), first=rest, rest=f"{rest}  ")
 
 
 def _show_verdict(screen: Screen, case: Case) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tercet.cli.documents import check_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, PackFolder
 from tercet.cli.problems import show_problems
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, printable
-from tercet.packs.checking import check_folder
 
 EXAMPLES = """\
 tercet check examples/refunds
@@ -20,7 +20,7 @@ def check(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
 
     Exits with 0 if there is no error (warnings are allowed) and with 2 if there is one.
     """
-    problems = check_folder(pack)
+    problems = check_pack(pack)
     errors = [problem for problem in problems if problem.severity == "error"]
     warnings = [problem for problem in problems if problem.severity != "error"]
     if as_json:

@@ -1,8 +1,9 @@
-"""What people hand over on the command line: a plan in a file or on stdin, an input as JSON."""
+"""What people hand over on the command line: a pack, a plan in a file or on stdin, an input as JSON."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -11,9 +12,23 @@ import orjson
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import MAX_BYTES, load_plan
+from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject
+from tercet.packs import Pack, check_folder
 
 STDIN = "-"
+
+
+def load_pack(folder: Path) -> Pack:
+    """The pack in a folder; what its Python files print while they are loaded goes to stderr."""
+    with redirect_stdout(sys.stderr):
+        return Pack.load(folder)
+
+
+def check_pack(folder: Path) -> tuple[Problem, ...]:
+    """Every problem of the pack in a folder; what its Python files print goes to stderr."""
+    with redirect_stdout(sys.stderr):
+        return check_folder(folder)
 
 
 def read_plan(name: str) -> Plan:

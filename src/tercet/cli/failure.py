@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from rich.text import Text
 
@@ -23,15 +23,6 @@ from tercet.contracts.errors import InternalError, PackError, PlanError, TercetE
 from tercet.contracts.problem import Problem
 
 TRACEBACK = "TERCET_TRACEBACK"
-
-
-@runtime_checkable
-class WrongWords(Protocol):
-    """A complaint of the command line's parser: an option that does not exist, an argument that is missing."""
-
-    def format_message(self) -> str:
-        """The complaint."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +49,10 @@ class Failure:
 
 def understand(error: Exception) -> Failure:
     """The failure that an exception means."""
+    complaint = getattr(error, "format_message", None)
+    if callable(complaint):
+        # The parser's own exceptions. Their classes differ between versions of typer, this method does not.
+        return Failure(code="usage", message=_sentence(str(complaint())), remedy=_help_for(error))
     match error:
         case PlanError() | PackError():
             return Failure(
@@ -67,8 +62,6 @@ def understand(error: Exception) -> Failure:
             return _bug(error.message)
         case TercetError():
             return Failure(code=error.code, message=error.message, remedy=error.remedy or "")
-        case WrongWords():
-            return Failure(code="usage", message=_sentence(error.format_message()), remedy=_help_for(error))
         case OSError(filename=str() | bytes() | os.PathLike()):
             return Failure(code="unreadable", message=f"cannot read {error.filename}: {error.strerror}")
         case OSError():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.text import printable
 from tercet.packs.scaffold import scaffold
 
 EXAMPLES = """\
@@ -30,5 +33,24 @@ def init(
     as_json: AsJson = False,
 ) -> ExitCode:
     """Make a small pack that passes `tercet check`, with a sample plan that passes `tercet verify`."""
-    made = scaffold(folder)
+    files = [path.relative_to(folder).as_posix() for path in scaffold(folder, name)]
+    ref = load_pack(folder).ref
+    plan = next(file for file in files if file.startswith("plans/"))
+    commands = [
+        shlex.join(["tercet", "check", str(folder)]),
+        shlex.join(["tercet", "verify", str(folder), str(folder / plan)]),
+    ]
+    if as_json:
+        print_json({"pack": ref, "folder": str(folder), "files": files, "plan": plan, "next": commands})
+    else:
+        _show(Screen(), ref, folder, files, commands)
     return ExitCode.ACCEPTED
+
+
+def _show(screen: Screen, ref: str, folder: Path, files: list[str], commands: list[str]) -> None:
+    screen.say(f"✓ {ref} is in {printable(str(folder), 200)}")
+    for file in files:
+        screen.put(printable(file), first="    ")
+    screen.say("Next:")
+    for command in commands:
+        screen.print(f"    {printable(command, 1_000)}", soft_wrap=True)

@@ -23,8 +23,8 @@ class Commands(TyperGroup):
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
         complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - the parser's own signature
+        windows_expand_args: bool = True,  # noqa: FBT001, FBT002 - the parser's own signature
         **extra: Any,
     ) -> Any:
         """Runs a command and exits with its code."""

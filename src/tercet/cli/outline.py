@@ -84,10 +84,9 @@ def _parents(graph: Graph) -> list[int | None]:
 
 
 def _flat(graph: Graph, size: int, offending: int | None) -> Iterator[Entry]:
-    shown = sorted({*range(FIRST), *([] if offending is None else [offending])})
+    shown = list(range(FIRST)) if offending is None else sorted({*range(FIRST), offending})
     for step, gap in _with_gaps(shown, size):
-        if step is not None:
-            yield Entry(step=step, rest="   ", beside=graph.predecessors[step])
+        yield Entry(step=step, rest="   ", beside=graph.predecessors[step])
         if gap:
             yield Entry(step=None, skipped=gap)
 

@@ -43,14 +43,20 @@ def schema(
 
 def _schema(name: str) -> dict[str, Any]:
     if name not in PUBLIC_TYPES:
-        by_lower = {known.lower(): known for known in PUBLIC_TYPES}
-        near = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+        near = _near(name)
         raise UsageError(
             f"there is no public type {name!r}",
             code="unknown_type",
             remedy=f"did you mean {' or '.join(near)}?" if near else "tercet schema lists them all",
         )
     return json_schema(name)
+
+
+def _near(name: str) -> list[str]:
+    by_lower = {known.lower(): known for known in PUBLIC_TYPES}
+    if name.lower() in by_lower:
+        return [by_lower[name.lower()]]
+    return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
 
 
 def _list_types(screen: Screen) -> None:

@@ -48,8 +48,8 @@ class Screen(Console):
         lines = self.legible(text).wrap(self, max(10, self.width - max(len(first), len(hanging))))
         for number, line in enumerate(lines):
             line.rstrip()
-            prefix = self.legible(Text(hanging if number else first, style="dim"))
-            self.print(prefix.append_text(line), soft_wrap=True)
+            prefix = self.legible(hanging if number else first).plain
+            self.print(Text.assemble((prefix, "dim"), line), soft_wrap=True)
 
     def legible(self, text: Text | str) -> Text:
         """The text in what this terminal's encoding can show."""

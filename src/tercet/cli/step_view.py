@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -24,7 +24,9 @@ MODE_STYLES = {
     ApprovalMode.DELEGATED: "yellow",
     ApprovalMode.DESTRUCTIVE: "red",
 }
-LONGEST_VALUE = 60
+LONGEST_VALUE = 72
+ONE_LINE = 56
+"""Parameters that are longer together get a line each."""
 MOST_PARAMETERS = 6
 
 
@@ -42,9 +44,12 @@ def headline(index: int, step: Step, compiled: CompiledContext) -> Text:
 
 
 def details(
-    index: int, step: Step, compiled: CompiledContext, beside: list[str]
+    index: int, step: Step, compiled: CompiledContext, *, beside: Sequence[str], gates: Sequence[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """What else is worth knowing, as pairs of a word and a text."""
+    """What else is worth knowing, as pairs of a word and a text.
+
+    `beside` are the steps it also waits for; `gates` are those that the critic demands, None if it did not get so far.
+    """
     spec = compiled.surface.get(step.tool or "")
     call = effective(index, step, spec) if spec is not None else None
     params = step.params if call is None else call.params
@@ -54,14 +59,15 @@ def details(
         yield "when", printable(step.when, 200)
     if beside:
         yield "after", _listed(beside)
-    gates = (step.gates or ()) if call is None else call.gates
+    if gates is None:
+        gates = (step.gates or ()) if call is None else call.gates
     if gates:
         yield "gate", _listed(gates)
     if step.evidence_refs:
         yield "pinned", _listed(step.evidence_refs)
 
 
-def _listed(names: tuple[str, ...] | list[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     shown = [printable(name, 120) for name in names[:4]]
     return ", ".join(shown if len(names) <= 4 else [*shown, f"… {len(names) - 4} more"])
 
@@ -70,7 +76,8 @@ def _parameters(params: dict[str, Any]) -> str:
     pairs = [_parameter(name, value) for name, value in list(params.items())[:MOST_PARAMETERS]]
     if len(params) > MOST_PARAMETERS:
         pairs.append(f"… {len(params) - MOST_PARAMETERS} more")
-    return ", ".join(pairs)
+    line = ", ".join(pairs)
+    return line if len(line) <= ONE_LINE else "\n".join(pairs)
 
 
 def _parameter(name: str, value: Any) -> str:

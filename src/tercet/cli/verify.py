@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tercet.cli.documents import read_input, read_plan
+from tercet.cli.case import Case, review_plan
+from tercet.cli.case_view import show_case
+from tercet.cli.documents import load_pack, read_input, read_plan
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, PackFolder
-from tercet.cli.case import Case, review_plan
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.case_view import show_case
 from tercet.contracts.mode import ApprovalMode
-from tercet.packs import Pack
 
 EXAMPLES = """\
 tercet verify examples/refunds examples/refunds/plans/plan_b.json
@@ -59,7 +58,7 @@ def verify(
     Exits with 0 if the plan may run and with 3 if the critic refuses it. Nothing is run.
     """
     case = review_plan(
-        Pack.load(pack),
+        load_pack(pack),
         read_plan(plan),
         intent=intent,
         request_input=read_input(input_),

@@ -35,9 +35,9 @@ def effective(position: int, step: Step, tool: ToolSpec) -> EffectiveStep:
     params, doubled = _unaliased(step.params, tool.aliases)
     declared = tool.effective_reversibility
     return EffectiveStep(
-        position=position,
-        step=step,
-        tool=tool,
+        position,
+        step,
+        tool,
         mode=tool.mode if step.approval_mode is None else stronger(tool.mode, step.approval_mode),
         reversibility=declared if step.reversibility is None else _harder(declared, step.reversibility),
         gates=tool.gates if step.gates is None else tuple(dict.fromkeys((*tool.gates, *step.gates))),

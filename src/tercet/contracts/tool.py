@@ -123,6 +123,11 @@ class ToolSpec(Authored):
         return canonical(self.parameters).decode()
 
     @cached_property
+    def result_text(self) -> str:
+        """The result's schema as text, empty where there is none."""
+        return "" if self.result is None else canonical(self.result).decode()
+
+    @cached_property
     def known_keys(self) -> frozenset[str]:
         """Every property name that the parameters' schema mentions, at any depth."""
         found: set[str] = set()

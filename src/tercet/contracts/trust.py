@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tercet.contracts import pointer
 from tercet.contracts.references import Leaf, Place
 from tercet.contracts.shape import as_list, as_object
 
-Scalar: TypeAlias = tuple[bool, Any]
-"""A value with whether it is a boolean: JSON tells `true` from `1`, and Python does not. Numbers compare by value."""
+Scalar: TypeAlias = Any
+"""A scalar as it is compared: by value, but for booleans, since JSON tells `true` from `1` and Python does not."""
 
 ANY_ITEM = "*"
 
 
+class _Boolean(NamedTuple):
+    value: bool
+
+
+_TRUE, _FALSE = _Boolean(value=True), _Boolean(value=False)
+
+
 def scalar(value: Any) -> Scalar:
     """The key under which a scalar is compared."""
-    return (isinstance(value, bool), value)
+    if value is True or value is False:
+        return _TRUE if value else _FALSE
+    return value
 
 
 def scalars(value: Any) -> list[Leaf]:
@@ -37,5 +46,7 @@ def scalars(value: Any) -> list[Leaf]:
 
 def overlaps(mark: str, place: Sequence[str | int]) -> bool:
     """Whether a marked pointer and a place have anything in common: one is the other, or lies inside it."""
-    marked = pointer.parts(mark)
-    return all(m in (ANY_ITEM, str(p)) for m, p in zip(marked, place, strict=False))
+    for marked, token in zip(pointer.parts(mark), place, strict=False):
+        if marked != ANY_ITEM and marked != str(token):
+            return False
+    return True

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from tercet.contracts import pointer
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.references import Place
 from tercet.contracts.verdict import Code
-from tercet.critic.frame import frame
 from tercet.critic.review import Refusals, Review
 from tercet.policy import schemas
-from tercet.policy.expressions import CALL, ExpressionError, Outcome, compile_rule
+from tercet.policy.expressions import CALL, ExpressionError, Outcome, Rule, compile_limits, compile_rule
 
 # These say something about an object or list as a whole, which an open value inside it cannot change.
 _STRUCTURAL = frozenset(
@@ -67,9 +67,39 @@ def _named(place: Place) -> str:
 
 def arguments_are_permitted(review: Review) -> Refusals:
     """Each call's arguments satisfy its tool's limits; one that reads an open value is decided at dispatch."""
+    by_tool: defaultdict[str, list[EffectiveStep]] = defaultdict(list)
     for call in review.calls:
-        for limit in call.tool.limits:
-            yield from _limit(review, call, limit.expression, limit.message)
+        if call.tool.limits:
+            by_tool[call.tool.name].append(call)
+    for calls in by_tool.values():
+        if not _hold_together(review, calls):
+            for call in calls:
+                for limit in call.tool.limits:
+                    yield from _limit(review, call, limit.expression, limit.message)
+
+
+def _hold_together(review: Review, calls: list[EffectiveStep]) -> bool:
+    """Whether all limits of a tool hold for all of its calls, in one evaluation; no is only a reason to look closer."""
+    rule = compile_limits(tuple(limit.expression for limit in calls[0].tool.limits))
+    if rule is None or any(reads_open(review, rule, call.position) for call in calls):
+        return False
+    values = {**review.frame, "calls": [_read_by(rule, review.arguments(call)) for call in calls]}
+    return rule.evaluate(rule.scope.activation(values)).holds
+
+
+def _read_by(rule: Rule, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a rule reads: converting the others would be for nothing."""
+    return (
+        arguments
+        if rule.reads is None
+        else {name: arguments[name] for name in rule.reads if name in arguments}
+    )
+
+
+def reads_open(review: Review, rule: Rule, position: int) -> bool:
+    """Whether a rule reads a parameter of a call whose value is known only at dispatch."""
+    unknown = review.open_parameters.get(position) if rule.reads is None or rule.reads else None
+    return unknown is not None and (rule.reads is None or not rule.reads.isdisjoint(unknown))
 
 
 def _limit(review: Review, call: EffectiveStep, expression: str, message: str) -> Refusals:
@@ -92,9 +122,8 @@ def condition(review: Review, call: EffectiveStep, expression: str, name: str) -
         rule = compile_rule(expression, CALL)
     except ExpressionError as error:
         return Outcome(error=f"it does not compile: {error}")
-    unknown = review.open_parameters.get(call.position, frozenset[str]())
-    if unknown and (rule.reads is None or rule.reads & unknown):
+    if reads_open(review, rule, call.position):
         review.deferred.append(name)
         return None
-    values: dict[str, Any] = {**frame(review), "args": review.arguments(call)}
+    values: dict[str, Any] = {**review.frame, "args": review.arguments(call)}
     return rule.evaluate(CALL.activation(values))

@@ -6,6 +6,8 @@ import json
 from collections import defaultdict
 from typing import Any
 
+import orjson
+
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
@@ -21,12 +23,14 @@ def preconditions_are_met(review: Review) -> Refusals:
     holding: dict[int, frozenset[str]] = {}
     at_start = frozenset(review.spec.conditions)
     for index in review.graph.order:
-        before = at_start.union(*(holding[p] for p in review.graph.predecessors[index]))
+        before = at_start
+        for predecessor in review.graph.predecessors[index]:
+            before |= holding[predecessor]
         call = review.call_at.get(index)
-        holding[index] = before if call is None else before.union(call.tool.establishes)
+        holding[index] = before.union(call.tool.establishes) if call and call.tool.establishes else before
         if call is None:
             continue
-        for condition in dict.fromkeys((*call.step.preconditions, *call.tool.preconditions)):
+        for condition in (*call.step.preconditions, *call.tool.preconditions):
             if condition not in before:
                 yield review.refuse(
                     Code.UNMET_PRECONDITION,
@@ -51,6 +55,8 @@ def latency_is_within_budget(review: Review) -> Refusals:
         return
     left = limit - review.ctx.used.wall_clock_ms
     durations = _durations(review)
+    if sum(durations) <= left:  # even one after the other they fit
+        return
     total = max(review.graph.finish_times(durations), default=0)
     if total > left:
         path = review.graph.critical_path(durations)
@@ -66,7 +72,7 @@ def latency_is_within_budget(review: Review) -> Refusals:
 def concurrency_is_within_limit(review: Review) -> Refusals:
     """No more steps may be active at once than the run allows."""
     limit = review.ctx.run_budget.max_parallel
-    if limit is None:
+    if limit is None or len(review.plan.steps) <= limit:
         return
     width = review.graph.width([max(1, duration) for duration in _durations(review)])
     if width > limit:
@@ -185,4 +191,7 @@ def identity_of(tool: ToolSpec, params: dict[str, Any]) -> str:
     """What an action is, as text: its identity parameters, else its authority parameters, else all."""
     names = tool.identity or (tuple(tool.authority) if tool.authority else None)
     chosen = params if names is None else {name: params.get(name) for name in names}
-    return json.dumps(chosen, sort_keys=True, default=str)
+    try:
+        return orjson.dumps(chosen, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # an integer beyond 64 bits
+        return json.dumps(chosen, sort_keys=True)

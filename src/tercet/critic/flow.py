@@ -43,6 +43,7 @@ class Flow:
             name if name.startswith("/") else f"/{name}" for name in review.spec.untrusted_inputs
         )
         self._steps: dict[int, bool] = {}
+        self._notes: dict[int, list[bool]] = {}
 
     @cached_property
     def trusted_input(self) -> frozenset[Scalar]:
@@ -101,37 +102,57 @@ class Flow:
         call = self.review.call_at.get(index)
         if call is None:
             return self._note(index, place)
-        return self.is_trusted_step(index) and not any(
-            mark == ALL_FIELDS or overlaps(mark, place) for mark in call.tool.untrusted
-        )
+        if not self.is_trusted_step(index):
+            return False
+        return not any(mark == ALL_FIELDS or overlaps(mark, place) for mark in call.tool.untrusted)
 
     def _note(self, index: int, place: Place) -> bool:
         """A note's result is its parameters: the part that is read is worth what was written there."""
         if self.review.plan.steps[index].kind != "note":
             return False
+        self.is_trusted_step(index)
+        found = zip(self.review.found[index], self._notes[index], strict=True)
         read = [
-            f
-            for f in self.review.found[index]
-            if f.place[: len(place)] == place or place[: len(f.place)] == f.place
+            worth for f, worth in found if f.place[: len(place)] == place or place[: len(f.place)] == f.place
         ]
-        return bool(read) and all(map(self.is_trusted, read))
+        return bool(read) and all(read)
 
     def is_trusted_step(self, index: int) -> bool:
-        """Whether a call's result is trusted but for the fields that its tool marks."""
-        if index not in self._steps:
-            # In topological order, so that no chain of steps is deeper than Python's stack.
-            for step in self.review.graph.order:
-                if step not in self._steps:
-                    self._steps[step] = self._judge(step)
-        return self._steps.get(index, False)
+        """Whether the result of a step is trusted, but for the fields that its tool marks."""
+        stack = [index]  # not recursion: a chain of steps may be longer than Python's stack
+        while stack:
+            step = stack[-1]
+            waiting = () if step in self._steps else self._unjudged(step)
+            if waiting:
+                stack += waiting
+            elif step not in self._steps:
+                self._steps[step] = self._judge(step)
+            else:
+                stack.pop()
+        return self._steps[index]
+
+    def _unjudged(self, index: int) -> list[int]:
+        """The steps that a step reads from and that are not judged yet."""
+        position, judged = self.review.position, self._steps
+        return [
+            position[name]
+            for found in self.review.found[index]
+            if type(found) is Reference
+            for name in found.names
+            if name in position and position[name] not in judged
+        ]
 
     def _judge(self, index: int) -> bool:
         call = self.review.call_at.get(index)
-        if call is None or call.tool.result_trust is not Trust.TRUSTED:
+        found = self.review.found[index]
+        if call is None:
+            self._notes[index] = [self.is_trusted(item) for item in found]
+            return False
+        if call.tool.result_trust is not Trust.TRUSTED:
             return False
         if call.tool.endorses:
             return True
-        return all(self.is_trusted(f) or _names_nothing(call.tool, f) for f in self.review.found[index])
+        return all(self.is_trusted(item) or _names_nothing(call.tool, item) for item in found)
 
     def origin(self, found: Found) -> Origin:
         """Where a value came from, in words."""

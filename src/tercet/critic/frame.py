@@ -9,33 +9,18 @@ from tercet.contracts.plan import Step
 from tercet.critic.review import Review
 
 
-def frame(review: Review) -> dict[str, Any]:
-    """The variables of every scope."""
-    ctx, spec = review.ctx, review.spec
-    return {
-        "request": review.compiled.input(),
-        "context.tenant": ctx.tenant,
-        "context.actor": ctx.actor.id,
-        "context.roles": list(ctx.actor.roles),
-        "context.safety_mode": str(ctx.safety_mode),
-        "decision.id": spec.id,
-        "decision.risk_tier": str(spec.risk_tier),
-    }
+def plan_steps(review: Review, read: frozenset[str] | None) -> list[dict[str, Any]]:
+    """The steps as rules see them: effective, with known values in place and open ones left out.
 
-
-def plan_steps(review: Review) -> list[dict[str, Any]]:
-    """The steps as rules see them: effective, with known values in place and open ones left out."""
+    `read` are the only parameters that any rule reads, if that is known: others are not worth converting.
+    """
     return [
-        _call(review, call) if (call := review.call_at.get(index)) is not None else _other(index, step)
+        _call(review, call, read) if (call := review.call_at.get(index)) is not None else _other(index, step)
         for index, step in enumerate(review.plan.steps)
     ]
 
 
-def _call(review: Review, call: EffectiveStep) -> dict[str, Any]:
-    params = review.arguments(call)
-    unknown = review.open_parameters.get(call.position)
-    if unknown:
-        params = {name: value for name, value in params.items() if name not in unknown}
+def _call(review: Review, call: EffectiveStep, read: frozenset[str] | None) -> dict[str, Any]:
     step = call.step
     return {
         "id": step.id,
@@ -46,8 +31,17 @@ def _call(review: Review, call: EffectiveStep) -> dict[str, Any]:
         "reversibility": str(call.reversibility),
         "gates": list(call.gates),
         "evidence": list(review.pinned[call.position]),
-        "params": params,
+        "params": _closed(review, call, read),
     }
+
+
+def _closed(review: Review, call: EffectiveStep, read: frozenset[str] | None) -> dict[str, Any]:
+    """The parameters whose values are known at review."""
+    unknown = review.open_parameters.get(call.position, frozenset[str]())
+    if read is not None:
+        unknown = unknown.union(call.params).difference(read - unknown)
+    params = review.arguments(call)
+    return {name: value for name, value in params.items() if name not in unknown} if unknown else params
 
 
 def _other(index: int, step: Step) -> dict[str, Any]:

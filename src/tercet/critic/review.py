@@ -17,7 +17,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.references import Found, Leaf, Place, Reference
+from tercet.contracts.references import Found, Place, Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Code, Origin, Refusal
 
@@ -73,6 +73,19 @@ class Review:
         """Who waits for whom."""
         return graph.build(self.plan)
 
+    @cached_property
+    def frame(self) -> dict[str, Any]:
+        """What every rule may read about the run."""
+        return {
+            "request": self.compiled.input(),
+            "context.tenant": self.ctx.tenant,
+            "context.actor": self.ctx.actor.id,
+            "context.roles": list(self.ctx.actor.roles),
+            "context.safety_mode": str(self.ctx.safety_mode),
+            "decision.id": self.spec.id,
+            "decision.risk_tier": str(self.spec.risk_tier),
+        }
+
     def known(self, reference: Reference) -> Known | None:
         """The value of a reference if it is known at review; None if it is open."""
         if reference.kind == "evidence":
@@ -105,14 +118,9 @@ class Review:
         """The parameters of a call with every known reference resolved; open ones stay as they are written."""
         found = self._arguments.get(call.position)
         if found is None:
-            is_plain = all(
-                type(f) is Leaf and references.LITERAL not in f.place for f in self.found[call.position]
-            )
-            found = (
-                call.params
-                if is_plain
-                else {name: self._resolved(value) for name, value in call.params.items()}
-            )
+            found = call.params
+            if any(map(_needs_resolving, self.found[call.position])):
+                found = {name: self._resolved(value) for name, value in call.params.items()}
             self._arguments[call.position] = found
         return found
 
@@ -157,6 +165,11 @@ def is_open(reference: Reference) -> bool:
     return reference.kind == "cel" or (reference.kind == "from" and reference.target != references.REQUEST)
 
 
+def _needs_resolving(found: Found) -> bool:
+    """Whether the value to check differs from what is written: a known reference, or a `$literal` wrapper."""
+    return not is_open(found) if type(found) is Reference else references.LITERAL in found.place
+
+
 def _found(step: Step, call: EffectiveStep | None) -> list[Found]:
     if call is None or call.params is step.params:
         return step.found
@@ -164,7 +177,7 @@ def _found(step: Step, call: EffectiveStep | None) -> list[Found]:
 
 
 def _pinned(step: Step, found: list[Found]) -> tuple[str, ...]:
-    read = tuple(f.target for f in found if type(f) is Reference and f.kind == "evidence")
+    read = [f.target for f in found if type(f) is Reference and f.kind == "evidence"]
     return (*step.evidence_refs, *read) if read else step.evidence_refs
 
 

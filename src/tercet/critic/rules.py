@@ -11,7 +11,8 @@ from typing import Any
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.policy import Policy
 from tercet.contracts.verdict import Code, Refusal
-from tercet.critic.frame import frame, plan_steps
+from tercet.critic.arguments import reads_open
+from tercet.critic.frame import plan_steps
 from tercet.critic.review import Refusals, Review
 from tercet.policy.expressions import (
     PLAN,
@@ -19,6 +20,7 @@ from tercet.policy.expressions import (
     ExpressionError,
     Outcome,
     Rule,
+    all_read,
     compile_rule,
     compile_together,
 )
@@ -28,16 +30,16 @@ def policies_hold(review: Review) -> Refusals:
     """Every policy holds for the plan, and for each step of it."""
     if not review.compiled.policies:
         return
-    steps = plan_steps(review)
+    rules = [_compiled(policy) for policy in review.compiled.policies]
+    steps = plan_steps(review, all_read([rule for rule in rules if isinstance(rule, Rule)]))
     values = {
-        **frame(review),
+        **review.frame,
         "plan.intent": review.plan.intent or "",
         "plan.outputs": list(review.plan.output_names),
         "plan.steps": steps,
     }
     activation = PLAN.activation(values)
-    rules = [_compiled(policy) for policy in review.compiled.policies]
-    ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _reads_open(review, rule, None))
+    ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _reads_open(review, rule))
     together = compile_together(ready)
     is_passed = together is not None and together.evaluate(activation).holds
     for policy, rule in zip(review.compiled.policies, rules, strict=True):
@@ -59,7 +61,7 @@ def _compiled(policy: Policy) -> Rule | Outcome:
 
 
 def _plan_policy(review: Review, policy: Policy, rule: Rule, activation: Any) -> Refusals:
-    if _reads_open(review, rule, None):
+    if _reads_open(review, rule):
         review.deferred.append(f"policy {policy.name}")
         return
     outcome = rule.evaluate(activation)
@@ -72,7 +74,7 @@ def _step_policy(
 ) -> Refusals:
     shared = {name: value for name, value in values.items() if name in STEP.variables}
     for index, step in enumerate(steps):
-        if _reads_open(review, rule, index):
+        if reads_open(review, rule, index):
             review.deferred.append(f"policy {policy.name} at step {index}")
             continue
         outcome = rule.evaluate(
@@ -82,13 +84,9 @@ def _step_policy(
             yield from _broken(review, policy, outcome, index)
 
 
-def _reads_open(review: Review, rule: Rule, index: int | None) -> bool:
-    """Whether a rule reads a parameter, of one step or of any, whose value is known only at dispatch."""
-    if rule.reads is not None and not rule.reads:
-        return False
-    unknown = review.open_parameters
-    names = unknown.values() if index is None else [unknown[index]] if index in unknown else []
-    return any(rule.reads is None or rule.reads & parameters for parameters in names)
+def _reads_open(review: Review, rule: Rule) -> bool:
+    """Whether a rule reads, of any call, a parameter whose value is known only at dispatch."""
+    return any(reads_open(review, rule, position) for position in review.open_parameters)
 
 
 def _broken(review: Review, policy: Policy, outcome: Outcome, index: int | None) -> Refusals:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from tercet.contracts import pointer, references
 from tercet.contracts.references import Reference
 from tercet.contracts.shape import as_object
 from tercet.contracts.verdict import Code, Refusal
-from tercet.critic.review import Refusals, Review
+from tercet.critic.review import Refusals, Review, is_open
 from tercet.policy.expressions import ExpressionError, compile_planner, yields_boolean
 
 
@@ -53,8 +56,7 @@ def references_resolve(review: Review) -> Refusals:
     for index, found in enumerate(review.found):
         for item in found:
             if type(item) is Reference:
-                place = pointer.join(("params", *item.place))
-                yield from _reference(review, index, item, place)
+                yield from _reference(review, index, item)
     for index, condition in review.conditions.items():
         yield from _expression(review, index, condition, "/when", is_condition=True)
     yield from _outputs(review)
@@ -70,30 +72,31 @@ def _outputs(review: Review) -> Refusals:
                 yield _unresolved(
                     review, None, f"output {item.place[1]} refers to {name!r}, which no step has", place
                 )
-        yield from _reference(review, None, item, place)
+        yield from _reference(review, None, item)
 
 
-def _reference(review: Review, index: int | None, item: Reference, place: str) -> Refusals:
-    who = f"step {index}" if index is not None else f"output {item.place[1]}"
+def _reference(review: Review, index: int | None, item: Reference) -> Refusals:
+    fault = None if item.kind == "cel" else _fault(review, item)
+    if item.kind != "cel" and fault is None:
+        return
+    place = pointer.join(item.place if index is None else ("params", *item.place))
     if item.kind == "cel":
         yield from _expression(review, index, item, place, is_condition=False)
-    elif item.target in (references.SELF, references.PARAMS):
-        yield _unresolved(
-            review, index, f"{who} refers to {item.target!r}, which only a compensation may", place
-        )
-    elif (known := review.known(item)) is not None:
-        if known.fault:
-            yield _unresolved(review, index, f"{who} refers to {item.text}, but {known.fault}", place)
-    elif item.target in review.position:
-        call = review.call_at.get(review.position[item.target])
-        fault = None if call is None or call.tool.result is None else _missing(call.tool.result, item.pointer)
-        if fault is not None and call is not None:
-            yield _unresolved(
-                review,
-                index,
-                f"{who} refers to {item.text}, but the result of {call.tool.name} has {fault}",
-                place,
-            )
+    else:
+        who = f"output {item.place[1]}" if index is None else f"step {index}"
+        yield _unresolved(review, index, f"{who} refers to {item.text}, but {fault}", place)
+
+
+def _fault(review: Review, item: Reference) -> str | None:
+    """Why a plain reference leads nowhere; names that no step has are reported with the graph."""
+    if item.target in (references.SELF, references.PARAMS):
+        return f"only a compensation may refer to {item.target!r}"
+    if not is_open(item):
+        known = review.known(item)
+        return known.fault if known is not None else None
+    call = review.call_at.get(review.position.get(item.target, -1))
+    missing = None if call is None else _missing(call.tool.result_text, item.pointer)
+    return None if call is None or missing is None else f"the result of {call.tool.name} has {missing}"
 
 
 def _expression(
@@ -136,10 +139,13 @@ def _invalid(review: Review, index: int | None, reason: str, place: str) -> Refu
     return review.refuse(Code.EXPRESSION_INVALID, reason, remedy, step=index, place=place)
 
 
-def _missing(schema: dict[str, Any], where: str) -> str | None:
+@lru_cache(maxsize=4_096)
+def _missing(schema_text: str, where: str) -> str | None:
     """Why a result of this schema cannot have anything at a pointer; None if it may."""
-    current: dict[str, Any] | None = schema
-    root = schema
+    if not schema_text or not where:
+        return None
+    root: dict[str, Any] = orjson.loads(schema_text)
+    current: dict[str, Any] | None = root
     for token in pointer.parts(where):
         current = _dereferenced(root, current)
         if current is None:

@@ -89,7 +89,6 @@ def read_actors(draft: Draft) -> tuple[Actor, ...]:
 
 def _read(draft: Draft, declared: Declared, model: type[ModelT]) -> tuple[ModelT, ...]:
     kind, file, name_field = declared
-    draft.spots[kind] = Spot(file)
     if not draft.has(file):
         return ()
     toml = read_toml(draft, file)
@@ -100,7 +99,7 @@ def _read(draft: Draft, declared: Declared, model: type[ModelT]) -> tuple[ModelT
     seen: dict[str, Spot] = {}
     for number, table in enumerate(_tables(draft, declared, toml)):
         path = (kind, number)
-        name = table.get(name_field) if isinstance(table, dict) else None
+        name = (as_object(table) or {}).get(name_field)
         place = f"{kind} {name}" if isinstance(name, str) and name else f"{kind} number {number + 1}"
         spot = Spot(file, toml.row(path))
         if place in seen:
@@ -127,7 +126,11 @@ def _tables(draft: Draft, declared: Declared, toml: TomlFile) -> list[Any]:
     for key in toml.values:
         if key != kind:
             draft.note(
-                "unknown_key", f"unknown key {key!r}", f"write each {kind} as [[{kind}]]", file=file, row=toml.row((key,))
+                "unknown_key",
+                f"unknown key {key!r}",
+                f"write each {kind} as [[{kind}]]",
+                file=file,
+                row=toml.row((key,)),
             )
     tables = toml.values.get(kind, [])
     listed = as_list(tables)

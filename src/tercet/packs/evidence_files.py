@@ -93,7 +93,10 @@ def _read_facts(draft: Draft, name: str, file: EvidenceFile) -> Iterator[Evidenc
     for number, raw in enumerate(file.facts):
         if len(draft.problems) >= limit:
             draft.note(
-                "too_many_problems", f"the facts from number {number + 1} on were not read", "mend the ones above first", file=name
+                "too_many_problems",
+                f"the facts from number {number + 1} on were not read",
+                "mend the ones above first",
+                file=name,
             )
             draft.unread.add("evidence")
             return
@@ -135,13 +138,19 @@ def _read_json(draft: Draft, name: str) -> Any:
         document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         draft.note("json_syntax", f"not JSON: {error.msg}", "mend the line", file=name, row=error.lineno)
-    except (ValueError, RecursionError) as error:  # a repeated key, NaN, an endless number, nested beyond measure
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a repeated key, NaN, an endless number, nested beyond measure
         draft.note("json_syntax", f"not JSON that can be used: {error}", "write plain JSON", file=name)
     else:
         if as_object(document) is not None:
             return document
         draft.note(
-            "wrong_value", "an evidence file is one JSON object", 'begin with {"snapshot": …, "facts": […]}', file=name
+            "wrong_value",
+            "an evidence file is one JSON object",
+            'begin with {"snapshot": …, "facts": […]}',
+            file=name,
         )
     return None
 

@@ -52,7 +52,10 @@ class Draft:
             return None
         if len(data) > limit:
             self.note(
-                "file_too_large", f"it has more than {limit:,} bytes", "split it, or let a tool fetch the data", file=name
+                "file_too_large",
+                f"it has more than {limit:,} bytes",
+                "split it, or let a tool fetch the data",
+                file=name,
             )
             return None
         return data
@@ -95,7 +98,9 @@ class Draft:
         """Whether a name leads, without a link, to a plain file inside the folder."""
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or "\\" in name:
-            self.note("outside_pack", f"{name} lies outside the pack", "name a file inside the folder", file=name)
+            self.note(
+                "outside_pack", f"{name} lies outside the pack", "name a file inside the folder", file=name
+            )
             return False
         modes = [self._mode(str(part)) for part in (*path.parents[:-1], path)]
         if None in modes:

@@ -16,6 +16,7 @@ from pathlib import Path
 from tercet.contracts.problem import Problem
 from tercet.packs.declarations import (
     ALL_DECLARED,
+    DECISIONS,
     PACK_FILE,
     nameless,
     read_actors,
@@ -57,7 +58,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
             pack_file=nameless(), parts=Parts(), tools=(), code={}, snapshot_times={}, problems=tuple(draft.problems),
             is_pack=False,
         )  # fmt: skip
-    draft.spots[PACK] = Spot(PACK_FILE)
+    draft.spots |= {PACK: Spot(PACK_FILE), "decisions": Spot(DECISIONS.file), "tools": Spot(USUAL_FILE)}
     _note_ignored_files(draft)
     pack_file = read_pack_file(draft)
     tools, code = read_tools(draft, pack_file)
@@ -98,15 +99,25 @@ def _real(path: str) -> Path:
 def _is_pack(draft: Draft, shown: str) -> bool:
     """Whether the folder is there and has at least one file of a pack."""
     if not draft.has("."):
-        draft.note("missing_folder", "there is no such folder", "check the path, or make a pack: tercet init DIR", file=shown)
+        draft.note(
+            "missing_folder",
+            "there is no such folder",
+            "check the path, or make a pack: tercet init DIR",
+            file=shown,
+        )
         return False
     if not draft.folder.is_dir():
-        draft.note("not_a_folder", "a pack is a folder", f"name the folder that holds {PACK_FILE}", file=shown)
+        draft.note(
+            "not_a_folder", "a pack is a folder", f"name the folder that holds {PACK_FILE}", file=shown
+        )
         return False
     if draft.has(PACK_FILE):
         return True
     draft.note(
-        "missing_file", f"there is no {PACK_FILE} in {shown}", 'add one with name = "…" and version = "1.0.0"', file=PACK_FILE
+        "missing_file",
+        f"there is no {PACK_FILE} in {shown}",
+        'add one with name = "…" and version = "1.0.0"',
+        file=PACK_FILE,
     )
     return any(draft.has(name) for name in (*_TOML_FILES, USUAL_FILE))
 

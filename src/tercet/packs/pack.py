@@ -63,7 +63,10 @@ class Pack(Header):
         nobody can approve, is what `check` finds.
         """
         loaded = read_folder(path)
-        problems = [*loaded.problems, *(found for check in EXPRESSION_CHECKS for found in check(loaded.parts))]
+        problems = [
+            *loaded.problems,
+            *(found for check in EXPRESSION_CHECKS for found in check(loaded.parts)),
+        ]
         if problems:
             raise PackError(problems)
         header = {name: getattr(loaded.pack_file, name) for name in Header.model_fields}
@@ -154,7 +157,9 @@ class Pack(Header):
             raise UsageError(
                 f"{self.ref} has no snapshot {snapshot!r}",
                 code="unknown_snapshot",
-                remedy=f"choose one of {', '.join(self.snapshots)}" if self.snapshots else "add evidence files to the pack",
+                remedy=f"choose one of {', '.join(self.snapshots)}"
+                if self.snapshots
+                else "add evidence files to the pack",
             )
         return tuple(_by_id([fact for fact in self.evidence if fact.snapshot == snapshot]))
 

@@ -40,7 +40,7 @@ class Parts:
     """The declarations of a pack, and what is known about those that could not be read."""
 
     safety_mode: ApprovalMode = ApprovalMode.LOCAL_WRITE
-    budget: RunBudget = RunBudget()
+    budget: RunBudget = field(default_factory=RunBudget)
     tools: tuple[ToolSpec, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()
     gates: tuple[Gate, ...] = ()

@@ -32,7 +32,6 @@ USUAL_FILE = "tools.py"
 
 def read_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...], dict[str, str]]:
     """The tools of the folder, and the hash of each file that they came from."""
-    draft.spots["tool"] = Spot(PACK_FILE)
     found: dict[str, Tool] = {}
     hashes: dict[str, str] = {}
     for name in _files(draft, pack_file):
@@ -61,7 +60,13 @@ def _files(draft: Draft, pack_file: PackFile) -> tuple[str, ...]:
 def _is_python(draft: Draft, name: str) -> bool:
     if name.endswith(".py"):
         return True
-    draft.note("not_python", f"{name!r} is no Python file", "name files that end in .py", file=PACK_FILE, place=f"{PACK}, tools")
+    draft.note(
+        "not_python",
+        f"{name!r} is no Python file",
+        "name files that end in .py",
+        file=PACK_FILE,
+        place=f"{PACK}, tools",
+    )
     return False
 
 
@@ -130,9 +135,7 @@ def _restore(name: str, before: ModuleType | None) -> None:
 def _note_failure(draft: Draft, name: str, error: BaseException) -> None:
     path = str(draft.folder / name)
     if isinstance(error, SyntaxError) and error.filename in (path, None):
-        draft.note(
-            "python_syntax", f"not Python: {error.msg}", "mend the line", file=name, row=error.lineno
-        )
+        draft.note("python_syntax", f"not Python: {error.msg}", "mend the line", file=name, row=error.lineno)
         return
     frames = traceback.extract_tb(error.__traceback__)
     row = next((frame.lineno for frame in reversed(frames) if frame.filename == path), None)

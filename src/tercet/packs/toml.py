@@ -54,7 +54,10 @@ def read_toml(draft: Draft, name: str) -> TomlFile | None:
             file=name,
             row=int(position.group(1)) if position else None,
         )
-    except (RecursionError, ValueError) as error:  # nested beyond measure, or an integer of thousands of digits
+    except (
+        RecursionError,
+        ValueError,
+    ) as error:  # nested beyond measure, or an integer of thousands of digits
         draft.note("toml_syntax", f"not TOML that can be read: {error}", "write it simpler", file=name)
     return None
 

@@ -14,7 +14,7 @@ A rule that fails while it runs has not held: `Outcome.error` says why, and ever
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -110,6 +110,7 @@ STEP = _scope("step", {**_FRAME, **_INTENT, **_STEP})
 """A policy over each step."""
 CALL = _scope("call", {**_FRAME, "args": _OBJECT})
 """An argument limit or a gate's condition: the arguments of one call."""
+_CALLS = _scope("calls", {**_FRAME, "calls": cel.Type.List(_OBJECT)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +143,36 @@ def compile_together(rules: tuple[Rule, ...]) -> Rule | None:
 
     None if together they are too large. A caller that does not get true evaluates them one by one.
     """
-    parts = [
-        f"({rule.text}\n)" if rule.scope is PLAN else f"plan.steps.all(step, ({rule.text}\n))"
-        for rule in rules
-    ]
-    together = " && ".join(parts) or "true"
+    texts = [r.text if r.scope is PLAN else f"plan.steps.all(step, ({r.text}\n))" for r in rules]
+    return _joined(texts, PLAN, all_read(rules))
+
+
+@lru_cache(maxsize=1_024)
+def compile_limits(texts: tuple[str, ...]) -> Rule | None:
+    """The limits of one tool as one rule over all of its calls; None if one does not compile, or all are too large."""
     try:
-        return Rule(together, PLAN, _compile(PLAN.env, together), frozenset())
+        rules = [compile_rule(text, CALL) for text in texts]
     except ExpressionError:
         return None
+    return _joined([f"calls.all(args, ({text}\n))" for text in texts], _CALLS, all_read(rules))
+
+
+def _joined(texts: Sequence[str], scope: Scope, reads: frozenset[str] | None) -> Rule | None:
+    together = " && ".join(f"({text}\n)" for text in texts) or "true"
+    try:
+        return Rule(together, scope, _compile(scope.env, together), reads)
+    except ExpressionError:
+        return None
+
+
+def all_read(rules: Sequence[Rule]) -> frozenset[str] | None:
+    """The parameters that any of these rules reads; None if that cannot be told."""
+    read: set[str] = set()
+    for rule in rules:
+        if rule.reads is None:
+            return None
+        read |= rule.reads
+    return frozenset(read)
 
 
 def check_call_rule(text: str, parameters: Mapping[str, Any]) -> None:
@@ -274,6 +296,8 @@ def _parameters_read(text: str, holder: str) -> frozenset[str] | None:
     found = tokens(text)
     read: set[str] = set()
     for position, token in enumerate(found):
+        if token.kind == "literal" and holder in token.text:
+            return None  # perhaps s["params"]: better to be asked again at dispatch than to be wrong
         if token.text == holder and token.is_name:
             dot, name = (*found[position + 1 : position + 3], None, None)[:2]
             if dot is None or name is None or dot.text != "." or not name.is_name:

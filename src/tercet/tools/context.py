@@ -25,4 +25,6 @@ class ToolContext:
 
     def __post_init__(self) -> None:
         if self.deadline is not None and self.deadline.tzinfo is None:
-            raise ValueError("a deadline has a time zone, for example datetime(2026, 5, 9, 9, 30, tzinfo=UTC)")
+            raise ValueError(
+                "a deadline has a time zone, for example datetime(2026, 5, 9, 9, 30, tzinfo=UTC)"
+            )

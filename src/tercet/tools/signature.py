@@ -98,7 +98,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     if isinstance(function, partial):
         # Its bound arguments stay in the signature, as defaults that a plan could replace.
         raise SignatureError(
-            "a partial cannot be a tool function", remedy="write a function that calls it with what a plan may give"
+            "a partial cannot be a tool function",
+            remedy="write a function that calls it with what a plan may give",
         )
     # A callable object keeps its annotations on its __call__.
     annotated = function if inspect.isroutine(function) else type(function).__call__

@@ -33,3 +33,125 @@ def effects_are_gated(parts: Parts) -> Problems:
             "name a gate that has no 'when'"
             + (", or say that it is reversible or compensable" if silent else ""),
         )
+
+
+def _holds_back(parts: Parts, gates: tuple[str, ...]) -> bool:
+    """Whether one of these gates has no condition; one that does not exist is another check's business."""
+    return any(name not in parts.gate or parts.gate[name].when is None for name in gates)
+
+
+def _decisions_hold_back(parts: Parts, tool: ToolSpec) -> bool:
+    """Whether every decision that offers a tool gates it; the gates of a decision spare what only reads."""
+    offering = [
+        decision
+        for decision in parts.decisions
+        if (decision.tools is None or tool.name in decision.tools)
+        and tool.name not in decision.prohibited_tools
+    ]
+    if tool.mode is ApprovalMode.READ_ONLY or not offering:
+        return False
+    return all(_holds_back(parts, decision.gates) for decision in offering)
+
+
+def compensations_are_recorded(parts: Parts) -> Problems:
+    """A tool that changes something says how that is taken back, or that it cannot be."""
+    for tool in parts.tools:
+        place = f"tool {tool.name}, compensate"
+        is_pure = tool.effective_reversibility is Reversibility.PURE
+        if not is_pure and tool.compensate is None and not tool.no_compensation.strip():
+            yield parts.problem(
+                "compensation_missing",
+                place,
+                f"it is {tool.effective_reversibility} and says nothing about taking its effect back",
+                'give compensate={"tool": …, "params": …}, or no_compensation="why there is none"',
+            )
+        if tool.compensate is not None and tool.no_compensation.strip():
+            yield parts.problem(
+                "compensation_contradicts",
+                place,
+                "it names a compensation and states that there is none",
+                "keep one of compensate and no_compensation",
+            )
+
+
+def compensations_fit(parts: Parts) -> Problems:
+    """The call that takes an effect back exists, and gets the parameters that it takes."""
+    for tool in parts.tools:
+        if tool.compensate is None:
+            continue
+        place = f"tool {tool.name}, compensate"
+        target = parts.tool.get(tool.compensate.tool)
+        if target is not None:
+            yield from _parameters_fit(parts, place, tool.compensate, target)
+        elif parts.lacks_tool(tool.compensate.tool):
+            yield parts.problem(
+                "compensation_unknown_tool",
+                place,
+                f"there is no tool {tool.compensate.tool}",
+                "name a tool of this pack, or state that there is no compensation",
+            )
+        for message in _references_fit(tool, tool.compensate):
+            yield parts.problem(
+                "compensation_malformed",
+                place,
+                message,
+                'write {"$from": "self#/field"} for the result, {"$from": "params#/name"} for a parameter',
+            )
+
+
+def _parameters_fit(parts: Parts, place: str, compensation: Compensation, target: ToolSpec) -> Problems:
+    names = fields_of(target.parameters)
+    if names is None:
+        return
+    given = {target.aliases.get(name, name) for name in compensation.params}
+    required = [name for name in as_list(target.parameters.get("required")) or [] if name not in given]
+    for name in sorted(given.difference(names)):
+        yield parts.problem(
+            "compensation_unknown_parameter",
+            place,
+            f"{target.name} has no parameter {name}",
+            f"it takes {', '.join(names) or 'none'}",
+        )
+    if required:
+        yield parts.problem(
+            "compensation_incomplete",
+            place,
+            f"{target.name} also needs {', '.join(map(str, required))}",
+            "give every required parameter",
+        )
+
+
+_VISIBLE = frozenset({references.SELF, references.PARAMS, references.REQUEST, references.EVIDENCE})
+
+
+def _references_fit(tool: ToolSpec, compensation: Compensation) -> Iterator[str]:
+    """Why references of a compensation lead nowhere. A tool knows no plan, so it can name none of its steps."""
+    for found in references.scan(compensation.params):
+        if isinstance(found, Malformed):
+            yield found.message
+        elif isinstance(found, Reference):
+            strange = [name for name in found.names if name not in _VISIBLE]
+            if strange:
+                yield f"{found.text} refers to {strange[0]!r}: a tool sees self, params and request, but no steps"
+            elif found.kind == "cel":
+                yield from _expression_fits(found)
+            else:
+                yield from _pointer_fits(tool, found)
+
+
+def _expression_fits(found: Reference) -> Iterator[str]:
+    try:
+        compile_planner(found.text, frozenset(found.names))
+    except ExpressionError as error:
+        yield f"{found.text[:80]!r} does not compile: {error.message}"
+
+
+def _pointer_fits(tool: ToolSpec, found: Reference) -> Iterator[str]:
+    schema = {references.SELF: tool.result, references.PARAMS: tool.parameters}.get(found.target)
+    field = None if schema is None else missing_field(schema, found.pointer)
+    if field is not None:
+        what = "result" if found.target == references.SELF else "parameters"
+        yield f"{found.text} leads nowhere: the {what} of {tool.name} have no {field!r}"
+
+
+EFFECT_CHECKS: tuple[Check, ...] = (effects_are_gated, compensations_are_recorded, compensations_fit)

@@ -65,7 +65,9 @@ EXPRESSION_CHECKS: tuple[Check, ...] = (
 """The checks that loading a pack includes: what they refuse could not be judged by."""
 
 
-def _compiled(parts: Parts, place: str, text: str, scope: Scope, compile_text: Callable[[str, Scope], object]) -> Problems:
+def _compiled(
+    parts: Parts, place: str, text: str, scope: Scope, compile_text: Callable[[str, Scope], object]
+) -> Problems:
     try:
         compile_text(text, scope)
     except ExpressionError as error:

@@ -1,0 +1,280 @@
+"""How much a review costs, as ratios: against parsing the same plan, against a longer plan, and at import.
+
+Candidates alternate inside each round of one run, so that a noisy machine is noisy for all of them. Every plan that is
+verified was parsed afresh and is verified once; the compiled context is shared, as it is within a run. Process CPU time
+is measured rather than wall time: other processes disturb it far less.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from tercet.contracts.budget import RunBudget
+from tercet.contracts.context import (
+    CompiledContext,
+    EvidenceManifestEntry,
+    Manifests,
+    RunContext,
+    ToolManifestEntry,
+)
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.gate import Gate
+from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
+from tercet.contracts.plan import Compensation
+from tercet.contracts.plan_formats import load_plan
+from tercet.contracts.policy import Policy
+from tercet.contracts.request import Request
+from tercet.contracts.tool import Limit, ToolSpec
+from tercet.critic.verify import verify
+
+ROUNDS = 15
+SHORT, LONG = 12, 1_000
+
+LIMITS = {
+    "verify 12 / parse 12": (4.0, 1.5),
+    "verify 1000 / verify 12": (120.0, None),
+    "import tercet / import pydantic": (3.0, None),
+}
+"""For each ratio, the most it may be, and where there is one, what we aim at."""
+
+UNWANTED = (
+    "openai",
+    "anthropic",
+    "pydantic_ai",
+    "httpx",
+    "requests",
+    "fastapi",
+    "uvicorn",
+    "aiohttp",
+    "sqlite3",
+    "asyncpg",
+    "sqlalchemy",
+    "mcp",
+    "temporalio",
+)
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+TEXT, WHOLE = {"type": "string"}, {"type": "integer", "minimum": 0}
+WINDOW = "kg:refund_window:rw_1#snapshot_s1"
+
+LOOKUP = ToolSpec(
+    name="orders.lookup",
+    mode=ApprovalMode.READ_ONLY,
+    parameters=_object(order_id=TEXT),
+    result=_object(order_id=TEXT, total=WHOLE, note=TEXT),
+    untrusted=("note",),
+    establishes=("order_known",),
+    estimated_ms=20,
+)
+RESERVE = ToolSpec(
+    name="stock.reserve",
+    mode=ApprovalMode.LOCAL_WRITE,
+    reversibility=Reversibility.REVERSIBLE,
+    parameters=_object(order_id=TEXT, slot=TEXT, amount=WHOLE),
+    result=_object(reservation=TEXT),
+    authority=("order_id", "amount"),
+    identity=("order_id", "slot"),
+    compensate=Compensation(tool="stock.release", params={"reservation": {"$from": "self#/reservation"}}),
+    preconditions=("order_known",),
+    limits=(Limit(expression="args.slot != ''"),),
+    estimated_ms=30,
+)
+RELEASE = ToolSpec(
+    name="stock.release",
+    mode=ApprovalMode.LOCAL_WRITE,
+    parameters=_object(reservation=TEXT),
+    no_compensation="releasing twice is harmless",
+)
+REFUND = ToolSpec(
+    name="payments.refund",
+    mode=ApprovalMode.DESTRUCTIVE,
+    reversibility=Reversibility.COMPENSABLE,
+    parameters=_object(payment_id=TEXT, amount=WHOLE),
+    result=_object(refund_id=TEXT, amount=WHOLE),
+    gates=("GATE_FINANCE",),
+    authority=("payment_id", "amount"),
+    no_compensation="a refund is reclaimed by hand",
+    requires_evidence=("refund_window_evidence",),
+    limits=(Limit(expression="args.amount > 0 && args.amount <= 100000"),),
+    estimated_ms=200,
+)
+
+POLICIES = (
+    Policy(name="gated", expression="plan.steps.all(s, s.mode != 'destructive' || size(s.gates) > 0)"),
+    Policy(name="one refund", expression="plan.steps.filter(s, s.tool == 'payments.refund').size() <= 1"),
+    Policy(name="nothing delegated", expression="step.mode != 'delegated'", scope="step"),
+    Policy(name="grounded", expression="step.mode != 'destructive' || size(step.evidence) > 0", scope="step"),
+    Policy(name="has outputs", expression="size(plan.outputs) > 0 && context.safety_mode != 'delegated'"),
+)
+
+CONTEXT = RunContext(
+    safety_mode=ApprovalMode.DESTRUCTIVE,
+    run_budget=RunBudget(
+        max_steps=LONG,
+        bucket_tokens=10**6,
+        tokens=10**6,
+        tool_calls=LONG,
+        cost_microcents=10**9,
+        wall_clock_ms=10**7,
+        max_parallel=LONG,
+    ),
+)
+SPEC = DecisionSpec(
+    id="support.refund",
+    required_outputs=("amount", "reference"),
+    required_evidence=("refund_window_evidence",),
+    conditions=("open_case",),
+)
+EVIDENCE = Evidence(
+    id=WINDOW,
+    trust=Trust.TRUSTED,
+    content={"payment_id": "pay_1", "refundable": 500, "orders": [f"ord_{number}" for number in range(50)]},
+)
+COMPILED = CompiledContext(
+    manifests=Manifests(
+        tool_manifest=tuple(ToolManifestEntry.of(tool) for tool in (LOOKUP, RESERVE, RELEASE, REFUND)),
+        evidence_manifest=(EvidenceManifestEntry.of(EVIDENCE),),
+    ),
+    request=Request(intent="support.refund", input={"order_id": "ord_1"}),
+    gates=(Gate(name="GATE_FINANCE", roles=("finance_lead",)),),
+    policies=POLICIES,
+    decisions=(SPEC,),
+)
+
+
+def document(size: int) -> bytes:
+    """A plan of look-ups, reservations by reference, and one gated refund at the end."""
+    steps: list[dict[str, Any]] = []
+    for number in range(size - 1):
+        if number % 2 == 0:
+            steps.append(
+                {
+                    "id": f"s{number}",
+                    "tool": "orders.lookup",
+                    "params": {"order_id": f"ord_{number % 50}"},
+                    "estimated_tokens": 40,
+                }
+            )
+        else:
+            before = f"s{number - 1}"
+            params = {
+                "order_id": {"$from": f"{before}#/order_id"},
+                "slot": f"slot_{number}",
+                "amount": {"$from": f"{before}#/total"},
+            }
+            steps.append(
+                {
+                    "id": f"s{number}",
+                    "tool": "stock.reserve",
+                    "params": params,
+                    "depends_on": [before],
+                    "approval_mode": "local_write",
+                    "estimated_tokens": 60,
+                }
+            )
+    last = {
+        "id": f"s{size - 1}",
+        "tool": "payments.refund",
+        "params": {"payment_id": {"$evidence": f"{WINDOW}#/payment_id"}, "amount": 500},
+        "depends_on": [f"s{size - 2}"],
+        "approval_mode": "destructive",
+        "requires": ["GATE_FINANCE"],
+        "requires_evidence": ["refund_window_evidence"],
+        "evidence_refs": [WINDOW],
+    }
+    outputs = {
+        "amount": {"$from": f"{last['id']}#/amount"},
+        "reference": {"$from": f"{last['id']}#/refund_id"},
+    }
+    checkpoints = [{"decision_id": "support.refund", "after_step": last["id"]}]
+    return orjson.dumps(
+        {
+            "plan_id": "plan_bench",
+            "intent": "support.refund",
+            "steps": [*steps, last],
+            "outputs": outputs,
+            "decision_checkpoints": checkpoints,
+        }
+    )
+
+
+def _cpu(action: Callable[[Any], object], items: list[Any]) -> float:
+    """CPU seconds for one item."""
+    began = time.process_time()
+    for item in items:
+        action(item)
+    return (time.process_time() - began) / len(items)
+
+
+def _review(plan: Any) -> None:
+    verdict = verify(CONTEXT, COMPILED, SPEC, plan)
+    assert verdict.ok, verdict.reasons
+
+
+def reviews() -> dict[str, list[float]]:
+    """The ratios of parsing and verifying, one of each for every round."""
+    short, long = document(SHORT), document(LONG)
+    ratios: dict[str, list[float]] = {"verify 12 / parse 12": [], "verify 1000 / verify 12": []}
+    _review(load_plan(short))
+    _review(load_plan(long))
+    gc.disable()
+    for _ in range(ROUNDS):
+        parsing = _cpu(load_plan, [short] * 200)
+        brief = _cpu(_review, [load_plan(short) for _ in range(200)])
+        lengthy = _cpu(_review, [load_plan(long) for _ in range(3)])
+        ratios["verify 12 / parse 12"].append(brief / parsing)
+        ratios["verify 1000 / verify 12"].append(lengthy / brief)
+        gc.collect()
+    gc.enable()
+    return ratios
+
+
+def imports() -> list[float]:
+    """The ratios of importing in a fresh process, start-up of the interpreter excluded."""
+    program = "import time; t = time.process_time(); import {0}; print(time.process_time() - t)"
+    ratios: list[float] = []
+    for _ in range(ROUNDS):
+        ours, theirs = (float(_python(program.format(name))) for name in ("tercet", "pydantic"))
+        ratios.append(ours / theirs)
+    return ratios
+
+
+def _python(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+
+
+def main() -> int:
+    """Prints one table; fails if a ratio is over its limit at the median, or an unwanted library was imported."""
+    print(f"{'ratio':34}{'min':>8}{'median':>8}{'max':>8}{'limit':>8}{'aim':>7}")
+    is_met = True
+    for name, ratios in {**reviews(), "import tercet / import pydantic": imports()}.items():
+        limit, aim = LIMITS[name]
+        median = statistics.median(ratios)
+        is_met &= median <= limit
+        mark = "" if median <= limit else "  over"
+        print(f"{name:34}{min(ratios):8.2f}{median:8.2f}{max(ratios):8.2f}{limit:8.1f}{aim or '':>7}{mark}")
+    pulled = _python(f"import sys, tercet; print(*[m for m in {UNWANTED!r} if m in sys.modules])").split()
+    print(f"model, web or database libraries imported: {', '.join(pulled) or 'none'}")
+    return 0 if is_met and not pulled else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

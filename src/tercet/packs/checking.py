@@ -1,0 +1,44 @@
+"""`check`: everything that is wrong with a pack, at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from tercet.contracts.problem import Problem
+from tercet.packs.checks import Check
+from tercet.packs.checks.decisions import DECISION_CHECKS
+from tercet.packs.checks.effects import EFFECT_CHECKS
+from tercet.packs.checks.expressions import EXPRESSION_CHECKS
+from tercet.packs.checks.gates import GATE_CHECKS
+from tercet.packs.checks.tools import TOOL_CHECKS
+from tercet.packs.loading import read_folder
+from tercet.packs.pack import Pack
+from tercet.packs.parts import Parts
+
+CHECKS: tuple[Check, ...] = (
+    *EXPRESSION_CHECKS,
+    *TOOL_CHECKS,
+    *EFFECT_CHECKS,
+    *GATE_CHECKS,
+    *DECISION_CHECKS,
+)
+
+
+def check(pack: Pack) -> tuple[Problem, ...]:
+    """Every problem of a pack, by file and row; none of severity error means that the pack can be used."""
+    return _ordered(_found(pack.parts))
+
+
+def check_folder(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
+    """Every problem of a pack folder: what keeps it from loading, and what is wrong in the rest."""
+    loaded = read_folder(path)
+    return _ordered([*loaded.problems, *(_found(loaded.parts) if loaded.is_pack else ())])
+
+
+def _found(parts: Parts) -> list[Problem]:
+    return [problem for look in CHECKS for problem in look(parts)]
+
+
+def _ordered(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    return tuple(sorted(problems, key=lambda problem: (problem.file or "", problem.row or 0)))

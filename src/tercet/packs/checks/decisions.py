@@ -1,0 +1,145 @@
+"""Decisions: what they may use, what they must produce, and who asks for them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import meets
+from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.names import unknown_gate, unknown_tool
+from tercet.packs.checks.schema_paths import fields_of
+from tercet.packs.parts import PACK, Parts
+
+
+def there_is_something_to_ask_for(parts: Parts) -> Problems:
+    """A pack without a decision can answer no request; one without a tool can do nothing."""
+    if not parts.decisions and not parts.is_partial("decision"):
+        yield parts.problem(
+            "no_decisions",
+            "decisions",
+            "the pack has no decision, so nothing can be asked of it",
+            "add one to decisions.toml",
+        )
+    if not parts.tools and not parts.is_partial("tool"):
+        yield parts.problem(
+            "no_tools",
+            "tools",
+            "the pack has no tools, so its plans can do nothing",
+            "add tools.py",
+            severity="warning",
+        )
+
+
+def decisions_name_tools(parts: Parts) -> Problems:
+    """The tools that a decision allows, prohibits or lets repeat exist."""
+    for decision in parts.decisions:
+        fields = {
+            "tools": decision.tools or (),
+            "prohibited_tools": decision.prohibited_tools,
+            "repeatable": decision.repeatable,
+        }
+        for field, names in fields.items():
+            for name in names:
+                if parts.lacks_tool(name):
+                    yield unknown_tool(parts, f"decision {decision.id}, {field}", name)
+
+
+def decisions_name_gates(parts: Parts) -> Problems:
+    """The gates of a decision exist."""
+    for decision in parts.decisions:
+        for name in decision.gates:
+            if parts.lacks_gate(name):
+                yield unknown_gate(parts, f"decision {decision.id}, gates", name)
+        if decision.unbound_gate is not None and parts.lacks_gate(decision.unbound_gate):
+            yield unknown_gate(parts, f"decision {decision.id}, unbound_gate", decision.unbound_gate)
+
+
+def outputs_are_described(parts: Parts) -> Problems:
+    """Each required output is one that the outputs' schema knows."""
+    for decision in parts.decisions:
+        known = None if decision.outputs_schema is None else fields_of(decision.outputs_schema)
+        for name in decision.required_outputs:
+            if known is not None and name not in known:
+                yield parts.problem(
+                    "output_unknown",
+                    f"decision {decision.id}, required_outputs",
+                    f"outputs_schema does not describe {name}",
+                    f"describe it there, or require one of {', '.join(known) or 'no outputs'}",
+                )
+
+
+def intents_are_unambiguous(parts: Parts) -> Problems:
+    """One intent asks for one decision."""
+    claims: defaultdict[str, list[DecisionSpec]] = defaultdict(list)
+    for decision in parts.decisions:
+        for intent in dict.fromkeys((decision.id, *decision.intents)):
+            claims[intent].append(decision)
+    for intent, decisions in claims.items():
+        for decision in decisions[1:]:
+            yield parts.problem(
+                "intent_claimed_twice",
+                f"decision {decision.id}, intents",
+                f"the intent {intent} already asks for decision {decisions[0].id}",
+                "let one of them go by another intent",
+            )
+
+
+def evidence_can_be_found(parts: Parts) -> Problems:
+    """The evidence classes that are required are in the pack's files, unless they come from elsewhere."""
+    if parts.is_partial("evidence"):
+        return
+    classes = {fact.classification for fact in parts.evidence}
+    required = {
+        f"decision {decision.id}, required_evidence": decision.required_evidence
+        for decision in parts.decisions
+    }
+    required |= {f"tool {tool.name}, requires_evidence": tool.requires_evidence for tool in parts.tools}
+    for place, names in required.items():
+        for name in names:
+            if not any(meets(name, classification) for classification in classes):
+                yield parts.problem(
+                    "evidence_class_unknown",
+                    place,
+                    f"no evidence file of the pack has the class {name.removesuffix('_evidence')}",
+                    "add such a fact, or make sure that evidence of this class is retrieved",
+                    severity="warning",
+                )
+
+
+def thresholds_are_distinct(parts: Parts) -> Problems:
+    """A decision sets each quality limit once."""
+    for decision in parts.decisions:
+        for name, count in Counter(threshold.name for threshold in decision.thresholds).items():
+            if count > 1:
+                yield parts.problem(
+                    "threshold_duplicate",
+                    f"decision {decision.id}, thresholds",
+                    f"{name} is set {count} times",
+                    "keep one",
+                )
+
+
+def replans_have_a_reason(parts: Parts) -> Problems:
+    """More than two re-plans are allowed only where the pack says why."""
+    if parts.budget.max_replans > USUAL_REPLANS and not parts.budget.replans_rationale.strip():
+        yield parts.problem(
+            "replans_unexplained",
+            f"{PACK}, budget.max_replans",
+            f"{parts.budget.max_replans} re-plans are allowed, over the usual {USUAL_REPLANS}",
+            "say why in replans_rationale, or lower it",
+        )
+
+
+USUAL_REPLANS = 2
+
+DECISION_CHECKS: tuple[Check, ...] = (
+    there_is_something_to_ask_for,
+    decisions_name_tools,
+    decisions_name_gates,
+    outputs_are_described,
+    intents_are_unambiguous,
+    evidence_can_be_found,
+    thresholds_are_distinct,
+    replans_have_a_reason,
+)

@@ -1,0 +1,33 @@
+"""Names that lead to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from tercet.contracts.problem import Problem
+from tercet.packs.parts import Parts
+
+
+def unknown_gate(parts: Parts, place: str, name: str) -> Problem:
+    """The problem of a gate that is named and not there."""
+    remedy = _suggestion(name, parts.gate) or "declare it in gates.toml, or name another"
+    return parts.problem("unknown_gate", place, f"there is no gate {name}", remedy)
+
+
+def unknown_tool(parts: Parts, place: str, name: str) -> Problem:
+    """The problem of a tool that is named and not there."""
+    remedy = _suggestion(name, parts.tool) or f"this pack has {', '.join(sorted(parts.tool)) or 'no tools'}"
+    return parts.problem("unknown_tool", place, f"there is no tool {name}", remedy)
+
+
+def unknown_parameter(parts: Parts, code: str, place: str, name: str, known: Iterable[str]) -> Problem:
+    """The problem of a parameter that is named and not there."""
+    names = list(known)
+    remedy = _suggestion(name, names) or f"it takes {', '.join(names) or 'none'}"
+    return parts.problem(code, place, f"there is no parameter {name}", remedy)
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str | None:
+    near = get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}?" if near else None

@@ -1,0 +1,120 @@
+"""What tools declare about their own parameters and results, and about the pack around them."""
+
+from __future__ import annotations
+
+from tercet.contracts.mode import MODE_RANK
+from tercet.contracts.tool import ALL_FIELDS, ToolSpec
+from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.names import unknown_gate, unknown_parameter
+from tercet.packs.checks.schema_paths import fields_of, missing_field
+from tercet.packs.parts import PACK, Parts
+
+
+def parameters_exist(parts: Parts) -> Problems:
+    """Authority, identity and aliases speak of parameters that the tool has."""
+    for tool in parts.tools:
+        names = fields_of(tool.parameters)
+        if names is None:
+            continue
+        targets = {
+            "authority": tool.authority or (),
+            "identity": tool.identity or (),
+            "aliases": tuple(tool.aliases.values()),
+        }
+        for field, given in targets.items():
+            for name in given:
+                if name not in names:
+                    yield unknown_parameter(parts, _CODES[field], f"tool {tool.name}, {field}", name, names)
+        yield from _shadowing(parts, tool, names)
+
+
+_CODES = {"authority": "authority_unknown", "identity": "identity_unknown", "aliases": "alias_unknown"}
+
+
+def _shadowing(parts: Parts, tool: ToolSpec, names: tuple[str, ...]) -> Problems:
+    for alias in tool.aliases:
+        if alias in names:
+            yield parts.problem(
+                "alias_shadows",
+                f"tool {tool.name}, aliases",
+                f"{alias} is a parameter already, so a plan that gives it means two things",
+                "choose another alias",
+            )
+
+
+def untrusted_fields_exist(parts: Parts) -> Problems:
+    """Fields marked as other people's words are fields that the result can have."""
+    for tool in parts.tools:
+        for where in tool.untrusted:
+            field = None if tool.result is None or where == ALL_FIELDS else missing_field(tool.result, where)
+            if field is not None:
+                yield parts.problem(
+                    "untrusted_unknown",
+                    f"tool {tool.name}, untrusted",
+                    f"{where} leads nowhere: the result has no field {field!r}",
+                    f"it has {', '.join(fields_of(tool.result or {}) or ()) or 'none'}; a misspelt mark protects nothing",
+                )
+
+
+def tools_name_gates(parts: Parts) -> Problems:
+    """The gates of a tool exist."""
+    for tool in parts.tools:
+        for name in tool.gates:
+            if parts.lacks_gate(name):
+                yield unknown_gate(parts, f"tool {tool.name}, gates", name)
+
+
+def preconditions_can_be_met(parts: Parts) -> Problems:
+    """What a tool presupposes holds at the start of a decision, or some tool brings it about."""
+    if parts.is_partial("tool") or parts.is_partial("decision"):
+        return
+    known = {condition for decision in parts.decisions for condition in decision.conditions}
+    known.update(condition for tool in parts.tools for condition in tool.establishes)
+    for tool in parts.tools:
+        for condition in tool.preconditions:
+            if condition not in known:
+                yield parts.problem(
+                    "precondition_unestablished",
+                    f"tool {tool.name}, preconditions",
+                    f"nothing establishes {condition}, so no plan can call it",
+                    "let a tool establish it, or list it in the conditions of a decision",
+                    severity="warning",
+                )
+
+
+def modes_are_reachable(parts: Parts) -> Problems:
+    """Tools above the pack's safety mode are refused unless a run is given a higher one."""
+    if f"{PACK}, safety_mode" in parts.broken:
+        return
+    for tool in parts.tools:
+        if MODE_RANK[tool.mode] > MODE_RANK[parts.safety_mode]:
+            yield parts.problem(
+                "above_safety_mode",
+                f"tool {tool.name}, mode",
+                f"its mode {tool.mode} is above the pack's safety mode {parts.safety_mode}",
+                f'say safety_mode = "{tool.mode}" in pack.toml if runs of this pack should use it',
+                severity="warning",
+            )
+
+
+def timeouts_suffice(parts: Parts) -> Problems:
+    """A tool is not expected to take longer than it is given."""
+    for tool in parts.tools:
+        if tool.estimated_ms > tool.timeout_ms:
+            yield parts.problem(
+                "timeout_short",
+                f"tool {tool.name}, timeout_ms",
+                f"it is expected to take {tool.estimated_ms:,} ms and is given {tool.timeout_ms:,}",
+                "raise timeout_ms above estimated_ms",
+                severity="warning",
+            )
+
+
+TOOL_CHECKS: tuple[Check, ...] = (
+    parameters_exist,
+    untrusted_fields_exist,
+    tools_name_gates,
+    preconditions_can_be_met,
+    modes_are_reachable,
+    timeouts_suffice,
+)

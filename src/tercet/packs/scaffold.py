@@ -1,0 +1,122 @@
+"""A new pack to begin with: a copy of the template, under a name of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+
+from tercet.contracts.errors import UsageError
+from tercet.packs.header import NAME
+
+_TEMPLATE_NAME = "greenhouse"
+
+
+def scaffold(path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, ...]:
+    """Makes a small pack in a new or empty folder, and returns its files; what exists is never overwritten.
+
+    The pack is called `name`, else after its folder. Everything is written beside the folder first and put in place
+    when it is whole, so a failure leaves nothing half-written.
+    """
+    folder = Path(path)
+    pack_name = _checked(name) if name is not None else _name_of(folder)
+    workshop = folder.absolute().parent / f".{folder.absolute().name}.{secrets.token_hex(4)}"
+    try:
+        _demand_room(folder)
+        written = _write(workshop, pack_name)
+        _put_in_place(workshop, folder)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make a pack in {folder}: {error.strerror or error}",
+            code="not_writable",
+            remedy="check that you may write there",
+        ) from error
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+    return tuple(folder / name for name in written)
+
+
+def template_files() -> Iterator[tuple[str, str]]:
+    """The files of the template by their path in the folder, with their text."""
+    yield from _walk(files("tercet.packs").joinpath("template"), PurePosixPath())
+
+
+def _walk(folder: Traversable, prefix: PurePosixPath) -> Iterator[tuple[str, str]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name == "__pycache__":  # an installer compiles what it installs
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, prefix / entry.name)
+        else:
+            yield str(prefix / entry.name), entry.read_text(encoding="utf-8")
+
+
+def _checked(name: str) -> str:
+    if not re.fullmatch(NAME, name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a pack",
+            code="pack_name",
+            remedy="use lower-case letters, digits, '-' and '_', for example refunds",
+        )
+    return name
+
+
+def _name_of(folder: Path) -> str:
+    """The folder's name, made fit to be a pack's; the template's if nothing of it fits."""
+    fit = re.sub(r"[^a-z0-9_-]+", "-", folder.absolute().name.lower()).strip("-_")[:100]
+    return fit or _TEMPLATE_NAME
+
+
+def _demand_room(folder: Path) -> None:
+    """The folder is absent or empty, and the one around it is there."""
+    if folder.is_dir():
+        if any(folder.iterdir()):
+            raise UsageError(
+                f"{folder} is not empty",
+                code="folder_not_empty",
+                remedy="name a new folder; nothing is overwritten",
+            )
+    elif os.path.lexists(folder):
+        raise UsageError(f"{folder} is no folder", code="not_a_folder", remedy="name a new folder")
+    elif not folder.absolute().parent.is_dir():
+        raise UsageError(
+            f"there is no folder {folder.absolute().parent}", code="missing_folder", remedy="create it first"
+        )
+
+
+def _write(workshop: Path, pack_name: str) -> list[str]:
+    written: list[str] = []
+    for name, text in template_files():
+        named = text.replace(f'name = "{_TEMPLATE_NAME}"', f'name = "{pack_name}"', name == "pack.toml")
+        target = workshop / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(named, encoding="utf-8", newline="\n")
+        written.append(name)
+    return written
+
+
+def _put_in_place(workshop: Path, folder: Path) -> None:
+    if not folder.exists():
+        workshop.rename(folder)
+        return
+    # An empty folder stays the folder it is: it may be where the user's shell stands.
+    entries = sorted(workshop.iterdir())
+    try:
+        for entry in entries:
+            entry.rename(folder / entry.name)
+    except OSError:
+        for entry in entries:
+            _remove(folder / entry.name)
+        raise
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
