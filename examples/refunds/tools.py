@@ -18,8 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tercet.contracts.errors import NotDone
-from tercet.tools import ToolContext, tool
+from tercet import NotDone, ToolContext, tool
 
 HERE = Path(__file__).resolve().parent
 WINDOW = "+30 days"

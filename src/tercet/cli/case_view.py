@@ -56,6 +56,7 @@ def _show_plan(screen: Screen, case: Case) -> None:
         visible.add(entry.step)
         _show_entry(screen, case, entry, first, by_step.get(entry.step, []) if entry.step is not None else [])
     if first is not None and first.step is None:
+        screen.say()
         _show_decisive(screen, first, "")
     elsewhere = [refusal for refusal in shown if refusal.step is None or refusal.step not in visible]
     for refusal in elsewhere:

@@ -25,7 +25,7 @@ def check(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
     warnings = [problem for problem in problems if problem.severity != "error"]
     if as_json:
         print_json(
-            {"ok": not errors, "pack": str(pack), "problems": [p.model_dump(mode="json") for p in problems]}
+            {"ok": not errors, "folder": str(pack), "problems": [p.model_dump(mode="json") for p in problems]}
         )
     else:
         screen = Screen()

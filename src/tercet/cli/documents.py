@@ -61,11 +61,18 @@ def read_input(text: str | None) -> JsonObject:
 def _read(name: str, what: str) -> bytes:
     try:
         if name == STDIN:
-            return _bounded(sys.stdin.buffer, "stdin", what)
+            return _bounded(_stdin(what), "stdin", what)
         with Path(name).open("rb") as stream:
             return _bounded(stream, name, what)
     except OSError as error:
         raise _unreadable(name, what, error) from error
+
+
+def _stdin(what: str) -> BinaryIO:
+    stream: BinaryIO | None = getattr(sys.stdin, "buffer", None)  # a shell can start a process without any stdin
+    if stream is None:
+        raise UsageError("stdin is closed", code=f"{what}_unreadable", remedy=f"name the {what}'s file")
+    return stream
 
 
 def _bounded(stream: BinaryIO, name: str, what: str) -> bytes:

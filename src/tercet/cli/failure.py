@@ -112,5 +112,5 @@ def _help_for(error: object) -> str:
 
 def _sentence(message: str) -> str:
     """The parser's complaint in our own manner: one line, no capital, no full stop."""
-    line = " ".join(message.split()).rstrip(".")
+    line = " ".join(message.replace("Value error, ", "").split()).rstrip(".")
     return f"{line[:1].lower()}{line[1:]}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -97,5 +99,8 @@ def start(
 
 def run() -> NoReturn:
     """The entry point of the console script."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # a shell can start a process without them: >&-
+            setattr(sys, name, Path(os.devnull).open("w"))
     app()
     sys.exit(ExitCode.BROKEN)

@@ -15,7 +15,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
-from tercet.contracts.request import Actor, Request
+from tercet.contracts.request import Actor, Request, anonymous
 from tercet.contracts.shape import Authored, Json
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import Scalar, scalar, scalars
@@ -46,10 +46,10 @@ class RunContext(Authored):
     trace_id: str = "trace_local"
     run_id: str = "run_local"
     tenant: str = "default"
-    actor: Actor = Actor(id="anonymous")
+    actor: Actor = Field(default_factory=anonymous)
     safety_mode: ApprovalMode = ApprovalMode.LOCAL_WRITE
-    run_budget: RunBudget = RunBudget()
-    used: BudgetUse = BudgetUse()
+    run_budget: RunBudget = Field(default_factory=RunBudget)
+    used: BudgetUse = Field(default_factory=BudgetUse)
     started_at: AwareDatetime | None = None
     """Given by the shell; evidence that expired before it is not admitted."""
     plan_origin: Literal["planner", "caller"] = "planner"
@@ -151,7 +151,7 @@ class LedgerEntry(Authored):
 class CompiledContext(Authored):
     """Everything that planner and critic may know, compiled once and recorded."""
 
-    manifests: Manifests = Manifests()
+    manifests: Manifests = Field(default_factory=Manifests)
     request: Request | None = None
     gates: tuple[Gate, ...] = ()
     policies: tuple[Policy, ...] = ()

@@ -57,6 +57,11 @@ class Threshold(Authored):
         return USUAL_MINIMUM[self.name] if self.minimum is None else self.minimum
 
 
+def usual_thresholds() -> tuple[Threshold, ...]:
+    """The thresholds of a decision that names none."""
+    return (Threshold(name="schema"), Threshold(name="policy"), Threshold(name="safety"))
+
+
 class ConfidenceBands(Authored):
     """Where confidence leads: commit by itself, ask a person, or reject."""
 
@@ -77,11 +82,7 @@ class DecisionSpec(Authored):
     risk_tier: RiskTier = RiskTier.HIGH
     gates: tuple[str, ...] = ()
     """Gates that every step above read_only of this decision waits for, besides its own."""
-    thresholds: tuple[Threshold, ...] = (
-        Threshold(name="schema"),
-        Threshold(name="policy"),
-        Threshold(name="safety"),
-    )
+    thresholds: tuple[Threshold, ...] = Field(default_factory=usual_thresholds)
     confidence: ConfidenceBands | None = None
     tools: tuple[str, ...] | None = None
     """The tools that this decision may use; None means all of the pack."""

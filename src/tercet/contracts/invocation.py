@@ -53,7 +53,7 @@ class InvocationPolicy(Shape):
 
     timeout_ms: int = Field(ge=1)
     max_retries: int = Field(default=0, ge=0)
-    backoff: Backoff = Backoff()
+    backoff: Backoff = Field(default_factory=Backoff)
     circuit_state: CircuitState = CircuitState.CLOSED
     idempotency_key: str = ""
 

@@ -69,7 +69,7 @@ class LoopConfig(Shape):
     max_iterations: int = Field(default=50, ge=1)
     max_repairs: int = Field(default=3, ge=0)
     max_depth: int = Field(default=3, ge=0)
-    budget: RunBudget = RunBudget()
+    budget: RunBudget = Field(default_factory=RunBudget)
     thresholds: tuple[Threshold, ...] = ()
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
+
+# RFC 6901: no leading zeros, ASCII digits. One item has one name, so that a mark on `/items/0` cannot be walked around
+# as `/items/00`; and no number is too long to read.
+_INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
 class PointerError(LookupError):
@@ -33,7 +38,7 @@ def follow(value: Any, pointer: str) -> Any:
             value = cast("dict[str, Any]", value)[token]
         elif (
             isinstance(value, list | tuple)
-            and token.isdecimal()
+            and _INDEX.fullmatch(token)
             and int(token) < len(cast("list[Any]", value))
         ):
             value = cast("list[Any]", value)[int(token)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Literal
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.gate import Approval
@@ -22,7 +22,7 @@ class Provenance(Shape):
     plan_hash: str
     evidence_refs: tuple[str, ...] = ()
     tool_invocations: tuple[str, ...] = ()
-    repair_history: RepairLog = RepairLog()
+    repair_history: RepairLog = Field(default_factory=RepairLog)
     verification_scores: dict[str, float] = {}
     model_id: str | None = None
     timestamp: AwareDatetime

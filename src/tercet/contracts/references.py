@@ -82,7 +82,8 @@ def _collect(value: Any, place: Place, found: list[Found], *, is_literal: bool) 
         elif not is_literal and any(key[:1] == "$" for key in members):
             _collect_reserved(members, place, found)
         elif not members:
-            found.append(Leaf(members, place))
+            if place:  # having no parameters at all is no value
+                found.append(Leaf(members, place))
         else:
             for key, member in members.items():
                 _collect(member, (*place, key), found, is_literal=is_literal)
@@ -164,20 +165,27 @@ def parse(kind: Kind, text: str, place: Place = ()) -> Reference | Malformed:
     return Reference(kind, text, place, target, pointer, (target,) if kind == "from" else ())
 
 
-# Strings and comments first, so that what they hold is never taken for a name; then numbers, so that 1e5 is none.
+# The lexical grammar of CEL. It must agree with the evaluator to the letter: a read that hides from this scanner would
+# be worth nothing to anybody and still decide. Strings and comments come first, so that what they hold is never taken
+# for a name; raw ones have no escapes. Then numbers, so that 1e5 is no name and `1in.s1` is three tokens.
 _TOKEN = re.compile(
     r"""
     (?P<skip> //[^\n]* | \s+ )
   | (?P<literal>
-        [rRbB]{0,2}(?:\"\"\"(?:.|\n)*?\"\"\"|'''(?:.|\n)*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-      | (?:\d[\w.]*|\.\d\w*)(?:(?<=[eE])[+-]\d+)?
+        [bB]?[rR](?:\"\"\".*?\"\"\"|'''.*?'''|"[^"\n]*"|'[^'\n]*')
+      | [bB]?(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+      | 0x[0-9a-fA-F]+[uU]?
+      | (?:[0-9]+\.[0-9]+|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
+      | [0-9]+[eE][+-]?[0-9]+
+      | [0-9]+[uU]?
     )
-  | (?P<name> [A-Za-z_]\w* )
+  | (?P<name> [A-Za-z_][A-Za-z0-9_]* )
   | (?P<mark> . )
     """,
     re.VERBOSE | re.DOTALL,
 )
-_WORDS = frozenset({"true", "false", "null", "in"})
+_CONSTANT_WORDS = {"true": True, "false": False, "null": None}
+_WORDS = frozenset({*_CONSTANT_WORDS, "in"})
 
 
 class Token(NamedTuple):
@@ -199,8 +207,14 @@ def tokens(expression: str) -> tuple[Token, ...]:
     for match in _TOKEN.finditer(expression):
         kind = match.lastgroup
         if kind == "name" or kind == "literal" or kind == "mark":
-            found.append(Token(match.group(), kind, bool(found) and found[-1].text == "."))
+            is_member = len(found) > 1 and found[-1].text == "." and _ends_operand(found[-2])
+            found.append(Token(match.group(), kind, is_member))
     return tuple(found)
+
+
+def _ends_operand(token: Token) -> bool:
+    """Whether a dot after this token selects a field. Elsewhere it is the dot of a root name: `.s1` is `s1`."""
+    return token.kind == "literal" or token.text in (")", "]", "}") or (token.is_name and token.text != "in")
 
 
 def names(expression: str) -> tuple[str, ...]:
@@ -227,8 +241,8 @@ def constants(expression: str) -> list[Any]:
     for position, token in enumerate(found):
         if token.kind == "literal" and not _is_index(found, position):
             values.append(_constant(token.text))
-        elif token.text in ("true", "false") and not token.is_member:
-            values.append(token.text == "true")
+        elif token.text in _CONSTANT_WORDS and not token.is_member:
+            values.append(_CONSTANT_WORDS[token.text])
     return values
 
 
@@ -250,7 +264,7 @@ def _is_index(found: tuple[Token, ...], position: int) -> bool:
     if position < 2 or position + 1 >= len(found):
         return False
     holder, opening, closing = found[position - 2], found[position - 1], found[position + 1]
-    return opening.text == "[" and closing.text == "]" and (holder.is_name or holder.text in (")", "]"))
+    return opening.text == "[" and closing.text == "]" and _ends_operand(holder)
 
 
 def _constant(text: str) -> Any:

@@ -17,6 +17,11 @@ class Actor(Authored):
     auth: str = "local"
 
 
+def anonymous() -> Actor:
+    """The actor where nobody says who acts."""
+    return Actor(id="anonymous")
+
+
 class Request(Authored):
     """An intent with its input."""
 
@@ -37,6 +42,6 @@ class InvokeRequest(Authored):
 
     request: Request
     tenant: str = "default"
-    actor: Actor = Actor(id="anonymous")
+    actor: Actor = Field(default_factory=anonymous)
     mode: Literal["inline", "long_running"] = "inline"
-    runtime: RequestRuntime = RequestRuntime()
+    runtime: RequestRuntime = Field(default_factory=RequestRuntime)

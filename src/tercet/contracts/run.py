@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from tercet.contracts.budget import BudgetUse
 from tercet.contracts.context import CompiledContext, RunContext
@@ -72,4 +72,4 @@ class Run(Shape):
     skipped: tuple[SkippedStep, ...] = ()
     approvals: tuple[Approval, ...] = ()
     outputs: JsonObject = {}
-    used: BudgetUse = BudgetUse()
+    used: BudgetUse = Field(default_factory=BudgetUse)

@@ -130,7 +130,7 @@ def _tables(draft: Draft, declared: Declared, toml: TomlFile) -> list[Any]:
                 f"unknown key {key!r}",
                 f"write each {kind} as [[{kind}]]",
                 file=file,
-                row=toml.row((key,)),
+                row=toml.row((key, 0)),
             )
     tables = toml.values.get(kind, [])
     listed = as_list(tables)

@@ -126,6 +126,7 @@ def _note_ignored_files(draft: Draft) -> None:
     """A TOML file under another name is a misspelling: its author believes that it counts."""
     for name in draft.list_files(".", ".toml"):
         if name not in _TOML_FILES:
-            near = get_close_matches(name, _TOML_FILES, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"a pack reads {', '.join(_TOML_FILES)}"
+            stems = [known.removesuffix(".toml") for known in _TOML_FILES]
+            near = get_close_matches(name.removesuffix(".toml"), stems, n=1)
+            remedy = f"did you mean {near[0]}.toml?" if near else f"a pack reads {', '.join(_TOML_FILES)}"
             draft.note("unknown_file", f"{name} is not read", remedy, file=name)

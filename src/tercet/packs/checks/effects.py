@@ -24,14 +24,12 @@ def effects_are_gated(parts: Parts) -> Problems:
             continue
         if _holds_back(parts, tool.gates) or _decisions_hold_back(parts, tool):
             continue
-        what = tool.mode if tool.mode is ApprovalMode.DESTRUCTIVE else "irreversible"
-        silent = " (it says nothing else)" if tool.reversibility is None and what == "irreversible" else ""
+        what = tool.mode if tool.mode is ApprovalMode.DESTRUCTIVE else Reversibility.IRREVERSIBLE
         yield parts.problem(
             "ungated",
             f"tool {tool.name}, gates",
-            f"it is {what}{silent} and waits for no gate without a condition",
-            "name a gate that has no 'when'"
-            + (", or say that it is reversible or compensable" if silent else ""),
+            f"it is {what} and waits for no gate without a condition",
+            "name a gate that has no 'when'",
         )
 
 

@@ -1,0 +1,46 @@
+"""`tercet init`: a first pack that works at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .harness import Tercet
+
+
+def test_a_new_pack_passes_check_and_its_plan_verify(tercet: Tercet, tmp_path: Path) -> None:
+    """What init makes has no problems, not even a warning, and its sample plan may run."""
+    folder = tmp_path / "my_pack"
+    made = tercet("init", folder, "--json").json
+    assert made["pack"] == "my_pack@0.1.0"
+    assert tercet("check", folder, "--json").json["problems"] == []
+    assert tercet("verify", folder, folder / made["plan"]).code == 0
+    assert all((folder / name).is_file() for name in made["files"])
+
+
+def test_the_screen_says_what_to_type_next(tercet: Tercet, tmp_path: Path) -> None:
+    """After init the next two commands are printed, and they work."""
+    folder = tmp_path / "desk"
+    answer = tercet("init", folder, "--name", "help-desk")
+    assert answer.code == 0
+    assert "help-desk@0.1.0" in answer.out
+    for line in answer.out.splitlines():
+        if line.strip().startswith("tercet "):
+            assert tercet(*line.split()[1:]).code == 0
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tercet: Tercet, tmp_path: Path) -> None:
+    """Init never writes into a folder that is in use."""
+    (tmp_path / "notes.txt").write_text("mine")
+    answer = tercet("init", tmp_path, "--json")
+    assert answer.code == 2
+    assert answer.json["error"]["remedy"]
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_bad_name_is_wrong_use(tercet: Tercet, tmp_path: Path) -> None:
+    """A name that no pack can have is refused before anything is written."""
+    answer = tercet("init", tmp_path / "x", "--name", "No Such Name", "--json")
+    assert answer.code == 2
+    assert json.dumps(answer.json)
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,79 @@
+"""The command line as a whole: help, version, wrong words, bugs, and what the shell gets to know."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pytest
+
+from tercet.cli import documents
+from tercet.cli.main import COMMANDS
+
+from .harness import PLANS, REFUNDS, Tercet
+
+PLAN_B = (REFUNDS, PLANS / "plan_b.json")
+
+
+def test_the_version_is_told(tercet: Tercet) -> None:
+    """`tercet --version` says which one is installed."""
+    assert tercet("--version").out == f"tercet {version('tercet')}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_teaches_by_example(tercet: Tercet, name: str) -> None:
+    """The help of each command shows how it is called, and knows --json."""
+    answer = tercet(name, "--help")
+    assert answer.code == 0
+    assert f"\n  tercet {name}" in answer.out
+    assert "--json" in answer.out
+
+
+def test_no_words_show_the_help(tercet: Tercet) -> None:
+    """`tercet` alone lists the commands, and counts as wrong use."""
+    answer = tercet()
+    assert answer.code == 2
+    assert all(name in answer.out for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("verfiy",), "verfiy"),
+        (("verify",), "PACK"),
+        (("verify", *PLAN_B, "--saftey-mode", "network"), "--saftey-mode"),
+        (("verify", *PLAN_B, "--safety-mode", "reckless"), "reckless"),
+        (("check", REFUNDS, "and", "more"), "and"),
+    ],
+)
+def test_wrong_words_are_wrong_use(tercet: Tercet, words: tuple[str, ...], complaint: str) -> None:
+    """A typing mistake is answered with exit 2 and where to find help, as JSON if that was asked for."""
+    answer = tercet(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert complaint in answer.err
+    assert "--help shows what it takes" in answer.text
+    as_json = tercet(*words, "--json")
+    assert as_json.code == 2
+    assert complaint in as_json.json["error"]["message"]
+    assert set(as_json.json["error"]) == {"code", "message", "remedy", "problems"}
+
+
+def test_a_bug_is_ours(tercet: Tercet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception that nobody expected is called a bug, without a traceback, and exits with 1."""
+    monkeypatch.setattr(documents, "load_plan", lambda source: 1 / 0)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    answer = tercet("verify", *PLAN_B)
+    assert answer.code == 1
+    assert "a bug in Tercet, not in what you typed (ZeroDivisionError: division by zero)" in answer.text
+    assert "TERCET_TRACEBACK=1" in answer.text
+    as_json = tercet("verify", *PLAN_B, "--json")
+    assert (as_json.code, as_json.json["error"]["code"]) == (1, "internal")
+
+
+def test_an_interrupt_is_quiet(tercet: Tercet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends a command with 130 and without a word."""
+
+    def interrupt(source: bytes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(documents, "load_plan", interrupt)
+    answer = tercet("verify", *PLAN_B)
+    assert (answer.code, answer.out, answer.err) == (130, "", "")

@@ -1,0 +1,130 @@
+"""`tercet verify` on plans that can be read: what is answered, and how the command ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import PLANS, REFUNDS, Tercet
+
+
+@pytest.mark.req("R91")
+def test_plan_a_is_refused_with_the_published_object(tercet: Tercet) -> None:
+    """Plan A lacks its evidence: exit 3, and exactly the object that was published for it."""
+    answer = tercet("verify", REFUNDS, PLANS / "plan_a.json", "--json")
+    assert answer.code == 3
+    assert answer.json["verify"] == {
+        "ok": False,
+        "kind": "missing_evidence",
+        "reasons": ["step 1 requires evidence class refund_window_evidence, none pinned"],
+        "offending_step": 1,
+    }
+
+
+@pytest.mark.req("R90", "R92")
+def test_plan_b_passes_with_the_published_object(tercet: Tercet) -> None:
+    """Plan B pins it: exit 0, and exactly the object that was published for it."""
+    answer = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--json")
+    assert answer.code == 0
+    assert answer.json["verify"] == {"ok": True, "reasons": ["2 steps, 2 required outputs covered"]}
+
+
+def test_a_hijacked_plan_is_refused_with_the_source_of_its_value(tercet: Tercet) -> None:
+    """The payment that the customer's form asked for is named, together with the place where it stands."""
+    answer = tercet("verify", REFUNDS, PLANS / "plan_hijacked.json", "--json")
+    verdict = answer.json["verdict"]
+    (source,) = verdict["sources"]
+    assert answer.code == 3
+    assert (verdict["code"], verdict["offending_step"]) == ("unbound_argument", 1)
+    assert verdict["place"] == "/steps/1/params/payment_id"
+    assert (source["parameter"], source["came_from"], source["trust"]) == (
+        "/payment_id",
+        "literal",
+        "untrusted",
+    )
+    assert "'pay_6666' stands in evidence kg:refund_form:rf_881" in source["detail"]
+
+
+def test_json_has_three_parts(tercet: Tercet) -> None:
+    """The published shape, the full verdict and the report stand side by side and agree."""
+    told = tercet("verify", REFUNDS, PLANS / "plan_a.json", "--json").json
+    assert list(told) == ["verify", "verdict", "report"]
+    assert told["verdict"]["outcome"] == "reject"
+    assert told["verdict"]["code"] == "evidence_not_pinned"
+    assert "kg:refund_window:rw_881#snapshot_kg_2026_05_09_T0930" in told["verdict"]["remedy"]
+    assert told["report"]["verify"] == told["verify"]
+    assert told["report"]["status"] == "refused_by_critic"
+    assert told["report"]["decision_key"] == "support.refund.execute"
+    assert told["report"]["rationale"].startswith("verify failed: missing_evidence — step 1 requires")
+
+
+def test_a_verified_plan_was_not_run(tercet: Tercet) -> None:
+    """Without execution there is no score, and the report is partial."""
+    report = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--json").json["report"]
+    assert (report["status"], report["rationale"]) == ("partial", "verify passed; no score (no execution)")
+    assert "score" not in report
+
+
+def test_a_plan_can_come_from_stdin(tercet: Tercet) -> None:
+    """A dash reads the plan from stdin."""
+    answer = tercet("verify", REFUNDS, "-", stdin=(PLANS / "plan_b.json").read_bytes())
+    assert answer.code == 0
+    assert "stdin, 2 steps" in answer.text
+
+
+def test_the_safety_mode_is_a_ceiling(tercet: Tercet) -> None:
+    """Under local_write the same plan is refused, since its second step is destructive."""
+    answer = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--safety-mode", "local_write", "--json")
+    assert answer.code == 3
+    assert answer.json["verify"]["reasons"] == ["step 1 mode destructive > safety_mode local_write"]
+
+
+def test_another_snapshot_holds_other_evidence(tercet: Tercet) -> None:
+    """Against an older snapshot the pinned evidence does not resolve."""
+    answer = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--snapshot", "kg_2026_05_02_T0930", "--json")
+    assert answer.code == 3
+    assert answer.json["verdict"]["code"] == "evidence_unresolved"
+
+
+def test_a_trusted_input_binds_a_value(tercet: Tercet, tmp_path: Path, plan_b: dict[str, Any]) -> None:
+    """A payment that the request itself names is no invention of the planner, whether given inline or in a file."""
+    plan_b["steps"][1]["args"]["id"] = "pay_8863"
+    (tmp_path / "plan.json").write_text(json.dumps(plan_b))
+    (tmp_path / "input.json").write_text('{"payment_id": "pay_8863"}')
+    words = ("verify", REFUNDS, tmp_path / "plan.json")
+    assert tercet(*words).code == 3
+    assert tercet(*words, "--input", '{"payment_id": "pay_8863"}').code == 0
+    assert tercet(*words, "--input", f"@{tmp_path / 'input.json'}").code == 0
+
+
+@pytest.mark.parametrize("intent", ["support.refund", "support.refund.execute"])
+def test_a_decision_answers_to_its_intents_and_its_id(tercet: Tercet, intent: str) -> None:
+    """Both names lead to the pack's decision."""
+    assert tercet("verify", REFUNDS, PLANS / "plan_b.json", "--intent", intent).code == 0
+
+
+def test_an_unknown_intent_is_wrong_use(tercet: Tercet) -> None:
+    """What the pack does not decide cannot be judged; the answer says what it decides."""
+    answer = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--intent", "sales.discount", "--json")
+    assert answer.code == 2
+    assert answer.json["error"]["code"] == "unknown_intent"
+    assert "support.refund" in answer.json["error"]["remedy"]
+
+
+def test_an_unknown_snapshot_is_wrong_use(tercet: Tercet) -> None:
+    """The answer says which snapshots there are."""
+    answer = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--snapshot", "kg_1999")
+    assert answer.code == 2
+    assert "kg_2026_05_09_T0930" in answer.text
+
+
+def test_a_chatty_pack_does_not_spoil_the_json(tercet: Tercet, pack: Path) -> None:
+    """What a tools file prints while it is loaded does not reach stdout."""
+    tools = pack / "tools.py"
+    tools.write_text(f"{tools.read_text()}\nprint('loading the refund desk')\n")
+    answer = tercet("verify", pack, PLANS / "plan_b.json", "--json")
+    assert json.loads(answer.out)["verify"]["ok"] is True
+    assert "loading the refund desk" in answer.err

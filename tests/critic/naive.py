@@ -1,0 +1,1132 @@
+"""A second critic, written from docs/critic.md alone: slow, plain, and without a line of the first one.
+
+It answers one question: what is the first refusal? Each check is a generator of (code, step) in the order of the page,
+and the first thing that any of them yields is the answer. Paths are found by repeated passes, values by recursion, and
+everything is worked out again whenever it is needed. It shares with the first critic the contracts' data types and the
+two engines (CEL and JSON Schema), and nothing else: it scans references and expressions itself.
+
+It stays one file of more than the usual length because it is read beside one page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.policy import Policy
+from tercet.contracts.tool import ToolSpec
+from tercet.policy import expressions, schemas
+
+Place: TypeAlias = tuple[str | int, ...]
+Finding: TypeAlias = tuple[str, int | None]
+
+MODES = ["read_only", "local_write", "network", "delegated", "destructive"]
+REVERSIBILITIES = ["pure", "reversible", "compensable", "irreversible"]
+NO_STEPS = {"request", "evidence", "self", "params"}
+
+KINDS = {
+    "approval_mode_mismatch": "mode_exceeded mode_understated gate_unknown gate_missing",
+    "missing_evidence": "evidence_not_pinned evidence_unresolved",
+    "loop_guard": "too_many_steps duplicate_action",
+    "budget_exceeded": "tokens_exceeded tool_calls_exceeded cost_exceeded latency_exceeded concurrency_exceeded",
+    "violates_decision_spec": (
+        "output_not_declared tool_not_surfaced empty_plan kind_unavailable cyclic_dependency unresolved_reference"
+        " expression_invalid argument_invalid argument_not_permitted unbound_argument compensation_missing"
+        " unmet_precondition policy_invariant checkpoint_unbound"
+    ),
+}
+
+
+class Refused(NamedTuple):
+    """The published kind, the finer code, and the step."""
+
+    kind: str
+    code: str
+    step: int | None
+
+
+class Case(NamedTuple):
+    """What a plan is reviewed against."""
+
+    ctx: RunContext
+    compiled: CompiledContext
+    spec: DecisionSpec
+    plan: Plan
+
+
+def first_refusal(
+    ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan
+) -> Refused | None:
+    """The first refusal of the page's checks in their order, or None."""
+    case = Case(ctx, compiled, spec, plan)
+    for check, option in CHECKS:
+        if option and option not in optional_checks(case):
+            continue
+        for code, step in check(case):
+            return Refused(kind_of(code), code, step)
+    return None
+
+
+def kind_of(code: str) -> str:
+    """The published kind of a code, by the page's table."""
+    return next(kind for kind, codes in KINDS.items() if code in codes.split())
+
+
+def optional_checks(case: Case) -> list[str]:
+    """The optional checks of the decision's risk tier; a tier that the table does not name gets them all."""
+    everything = ["preconditions", "compensation", "latency", "concurrency", "checkpoints", "duplicates"]
+    return list(case.compiled.risk_tiers.get(case.spec.risk_tier, everything))
+
+
+# ---- the effective step -------------------------------------------------------------------------------------------
+
+
+def tool_named(case: Case, name: str | None) -> ToolSpec | None:
+    """The surfaced tool of this name; of several entries the last counts."""
+    found = None
+    for entry in case.compiled.manifests.tool_manifest:
+        if f"{entry.adapter_id}.{entry.capability_id}" == name:
+            found = entry.declaration or ToolSpec(name=str(name), mode=entry.approval_mode)
+    return found
+
+
+def calls(case: Case) -> list[tuple[int, Step, ToolSpec]]:
+    """Every step that calls a surfaced tool."""
+    steps = [(index, step, tool_named(case, step.tool)) for index, step in enumerate(case.plan.steps)]
+    return [(index, step, tool) for index, step, tool in steps if tool is not None]
+
+
+def mode_of(case: Case, step: Step) -> str:
+    """The higher of the step's and the tool's mode; a step without a tool does nothing above read_only."""
+    tool = tool_named(case, step.tool)
+    if tool is None:
+        return "read_only"
+    return MODES[max(MODES.index(tool.mode), MODES.index(step.approval_mode or tool.mode))]
+
+
+def reversibility_of(case: Case, step: Step) -> str:
+    """The harder of the step's and the tool's reversibility; a step without a tool does nothing to be undone."""
+    tool = tool_named(case, step.tool)
+    if tool is None:
+        return "pure"
+    usual = {"read_only": "pure", "destructive": "irreversible"}.get(tool.mode, "compensable")
+    declared = tool.reversibility or usual
+    ranks = [REVERSIBILITIES.index(declared), REVERSIBILITIES.index(step.reversibility or declared)]
+    return REVERSIBILITIES[max(ranks)]
+
+
+def own_gates(case: Case, step: Step) -> list[str]:
+    """The gates of the tool and of the step."""
+    tool = tool_named(case, step.tool)
+    return list(dict.fromkeys([*(tool.gates if tool else ()), *(step.gates or ())]))
+
+
+def named(params: dict[str, Any], tool: ToolSpec) -> dict[str, Any]:
+    """The parameters under their own names."""
+    return {tool.aliases.get(name, name): value for name, value in params.items()}
+
+
+def params_of(case: Case, step: Step) -> dict[str, Any]:
+    """A step's parameters under their own names."""
+    tool = tool_named(case, step.tool)
+    return named(step.params, tool) if tool else step.params
+
+
+def is_above_read_only(case: Case, step: Step) -> bool:
+    """Whether a step may change anything."""
+    return mode_of(case, step) != "read_only"
+
+
+# ---- values: what a plan writes, and what it refers to ------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """One thing that a value is made of: a literal, an object's key, or a reference with its text."""
+
+    kind: str
+    value: Any
+    place: Place
+
+
+def parts(value: Any, place: Place = (), *, plain: bool = False) -> Iterator[Part]:
+    """Every literal scalar, key and reference of a value; plain data holds no references."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        reference = None if plain else as_reference(members)
+        if reference is None:
+            for key, member in members.items():
+                yield Part("key", key, (*place, key))
+                yield from parts(member, (*place, key), plain=plain)
+        elif reference[0] == "literal":
+            yield from parts(reference[1], place, plain=True)
+        else:
+            yield Part(reference[0], reference[1], place)
+    elif isinstance(value, list):
+        for index, member in enumerate(cast("list[Any]", value)):
+            yield from parts(member, (*place, index), plain=plain)
+    else:
+        yield Part("literal", value, place)
+
+
+def as_reference(members: dict[str, Any]) -> tuple[str, Any] | None:
+    """The kind and the body of a reference, or None for an ordinary object."""
+    if len(members) != 1:
+        return None
+    ((key, body),) = members.items()
+    return (key[1:], body) if key in ("$from", "$evidence", "$cel", "$literal") else None
+
+
+def is_open(part: Part) -> bool:
+    """Whether a value is known only at dispatch."""
+    return part.kind == "cel" or (part.kind == "from" and target_of(part)[0] != "request")
+
+
+def target_of(part: Part) -> tuple[str, list[str]]:
+    """What a `$from` or `$evidence` points at, and the way inside it."""
+    separator = "#" if part.kind == "from" else "#/"
+    target, _, rest = part.value.partition(separator)
+    pointer = rest if part.kind == "from" else "/" + rest
+    return target, (way_of(pointer) if separator in part.value else [])
+
+
+def way_of(pointer: str) -> list[str]:
+    """The tokens of a JSON Pointer."""
+    return [
+        token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]
+    ]
+
+
+class Nowhere(Exception):
+    """A pointer leads to nothing."""
+
+
+def follow(value: Any, way: list[str]) -> Any:
+    """The value at the end of a way."""
+    for token in way:
+        if isinstance(value, dict) and token in value:
+            value = cast("dict[str, Any]", value)[token]
+        elif isinstance(value, list) and token in [str(n) for n in range(len(cast("list[Any]", value)))]:
+            value = cast("list[Any]", value)[int(token)]
+        else:
+            raise Nowhere
+    return value
+
+
+def known(case: Case, part: Part) -> Any:
+    """The value that a reference to the request or to evidence leads to."""
+    target, way = target_of(part)
+    if part.kind == "from":
+        return follow(case.compiled.input(), way)
+    for entry in case.compiled.manifests.evidence_manifest:
+        if entry.id == target:
+            return follow(entry.content, way)
+    raise Nowhere
+
+
+def resolved(case: Case, value: Any) -> Any:
+    """A value with everything known filled in; what is open is null."""
+    if isinstance(value, dict):
+        reference = as_reference(cast("dict[str, Any]", value))
+        if reference is None:
+            return {key: resolved(case, member) for key, member in cast("dict[str, Any]", value).items()}
+        if reference[0] == "literal":
+            return reference[1]
+        part = Part(*reference, ())
+        return None if is_open(part) else known(case, part)
+    if isinstance(value, list):
+        return [resolved(case, member) for member in cast("list[Any]", value)]
+    return value
+
+
+def open_places(value: Any) -> list[Place]:
+    """The places of a value that are known only at dispatch."""
+    return [part.place for part in parts(value) if is_open(part)]
+
+
+# ---- expressions, scanned by the grammar of CEL -------------------------------------------------------------------
+
+_QUOTES = "|".join(
+    [
+        r"[rRbB]{0,2}\"\"\".*?\"\"\"",
+        r"[rRbB]{0,2}'''.*?'''",
+        r"[bB]?[rR][bB]?\"[^\"\n]*\"",
+        r"[bB]?[rR][bB]?'[^'\n]*'",
+        r"[bB]?\"(?:\\.|[^\"\\\n])*\"",
+        r"[bB]?'(?:\\.|[^'\\\n])*'",
+    ]
+)
+_NUMBERS = r"0[xX][0-9a-fA-F]+[uU]?|[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+[uU]?"
+_LEXEME = re.compile(
+    rf"(?P<space>\s+|//[^\n]*)|(?P<text>{_QUOTES})|(?P<number>{_NUMBERS})"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>.)",
+    re.DOTALL,
+)
+_STRANGE = object()
+"""The value of a constant in an unusual spelling: it equals nothing."""
+
+
+class Lexeme(NamedTuple):
+    """A word, constant or mark of an expression."""
+
+    kind: str
+    text: str
+
+
+def lexemes(expression: str) -> list[Lexeme]:
+    """The words, constants and marks of an expression."""
+    found = [Lexeme(str(match.lastgroup), match.group()) for match in _LEXEME.finditer(expression)]
+    return [lexeme for lexeme in found if lexeme.kind != "space"]
+
+
+def constant(lexeme: Lexeme) -> Any:
+    """The value of a constant that is spelt plainly."""
+    text = lexeme.text
+    if lexeme.kind == "text":
+        is_plain = text[0] in "\"'" and "\\" not in text and text[:3] not in ('"""', "'''")
+        return text[1:-1] if is_plain else _STRANGE
+    if text[-1] in "uU" or text[:2] in ("0x", "0X"):
+        return _STRANGE
+    return float(text) if re.search("[.eE]", text) else int(text)
+
+
+class Read(NamedTuple):
+    """A root name of an expression, and the fields that it selects by names and plain keys."""
+
+    root: str
+    way: tuple[str | int, ...]
+
+
+class Scanned(NamedTuple):
+    """What an expression reads, and what it writes down itself."""
+
+    reads: list[Read]
+    constants: list[Any]
+
+
+def scan(expression: str) -> Scanned:
+    """The reads and the constants of an expression."""
+    found = [*lexemes(expression), Lexeme("end", ""), Lexeme("end", ""), Lexeme("end", "")]
+    reads: list[Read] = []
+    selected: set[int] = set()
+    for position, lexeme in enumerate(found):
+        if is_root(found, position):
+            way, used = selection(found, position + 1)
+            reads.append(Read(lexeme.text, way))
+            selected |= used
+        elif ends_operand(found, position):
+            selected |= selection(found, position + 1)[1]
+    written = [
+        constant(lexeme) if lexeme.kind != "name" else {"true": True, "false": False}.get(lexeme.text)
+        for position, lexeme in enumerate(found)
+        if position not in selected and (lexeme.kind in ("text", "number") or lexeme.text in WORDS)
+    ]
+    return Scanned(reads, written)
+
+
+WORDS = ("true", "false", "null")
+
+
+def is_root(found: list[Lexeme], position: int) -> bool:
+    """Whether a name is a variable: no word of the language, no function, and no member of something."""
+    lexeme = found[position]
+    if lexeme.kind != "name" or lexeme.text in (*WORDS, "in") or found[position + 1].text == "(":
+        return False
+    is_dotted = position > 0 and found[position - 1].text == "."
+    return not is_dotted or not ends_operand(found, position - 2)
+
+
+def ends_operand(found: list[Lexeme], position: int) -> bool:
+    """Whether something stands here that a field can be selected from."""
+    if position < 0:
+        return False
+    kind, text = found[position]
+    return kind in ("text", "number") or (kind == "name" and text != "in") or text in (")", "]", "}")
+
+
+def selection(found: list[Lexeme], position: int) -> tuple[tuple[str | int, ...], set[int]]:
+    """The fields selected from here on by names and plain keys, and where those keys stand."""
+    way: list[str | int] = []
+    used: set[int] = set()
+    while True:
+        first, second, third = found[position : position + 3] if position + 3 <= len(found) else [Lexeme("end", "")] * 3
+        if first.text == "." and second.kind == "name" and third.text != "(":
+            way.append(second.text)
+            position += 2
+        elif first.text == "[" and third.text == "]" and isinstance(key := key_of(second), str | int):
+            way.append(key)
+            used.add(position + 1)
+            position += 3
+        else:
+            return tuple(way), used
+
+
+def key_of(lexeme: Lexeme) -> Any:
+    """The field that a plain string or integer selects."""
+    return constant(lexeme) if lexeme.kind in ("text", "number") else _STRANGE
+
+
+def has_comprehension(expression: str) -> bool:
+    """Whether an expression uses one of CEL's loops."""
+    found = lexemes(expression)
+    loops = ("all", "exists", "exists_one", "map", "filter")
+    return any(
+        dot.text == "." and name.text in loops and bracket.text == "("
+        for dot, name, bracket in zip(found, found[1:], found[2:], strict=False)
+    )
+
+
+def compiles(expression: str, *, as_condition: bool) -> bool:
+    """Whether an expression compiles over the names that it reads."""
+    try:
+        names = frozenset(read.root for read in scan(expression).reads)
+        program = expressions.compile_planner(expression, names)
+    except expressions.ExpressionError:
+        return False
+    return expressions.yields_boolean(program) if as_condition else True
+
+
+# ---- the graph ----------------------------------------------------------------------------------------------------
+
+
+def index_of(case: Case, step_id: str) -> int | None:
+    """The position of the step with this id."""
+    ids = [step.id for step in case.plan.steps]
+    return ids.index(step_id) if step_id in ids else None
+
+
+def names_in(part: Part) -> list[str]:
+    """The names that a reference or expression mentions."""
+    if part.kind == "cel":
+        return [read.root for read in scan(part.value).reads]
+    return [target_of(part)[0]] if part.kind == "from" else []
+
+
+def parts_of(step: Step) -> list[Part]:
+    """The parts of a step's parameters, and its condition."""
+    condition = [] if step.when is None else [Part("cel", step.when, ("when",))]
+    return [*parts(step.params), *condition]
+
+
+def waits_for(case: Case) -> list[set[int]]:
+    """For each step, every step that must complete before it: edges, then repeated passes until nothing is added."""
+    before: list[set[int]] = []
+    for step in case.plan.steps:
+        names = [name for part in parts_of(step) for name in names_in(part) if name not in NO_STEPS]
+        found = [index_of(case, name) for name in [*step.depends_on, *names]]
+        before.append({index for index in found if index is not None})
+    while True:
+        after = [direct.union(*(before[index] for index in direct)) for direct in before]
+        if after == before:
+            return before
+        before = after
+
+
+# ---- checks 1 to 8 ------------------------------------------------------------------------------------------------
+
+
+def outputs_are_declared(case: Case) -> Iterator[Finding]:
+    """Check 1."""
+    for name in case.spec.required_outputs:
+        if name not in case.plan.outputs and name not in case.plan.declared_outputs:
+            yield "output_not_declared", None
+
+
+def tools_are_surfaced(case: Case) -> Iterator[Finding]:
+    """Check 2."""
+    for index, step in enumerate(case.plan.steps):
+        if step.kind == "tool" and tool_named(case, step.tool) is None:
+            yield "tool_not_surfaced", index
+
+
+def modes_are_allowed(case: Case) -> Iterator[Finding]:
+    """Check 3."""
+    for index, step, _ in calls(case):
+        if MODES.index(mode_of(case, step)) > MODES.index(case.ctx.safety_mode):
+            yield "mode_exceeded", index
+
+
+def pins(step: Step) -> list[str]:
+    """The evidence that a step pins."""
+    return [*step.evidence_refs, *(target_of(part)[0] for part in parts(step.params) if part.kind == "evidence")]
+
+
+def class_of(case: Case, ref: str) -> str | None:
+    """The class that the manifest gives a piece of evidence; None if it is not there."""
+    for entry in case.compiled.manifests.evidence_manifest:
+        if entry.id == ref:
+            return entry.classification
+    return None
+
+
+def fits(requirement: str, classification: str | None) -> bool:
+    """Whether a class meets a requirement."""
+    return classification is not None and requirement in (classification, f"{classification}_evidence")
+
+
+def unmet(case: Case, requirement: str, refs: list[str]) -> str | None:
+    """The code for a requirement that pinned evidence does not meet; None if it does."""
+    if any(fits(requirement, class_of(case, ref)) for ref in refs):
+        return None
+    absent = [ref for ref in refs if class_of(case, ref) is None]
+    matches = [re.fullmatch(r"kg:([^:#\s]+):[^#\s]+#snapshot_[^#\s]+", ref) for ref in absent]
+    in_text = any(fits(requirement, match.group(1)) for match in matches if match)
+    return "evidence_unresolved" if in_text else "evidence_not_pinned"
+
+
+def evidence_is_pinned(case: Case) -> Iterator[Finding]:
+    """Check 4."""
+    for index, step in enumerate(case.plan.steps):
+        tool = tool_named(case, step.tool)
+        for requirement in [*step.requires_evidence, *(tool.requires_evidence if tool else ())]:
+            if code := unmet(case, requirement, pins(step)):
+                yield code, index
+        if any(class_of(case, ref) is None for ref in pins(step)):
+            yield "evidence_unresolved", index
+    everything = [ref for step in case.plan.steps for ref in pins(step)]
+    for requirement in case.spec.required_evidence:
+        if code := unmet(case, requirement, everything):
+            yield code, None
+
+
+def plan_is_short(case: Case) -> Iterator[Finding]:
+    """Check 5a."""
+    if len(case.plan.steps) > case.ctx.run_budget.max_steps:
+        yield "too_many_steps", None
+
+
+def plan_fits_bucket(case: Case) -> Iterator[Finding]:
+    """Check 5b."""
+    if sum(step.estimated_tokens for step in case.plan.steps) > case.ctx.run_budget.bucket_tokens:
+        yield "tokens_exceeded", None
+
+
+def plan_has_a_step(case: Case) -> Iterator[Finding]:
+    """Check 6."""
+    if not case.plan.steps:
+        yield "empty_plan", None
+
+
+def no_step_is_a_lane(case: Case) -> Iterator[Finding]:
+    """Check 7."""
+    for index, step in enumerate(case.plan.steps):
+        if step.kind == "lane":
+            yield "kind_unavailable", index
+
+
+def no_step_waits_for_itself(case: Case) -> Iterator[Finding]:
+    """Check 8."""
+    for index, before in enumerate(waits_for(case)):
+        if index in before:
+            yield "cyclic_dependency", index
+
+
+# ---- check 9: references and expressions --------------------------------------------------------------------------
+
+
+def references_lead_somewhere(case: Case) -> Iterator[Finding]:
+    """Check 9."""
+    for index, step in enumerate(case.plan.steps):
+        found = [code for name in step.depends_on for code in unknown_step(case, name)]
+        for part in parts(step.params):
+            found += reference_faults(case, part, in_compensation=False)
+        if step.when is not None:
+            found += expression_faults(case, step.when, in_compensation=False, as_condition=True)
+        for part in parts(step.compensate.params if step.compensate else {}):
+            found += reference_faults(case, part, in_compensation=True)
+        for code in found:
+            yield code, index
+    for part in parts(case.plan.outputs):
+        for code in reference_faults(case, part, in_compensation=False):
+            yield code, None
+
+
+def unknown_step(case: Case, name: str) -> list[str]:
+    """The fault of a name that no step has."""
+    return [] if index_of(case, name) is not None else ["unresolved_reference"]
+
+
+def reference_faults(case: Case, part: Part, *, in_compensation: bool) -> list[str]:
+    """What is wrong with one reference."""
+    if part.kind in ("literal", "key"):
+        return []
+    if part.kind == "cel":
+        return expression_faults(case, part.value, in_compensation=in_compensation, as_condition=False)
+    target, way = target_of(part)
+    if part.kind == "evidence" or target == "request":
+        try:
+            known(case, part)
+        except Nowhere:
+            return ["unresolved_reference"]
+        return []
+    if target in ("self", "params"):
+        return [] if in_compensation else ["unresolved_reference"]
+    index = index_of(case, target)
+    if index is None or lacks_field(case, case.plan.steps[index], way):
+        return ["unresolved_reference"]
+    return []
+
+
+def lacks_field(case: Case, step: Step, way: list[str]) -> bool:
+    """Whether the tool's result schema lists its properties, and this field is not among them."""
+    tool = tool_named(case, step.tool)
+    listed = (tool.result or {}).get("properties") if tool else None
+    return bool(way) and isinstance(listed, dict) and way[0] not in listed
+
+
+def expression_faults(case: Case, text: str, *, in_compensation: bool, as_condition: bool) -> list[str]:
+    """What is wrong with one expression."""
+    allowed = {"request", "evidence"} | ({"self", "params"} if in_compensation else set())
+    reads = scan(text).reads
+    found: list[str] = []
+    for root in [read.root for read in reads]:
+        if root not in allowed:
+            found += unknown_step(case, root)
+    for way in [read.way for read in reads if read.root == "evidence"]:
+        if not way or not isinstance(way[0], str):
+            found.append("expression_invalid")
+        elif class_of(case, way[0]) is None:
+            found.append("unresolved_reference")
+    if len(text) > 1_000 or has_comprehension(text) or not compiles(text, as_condition=as_condition):
+        found.append("expression_invalid")
+    return found
+
+
+# ---- checks 10 to 12: arguments and modes -------------------------------------------------------------------------
+
+ABOUT_MEMBERS = {
+    "required",
+    "dependentRequired",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+    "minItems",
+    "maxItems",
+}
+
+
+def breaks_schema(case: Case, params: dict[str, Any], tool: ToolSpec) -> bool:
+    """Whether arguments are given twice or break the schema, as far as they are known."""
+    proper = [tool.aliases.get(name, name) for name in params]
+    if len(proper) != len(set(proper)):
+        return True
+    arguments = named(params, tool)
+    try:
+        faults = schemas.faults(tool.parameters_text, resolved(case, arguments))
+    except UsageError:
+        return True
+    opened = open_places(arguments)
+    return any(counts(fault, opened) for fault in faults)
+
+
+def counts(fault: schemas.Fault, opened: list[Place]) -> bool:
+    """Whether a fault stands whatever the open values turn out to be."""
+    if any(fault.place[: len(place)] == place for place in opened):
+        return False
+    contains_open = any(place[: len(fault.place)] == fault.place for place in opened)
+    return not contains_open or fault.keyword in ABOUT_MEMBERS
+
+
+def arguments_fit(case: Case) -> Iterator[Finding]:
+    """Check 10."""
+    for index, step, tool in calls(case):
+        if breaks_schema(case, step.params, tool):
+            yield "argument_invalid", index
+
+
+def arguments_are_within_limits(case: Case) -> Iterator[Finding]:
+    """Check 11."""
+    for index, step, tool in calls(case):
+        for limit in tool.limits:
+            values = {**frame(case), "args": resolved(case, params_of(case, step))}
+            if holds(limit.expression, expressions.CALL, values, [params_of(case, step)]) is False:
+                yield "argument_not_permitted", index
+
+
+def holds(text: str, scope: expressions.Scope, values: dict[str, Any], params: list[dict[str, Any]]) -> bool | None:
+    """Whether a rule holds; None if it reads a parameter that is open."""
+    try:
+        rule = expressions.compile_rule(text, scope)
+    except expressions.ExpressionError:
+        return False
+    opened = {place[0] for given in params for place in open_places(given)}
+    if opened and (rule.reads is None or opened & rule.reads):
+        return None
+    return rule.evaluate(scope.activation(values)).holds
+
+
+def frame(case: Case) -> dict[str, Any]:
+    """The variables that every rule may read."""
+    return {
+        "request": case.compiled.input(),
+        "context.tenant": case.ctx.tenant,
+        "context.actor": case.ctx.actor.id,
+        "context.roles": list(case.ctx.actor.roles),
+        "context.safety_mode": str(case.ctx.safety_mode),
+        "decision.id": case.spec.id,
+        "decision.risk_tier": str(case.spec.risk_tier),
+    }
+
+
+def modes_are_stated(case: Case) -> Iterator[Finding]:
+    """Check 12."""
+    for index, step, tool in calls(case):
+        if step.approval_mode and MODES.index(step.approval_mode) < MODES.index(tool.mode):
+            yield "mode_understated", index
+
+
+# ---- check 13: information flow -----------------------------------------------------------------------------------
+
+
+def is_same(first: Any, second: Any) -> bool:
+    """Whether two scalars are equal: numbers by value, booleans never to numbers."""
+    return isinstance(first, bool) == isinstance(second, bool) and first == second
+
+
+def is_trusted_scalar(case: Case, value: Any) -> bool:
+    """Whether a literal equals a scalar of a trusted source."""
+    sources: list[Any] = [
+        entry.content for entry in case.compiled.manifests.evidence_manifest if entry.trust == "trusted"
+    ]
+    sources += [result.value for result in case.compiled.results if result.trust == "trusted"]
+    approved = case.compiled.approved_plan
+    sources += [step.params for step in approved.steps] if approved else []
+    request = [
+        part.value
+        for part in parts(case.compiled.input(), plain=True)
+        if part.kind == "literal" and is_unmarked(case.spec.untrusted_inputs, part.place)
+    ]
+    others = [part.value for source in sources for part in parts(source, plain=True) if part.kind == "literal"]
+    return any(is_same(value, scalar) for scalar in [*request, *others])
+
+
+def is_unmarked(marks: tuple[str, ...], place: Place) -> bool:
+    """Whether a place neither lies in a marked field, nor holds one, nor is one."""
+    return not any(overlaps(mark, place) for mark in marks)
+
+
+def overlaps(mark: str, place: Place) -> bool:
+    """Whether a marked field and a place have anything in common."""
+    if mark == "*":
+        return True
+    way = way_of(mark) if mark.startswith("/") else [mark]
+    return all(a in ("*", str(b)) for a, b in zip(way, place, strict=False))
+
+
+class Within(NamedTuple):
+    """Where a value stands: which object keys are named there, and which step is `self` and `params`."""
+
+    keys: frozenset[str] = frozenset()
+    step: Step | None = None
+
+
+def is_trusted(case: Case, part: Part, within: Within) -> bool:
+    """Whether one part of a value comes from a trusted source."""
+    if part.kind == "literal":
+        return is_trusted_scalar(case, part.value)
+    if part.kind == "key":
+        return part.value in within.keys or is_trusted_scalar(case, part.value)
+    if part.kind == "evidence":
+        return is_trusted_evidence(case, target_of(part)[0])
+    if part.kind == "from":
+        target, way = target_of(part)
+        return is_trusted_read(case, target, tuple(way), within)
+    scanned = scan(part.value)
+    return (
+        bool(scanned.reads)
+        and all(is_trusted_expression_read(case, read, within) for read in scanned.reads)
+        and all(is_trusted_scalar(case, value) for value in scanned.constants)
+    )
+
+
+def is_trusted_evidence(case: Case, ref: str | int) -> bool:
+    """Whether evidence of this id is in the manifest and trusted."""
+    return any(
+        entry.id == ref and entry.trust == "trusted" for entry in case.compiled.manifests.evidence_manifest
+    )
+
+
+def is_trusted_expression_read(case: Case, read: Read, within: Within) -> bool:
+    """Whether what an expression reads under one name is trusted."""
+    if read.root == "evidence":
+        return bool(read.way) and is_trusted_evidence(case, read.way[0])
+    return is_trusted_read(case, read.root, read.way, within)
+
+
+def is_trusted_read(case: Case, target: str, way: Place, within: Within) -> bool:
+    """Whether a part of the request, of a result or of the parameters taken back is trusted."""
+    if target == "request":
+        return is_unmarked(case.spec.untrusted_inputs, way)
+    if target == "self":
+        return within.step is not None and is_trusted_result(case, within.step, way)
+    if target == "params":
+        return within.step is not None and is_trusted_where_written(case, within.step, way)
+    index = index_of(case, target)
+    return index is not None and is_trusted_result(case, case.plan.steps[index], way)
+
+
+def is_trusted_result(case: Case, step: Step, way: Place) -> bool:
+    """Whether a part of a step's result is trusted."""
+    if step.kind == "note":
+        return is_trusted_where_written(case, step, way)
+    tool = tool_named(case, step.tool)
+    if tool is None:
+        return False
+    declared = tool.trust or ("trusted" if tool.adapter == "python" else "untrusted")
+    if declared != "trusted" or not is_unmarked(tool.untrusted, way):
+        return False
+    return tool.endorses or not is_tainted(case, step, tool)
+
+
+def is_tainted(case: Case, step: Step, tool: ToolSpec) -> bool:
+    """Whether an input of a call is untrusted and could carry somebody's words."""
+    arguments = named(step.params, tool)
+    return any(
+        not is_trusted(case, part, Within(schema_keys(tool.parameters)))
+        and not is_harmless(part, tool.parameters)
+        for part in call_parts(arguments)
+    )
+
+
+def is_harmless(part: Part, schema: Any) -> bool:
+    """Whether a literal is a boolean, null, or one of the values that the schema enumerates at its place."""
+    if part.kind != "literal":
+        return False
+    if part.value is None or isinstance(part.value, bool):
+        return True
+    for token in part.place:
+        inner = schema.get("properties" if isinstance(token, str) else "items") if isinstance(schema, dict) else None
+        schema = inner.get(token) if isinstance(token, str) and isinstance(inner, dict) else inner
+    listed = schema.get("enum", []) if isinstance(schema, dict) else []
+    return any(is_same(part.value, value) for value in listed)
+
+
+def call_parts(params: dict[str, Any]) -> list[Part]:
+    """The parts of a call's parameters; the parameters' own names are no parts."""
+    return [part for name, value in params.items() for part in parts(value, (name,))]
+
+
+def schema_keys(schema: Any) -> frozenset[str]:
+    """Every property that a schema names, at any depth."""
+    if isinstance(schema, list):
+        return frozenset[str]().union(*(schema_keys(item) for item in cast("list[Any]", schema)))
+    if not isinstance(schema, dict):
+        return frozenset()
+    members = cast("dict[str, Any]", schema)
+    named_here = members.get("properties")
+    own = frozenset(cast("dict[str, Any]", named_here)) if isinstance(named_here, dict) else frozenset[str]()
+    return own.union(*(schema_keys(member) for member in members.values()))
+
+
+def is_trusted_where_written(case: Case, step: Step, way: Place) -> bool:
+    """Whether what a step's parameters have at a place is trusted."""
+    tool = tool_named(case, step.tool)
+    within = Within(schema_keys(tool.parameters) if tool else frozenset(), step)
+    value: Any = named(step.params, tool) if tool else step.params
+    plain = False
+    for position, token in enumerate(way):
+        reference = as_reference(cast("dict[str, Any]", value)) if isinstance(value, dict) and not plain else None
+        if reference is not None and reference[0] == "literal":
+            value, plain, reference = reference[1], True, None
+        if reference is not None:
+            return is_trusted_beyond(case, Part(*reference, ()), way[position:], within)
+        try:
+            value = follow(value, [str(token)])
+        except Nowhere:
+            return False
+    return all(is_trusted(case, part, within) for part in parts(value, plain=plain))
+
+
+def is_trusted_beyond(case: Case, part: Part, rest: Place, within: Within) -> bool:
+    """Whether a part of what a reference leads to is trusted."""
+    if part.kind != "from":
+        return is_trusted(case, part, within)
+    target, way = target_of(part)
+    return is_trusted_read(case, target, (*way, *rest), within)
+
+
+def has_authority(tool: ToolSpec, name: str) -> bool:
+    """Whether a parameter carries authority."""
+    if tool.authority is not None:
+        return name in tool.authority
+    return MODES.index(tool.mode) > MODES.index("local_write")
+
+
+def unbound(case: Case, params: dict[str, Any], tool: ToolSpec, step: Step) -> bool:
+    """Whether an authority parameter holds a value without a trusted source."""
+    within = Within(schema_keys(tool.parameters), step)
+    authority = {name: value for name, value in named(params, tool).items() if has_authority(tool, name)}
+    return not all(is_trusted(case, part, within) for part in call_parts(authority))
+
+
+def flow_violations(case: Case) -> list[int]:
+    """The steps in which something untrusted decides."""
+    found: list[int] = []
+    for index, step, tool in calls(case):
+        violations = [unbound(case, step.params, tool, step)]
+        if step.when is not None and is_above_read_only(case, step):
+            reads = scan(step.when).reads
+            violations.append(not all(is_trusted_expression_read(case, read, Within()) for read in reads))
+        undo = tool_named(case, step.compensate.tool) if step.compensate else None
+        if step.compensate and undo:
+            violations.append(unbound(case, step.compensate.params, undo, step))
+        if any(violations):
+            found.append(index)
+    return found
+
+
+def gate_names(case: Case) -> list[str]:
+    """The gates that exist."""
+    return [gate.name for gate in case.compiled.gates]
+
+
+def authority_is_bound(case: Case) -> Iterator[Finding]:
+    """Check 13."""
+    if case.spec.unbound_gate not in gate_names(case):
+        for index in flow_violations(case):
+            yield "unbound_argument", index
+
+
+# ---- checks 14 to 16: gates and compensations ---------------------------------------------------------------------
+
+
+def gates_of(case: Case, index: int) -> list[str]:
+    """Every gate that a step waits for."""
+    step = case.plan.steps[index]
+    found = own_gates(case, step)
+    if is_above_read_only(case, step):
+        found += case.spec.gates
+    if case.spec.unbound_gate in gate_names(case) and index in flow_violations(case):
+        found.append(str(case.spec.unbound_gate))
+    return found + policy_gates(case, index)
+
+
+def gates_are_there(case: Case) -> Iterator[Finding]:
+    """Check 14."""
+    unconditional = [gate.name for gate in case.compiled.gates if gate.when is None]
+    for index, step in enumerate(case.plan.steps):
+        gates = gates_of(case, index)
+        if any(gate not in gate_names(case) for gate in gates):
+            yield "gate_unknown", index
+        is_grave = mode_of(case, step) == "destructive" or reversibility_of(case, step) == "irreversible"
+        if is_grave and not any(gate in unconditional for gate in gates):
+            yield "gate_missing", index
+
+
+def compensations_are_recorded(case: Case) -> Iterator[Finding]:
+    """Check 15."""
+    for index, step, tool in calls(case):
+        is_undone = reversibility_of(case, step) in ("reversible", "compensable")
+        if is_undone and not step.compensate and not tool.compensate and not tool.no_compensation:
+            yield "compensation_missing", index
+
+
+def compensations_fit(case: Case) -> Iterator[Finding]:
+    """Check 16."""
+    for index, step in enumerate(case.plan.steps):
+        if step.compensate is None:
+            continue
+        tool = tool_named(case, step.compensate.tool)
+        if tool is None:
+            yield "compensation_missing", index
+        elif MODES.index(tool.mode) > MODES.index(case.ctx.safety_mode):
+            yield "mode_exceeded", index
+        elif breaks_schema(case, step.compensate.params, tool):
+            yield "argument_invalid", index
+
+
+# ---- checks 17 to 20: what must hold, and what is left ------------------------------------------------------------
+
+
+def preconditions_hold(case: Case) -> Iterator[Finding]:
+    """Check 17."""
+    before = waits_for(case)
+    for index, step in enumerate(case.plan.steps):
+        tools = [tool_named(case, case.plan.steps[earlier].tool) for earlier in before[index]]
+        held = [*case.spec.conditions, *(name for tool in tools if tool for name in tool.establishes)]
+        own = tool_named(case, step.tool)
+        if any(name not in held for name in [*step.preconditions, *(own.preconditions if own else ())]):
+            yield "unmet_precondition", index
+
+
+def budget_is_left(case: Case) -> Iterator[Finding]:
+    """Check 18."""
+    budget, used = case.ctx.run_budget, case.ctx.used
+    tools = [tool for _, _, tool in calls(case)]
+    tokens = [
+        max(step.estimated_tokens, tool.estimated_tokens if (tool := tool_named(case, step.tool)) else 0)
+        for step in case.plan.steps
+    ]
+    if budget.tool_calls is not None and len(tools) > budget.tool_calls - used.tool_calls:
+        yield "tool_calls_exceeded", None
+    if budget.tokens is not None and sum(tokens) > budget.tokens - used.tokens:
+        yield "tokens_exceeded", None
+    cost = sum(tool.cost_microcents for tool in tools)
+    if budget.cost_microcents is not None and cost > budget.cost_microcents - used.cost_microcents:
+        yield "cost_exceeded", None
+
+
+def spans(case: Case) -> list[tuple[int, int]]:
+    """When each step starts and ends if it starts as soon as it can."""
+    before = waits_for(case)
+    durations = [duration(case, step) for step in case.plan.steps]
+
+    def end(index: int) -> int:
+        return durations[index] + max((end(earlier) for earlier in before[index]), default=0)
+
+    return [(end(index) - durations[index], end(index)) for index in range(len(durations))]
+
+
+def duration(case: Case, step: Step) -> int:
+    """How long a step is expected to take."""
+    tool = tool_named(case, step.tool)
+    inherited = tool.estimated_ms if tool else 0
+    return inherited if step.estimated_ms is None else step.estimated_ms
+
+
+def time_is_left(case: Case) -> Iterator[Finding]:
+    """Check 19."""
+    limit = case.ctx.run_budget.wall_clock_ms
+    longest = max(end for _, end in spans(case))
+    if limit is not None and longest > limit - case.ctx.used.wall_clock_ms:
+        yield "latency_exceeded", None
+
+
+def steps_run_within_the_slots(case: Case) -> Iterator[Finding]:
+    """Check 20."""
+    limit = case.ctx.run_budget.max_parallel
+    found = spans(case)
+    widest = max(sum(start <= moment < end for start, end in found) for moment, _ in found)
+    if limit is not None and widest > limit:
+        yield "concurrency_exceeded", None
+
+
+# ---- checks 21 to 23: policies, checkpoints, duplicates -----------------------------------------------------------
+
+
+def step_values(case: Case, index: int) -> dict[str, Any]:
+    """What a policy may read of a step."""
+    step = case.plan.steps[index]
+    return {
+        "id": step.id,
+        "index": index,
+        "kind": step.kind,
+        "tool": step.tool or "",
+        "mode": mode_of(case, step),
+        "reversibility": reversibility_of(case, step),
+        "gates": own_gates(case, step),
+        "evidence": pins(step),
+        "params": resolved(case, params_of(case, step)),
+    }
+
+
+def broken_by(case: Case, policy: Policy) -> list[int | None]:
+    """The steps that break a policy; None is the plan itself."""
+    common = {**frame(case), "plan.intent": case.plan.intent or ""}
+    params = [params_of(case, step) for step in case.plan.steps]
+    everything = [step_values(case, index) for index in range(len(params))]
+    if policy.scope == "plan":
+        outputs = list(dict.fromkeys([*case.plan.outputs, *case.plan.declared_outputs]))
+        values = {**common, "plan.outputs": outputs, "plan.steps": everything}
+        return [None] if holds(policy.expression, expressions.PLAN, values, params) is False else []
+    found: list[int | None] = []
+    for index, step in enumerate(everything):
+        values = {**common, **{f"step.{name}": value for name, value in step.items()}}
+        if holds(policy.expression, expressions.STEP, values, [params[index]]) is False:
+            found.append(index)
+    return found
+
+
+def policy_gates(case: Case, index: int) -> list[str]:
+    """The gates that policies add to a step; one about the plan adds its gate to every call."""
+    found: list[str] = []
+    for policy in case.compiled.policies:
+        if policy.effect == "gate":
+            broken = broken_by(case, policy)
+            is_call = case.plan.steps[index].kind == "tool"
+            if index in broken or (None in broken and is_call):
+                found.append(str(policy.gate))
+    return found
+
+
+def policies_hold(case: Case) -> Iterator[Finding]:
+    """Check 21."""
+    for policy in case.compiled.policies:
+        if policy.effect == "deny":
+            for step in broken_by(case, policy):
+                yield "policy_invariant", step
+
+
+def checkpoints_are_bound(case: Case) -> Iterator[Finding]:
+    """Check 22."""
+    catalogue = {decision.id: decision for decision in case.compiled.decisions}
+    for checkpoint in case.plan.decision_checkpoints:
+        index = index_of(case, checkpoint.after_step)
+        decision = catalogue.get(checkpoint.decision_id)
+        if decision is None or index is None:
+            yield "checkpoint_unbound", index
+            continue
+        by_then = [case.plan.steps[earlier] for earlier in [*waits_for(case)[index], index]]
+        refs = [ref for step in by_then for ref in pins(step)]
+        for requirement in decision.required_evidence:
+            if code := unmet(case, requirement, refs):
+                yield code, index
+
+
+def effects_are_single(case: Case) -> Iterator[Finding]:
+    """Check 23."""
+    seen: list[tuple[str, Any]] = []
+    for index, step, tool in calls(case):
+        if not is_above_read_only(case, step) or tool.name in case.spec.repeatable:
+            continue
+        names = tool.identity if tool.identity is not None else tool.authority
+        params = named(step.params, tool)
+        identity = params if names is None else {name: params[name] for name in names if name in params}
+        if any(name == tool.name and is_equal(identity, other) for name, other in seen):
+            yield "duplicate_action", index
+        seen.append((tool.name, identity))
+
+
+def is_equal(first: Any, second: Any) -> bool:
+    """Whether two JSON values are equal."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        one, other = cast("dict[str, Any]", first), cast("dict[str, Any]", second)
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    if isinstance(first, list) and isinstance(second, list):
+        pairs = list(zip(cast("list[Any]", first), cast("list[Any]", second), strict=False))
+        return len(first) == len(second) and all(is_equal(a, b) for a, b in pairs)
+    return is_same(first, second)
+
+
+CHECKS: list[tuple[Callable[[Case], Iterator[Finding]], str]] = [
+    (outputs_are_declared, ""),
+    (tools_are_surfaced, ""),
+    (modes_are_allowed, ""),
+    (evidence_is_pinned, ""),
+    (plan_is_short, ""),
+    (plan_fits_bucket, ""),
+    (plan_has_a_step, ""),
+    (no_step_is_a_lane, ""),
+    (no_step_waits_for_itself, ""),
+    (references_lead_somewhere, ""),
+    (arguments_fit, ""),
+    (arguments_are_within_limits, ""),
+    (modes_are_stated, ""),
+    (authority_is_bound, ""),
+    (gates_are_there, ""),
+    (compensations_are_recorded, "compensation"),
+    (compensations_fit, ""),
+    (preconditions_hold, "preconditions"),
+    (budget_is_left, ""),
+    (time_is_left, "latency"),
+    (steps_run_within_the_slots, "concurrency"),
+    (policies_hold, ""),
+    (checkpoints_are_bound, "checkpoints"),
+    (effects_are_single, "duplicates"),
+]

@@ -1,0 +1,901 @@
+"""Cases for the critic: a desk that pays refunds, the plans that it may be asked to run, and what spoils them.
+
+A case is made as JSON documents and parsed at the end, so that a case that parses is all that the critic ever sees.
+`cases` builds a sound plan out of ingredients that are known to be good, and then spoils it with up to three changes;
+`mutated_refunds` spoils the one refund that is known to pass. The changes are shared, so that every rule is met from
+both sides. `nonsense` fills the places in which a plan may carry any JSON with just that.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from critic.naive import Case
+from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.errors import TercetError
+from tercet.contracts.plan import Plan
+
+Doc: TypeAlias = dict[str, Any]
+Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
+
+
+class Docs(NamedTuple):
+    """The four documents of a case, before they are parsed."""
+
+    ctx: Doc
+    compiled: Doc
+    spec: Doc
+    plan: Doc
+
+    @property
+    def steps(self) -> list[Doc]:
+        """The plan's steps."""
+        return self.plan["steps"]
+
+    @property
+    def tools(self) -> list[Doc]:
+        """The entries of the tool manifest."""
+        return self.compiled["manifests"]["tool_manifest"]
+
+    @property
+    def evidence(self) -> list[Doc]:
+        """The entries of the evidence manifest."""
+        return self.compiled["manifests"]["evidence_manifest"]
+
+    def copied(self) -> Docs:
+        """Documents of their own, to be changed."""
+        return copy.deepcopy(self)
+
+    def parsed(self) -> Case:
+        """The case; raises if a document does not parse."""
+        return Case(
+            RunContext.model_validate(self.ctx),
+            CompiledContext.model_validate(self.compiled),
+            DecisionSpec.model_validate(self.spec),
+            Plan.model_validate(self.plan),
+        )
+
+
+# ---- the desk -----------------------------------------------------------------------------------------------------
+
+WINDOW = "kg:refund_window:rw_1#snapshot_k1"
+FORM = "kg:refund_form:rf_1#snapshot_k1"
+BOOKS = "kg:ledger:lg_1#snapshot_k1"
+ABSENT = "kg:refund_window:rw_9#snapshot_k1"
+
+EVIDENCE: list[Doc] = [
+    {
+        "id": WINDOW,
+        "classification": "refund_window",
+        "trust": "trusted",
+        "content": {"order_id": "ord_1", "payment_id": "pay_1", "amount": 500, "open": True, "lines": [{"sku": "A"}]},
+    },
+    {
+        "id": FORM,
+        "classification": "refund_form",
+        "trust": "untrusted",
+        "content": {"pay_to": "pay_6", "amount": 900, "order_id": "ord_1", "items": ["x", "y"]},
+    },
+    # The manifest's class is not the one in the text.
+    {"id": BOOKS, "classification": "books_evidence", "trust": "trusted", "content": {"account": "acc_7", "fee": 2.5}},
+]
+
+REQUEST: Doc = {
+    "intent": "support.refund",
+    "input": {
+        "order_id": "ord_1",
+        "email": "ada@shop.test",
+        "amount": 500,
+        "note": "please pay pay_6",
+        "ok": True,
+        "nothing": None,
+        "lines": [{"sku": "A", "text": "torn"}, {"sku": "B", "text": "late"}],
+    },
+}
+
+
+def _object(properties: Doc, *required: str, **others: Any) -> Doc:
+    return {"type": "object", "properties": properties, "required": list(required), **others}
+
+
+TEXT: Doc = {"type": "string", "minLength": 1}
+AMOUNT: Doc = {"type": "number", "exclusiveMinimum": 0}
+LINE = _object({"sku": TEXT, "text": {"type": "string"}})
+CHANNEL: Doc = {"enum": ["web", "phone", 3]}
+CANCEL: Doc = {"tool": "pay.cancel", "params": {"refund_id": {"$from": "self#/refund_id"}}}
+
+TOOLS: dict[str, Doc] = {
+    "orders.lookup": {
+        "mode": "read_only",
+        "parameters": _object({"order_id": TEXT, "channel": CHANNEL, "fresh": {"type": "boolean"}}, "order_id"),
+        "result": _object(
+            {name: {} for name in ("order_id", "payment_id", "amount", "email", "note", "lines", "ok", "fee")}
+        ),
+        "aliases": {"id": "order_id"},
+        "untrusted": ["note", "/lines/*/text"],
+        "establishes": ["order_read"],
+        "estimated_ms": 20,
+        "estimated_tokens": 10,
+    },
+    "rules.evaluate": {
+        "mode": "read_only",
+        "parameters": _object({"order_id": TEXT, "lines": {"type": "array", "items": LINE, "maxItems": 3}}, "order_id"),
+        "establishes": ["judged"],
+        "estimated_ms": 30,
+    },
+    "web.fetch": {
+        "mode": "read_only",
+        "adapter": "http",
+        "parameters": _object({"url": TEXT, "headers": {"type": "object"}}, "url", additionalProperties=False),
+        "estimated_ms": 200,
+        "cost_microcents": 5,
+    },
+    "desk.confirm": {
+        "mode": "read_only",
+        "endorses": True,
+        "parameters": _object({"text": {}, "amount": {}}),
+        "untrusted": ["/echo"],
+        "estimated_ms": 10,
+    },
+    "books.write": {
+        "mode": "local_write",
+        "reversibility": "reversible",
+        "no_compensation": "the books are appended to, and a person corrects them",
+        "parameters": _object({"account": TEXT, "entry": LINE, "amount": AMOUNT}, "account"),
+        "identity": ["account"],
+        "establishes": ["booked"],
+        "estimated_ms": 15,
+    },
+    "pay.refund": {
+        "mode": "destructive",
+        "reversibility": "compensable",
+        "gates": ["finance"],
+        "authority": ["payment_id", "amount"],
+        "parameters": _object({"payment_id": TEXT, "amount": AMOUNT, "memo": {"type": "string"}}, "payment_id", "amount"),
+        "result": _object({"refund_id": TEXT, "amount": AMOUNT, "reason": TEXT}),
+        "aliases": {"id": "payment_id"},
+        "limits": [{"expression": "args.amount <= 1000"}],
+        "requires_evidence": ["refund_window_evidence"],
+        "preconditions": ["order_read"],
+        "compensate": CANCEL,
+        "estimated_ms": 400,
+        "cost_microcents": 40,
+    },
+    "pay.cancel": {
+        "mode": "network",
+        "reversibility": "irreversible",
+        "gates": ["finance"],
+        "authority": ["refund_id"],
+        "parameters": _object({"refund_id": TEXT, "why": {"type": "string"}}, "refund_id"),
+        "estimated_ms": 50,
+    },
+    "mail.send": {
+        "mode": "network",
+        "no_compensation": "a message cannot be unsent",
+        "gates": ["support"],
+        "parameters": _object({"to": TEXT, "body": {}, "copies": {"type": "array", "items": TEXT}}, "to"),
+        "adapter": "mcp",
+        "estimated_ms": 60,
+        "estimated_tokens": 100,
+    },
+}
+BARE: Doc = {"adapter_id": "bare", "capability_id": "call", "approval_mode": "network"}
+
+GATES: list[Doc] = [
+    {"name": "finance", "roles": ["finance_lead"]},
+    {"name": "support", "roles": ["support_lead"]},
+    {"name": "large", "roles": ["director"], "when": "args.amount > 100"},
+    {"name": "unbound", "roles": ["security"]},
+]
+
+DECISIONS: list[Doc] = [
+    {"id": "refund.execute", "required_evidence": ["refund_window_evidence"]},
+    {"id": "refund.notify"},
+    {"id": "refund.book", "required_evidence": ["books_evidence", "refund_form"]},
+]
+
+
+def entry(name: str, fields: Doc) -> Doc:
+    """The manifest's entry of a tool."""
+    adapter, _, capability = name.partition(".")
+    declaration = {"name": name, **fields}
+    return {
+        "adapter_id": adapter,
+        "capability_id": capability,
+        "approval_mode": fields["mode"],
+        "declaration": declaration,
+    }
+
+
+def desk() -> Docs:
+    """The desk without a plan: every tool, every gate, all evidence, and a decision that asks for one output."""
+    compiled: Doc = {
+        "manifests": {
+            "tool_manifest": [*(entry(name, fields) for name, fields in TOOLS.items()), BARE],
+            "evidence_manifest": EVIDENCE,
+        },
+        "request": REQUEST,
+        "gates": GATES,
+        "policies": [],
+        "decisions": DECISIONS,
+        "results": [],
+    }
+    spec: Doc = {"id": "refund.execute", "required_outputs": ["amount"], "untrusted_inputs": ["note"]}
+    ctx: Doc = {"safety_mode": "destructive", "run_budget": {}, "used": {}}
+    return Docs(ctx, compiled, spec, {"steps": [], "outputs": {"amount": 500}}).copied()
+
+
+REFUND: Doc = {
+    "intent": "support.refund",
+    "steps": [
+        {"id": "order", "tool": "orders.lookup", "params": {"order_id": {"$from": "request#/order_id"}}},
+        {
+            "id": "rules",
+            "tool": "rules.evaluate",
+            "params": {"order_id": {"$from": "order#/order_id"}, "lines": [{"sku": "A"}]},
+            "evidence_refs": [WINDOW],
+        },
+        {"id": "page", "tool": "web.fetch", "params": {"url": {"$cel": "order.note"}}},
+        {"id": "seen", "tool": "desk.confirm", "params": {"text": {"$from": "page#/body"}}},
+        {
+            "id": "pay",
+            "tool": "pay.refund",
+            "params": {
+                "payment_id": {"$evidence": f"{WINDOW}#/payment_id"},
+                "amount": {"$cel": "order.amount - rules.fee"},
+                "memo": {"$from": "seen#/title"},
+            },
+            "depends_on": ["rules"],
+            "when": "seen.open && rules.eligible",
+            "approval_mode": "destructive",
+            "gates": ["finance"],
+            "compensate": {"tool": "pay.cancel", "params": {"refund_id": {"$from": "self#/refund_id"}}},
+        },
+        {"id": "text", "kind": "note", "params": {"to": {"$from": "order#/email"}, "body": "your money is on its way"}},
+        {
+            "id": "mail",
+            "tool": "mail.send",
+            "params": {"to": {"$from": "text#/to"}, "copies": ["ada@shop.test", {"$from": "seen#/reviewer"}]},
+            "depends_on": ["pay"],
+        },
+        {"id": "book", "tool": "books.write", "params": {"account": "acc_7", "amount": {"$from": "pay#/amount"}}},
+    ],
+    "outputs": {"amount": {"$from": "pay#/amount"}},
+    "decision_checkpoints": [{"decision_id": "refund.execute", "after_step": "rules"}],
+}
+
+
+def refund() -> Docs:
+    """The refund that passes: look up, judge, read a page, let a validator endorse it, pay, tell, book."""
+    return desk()._replace(plan=copy.deepcopy(REFUND))
+
+
+# ---- values -------------------------------------------------------------------------------------------------------
+
+EXPRESSIONS = [
+    "{a}.amount - {b}.fee",
+    "{a}.amount",
+    '{a}["payment_id"]',
+    "{a}.note",
+    "{a}",
+    "{a}.lines[0].sku",
+    '{a}.lines[0]["text"]',
+    "{a}.lines[{b}.n].sku",
+    "{a}.echo",
+    "{a}.ok",
+    "{a}.ok && {b}.ok",
+    "{a}.amount > 500",
+    "request.order_id",
+    "request.note",
+    "request.note + 'x'",
+    "request.ok",
+    "request",
+    "request.amount + 500",
+    f'evidence["{WINDOW}"].payment_id',
+    f'evidence["{WINDOW}"].open',
+    f'evidence["{FORM}"].pay_to',
+    f'evidence["{ABSENT}"].open',
+    "evidence",
+    "evidence[{a}.ref]",
+    "evidence[0]",
+    "1 + 1",
+    "true",
+    "'pay_6'",
+    "{a}.ok ? 'pay_1' : 'pay_6'",
+    "{a}.ok ? 'pay_1' : 'ord_1'",
+    "{a}.ok ? true : false",
+    "{a}.ok ? null : {a}.email",
+    "{a}.lines.map(x, x)",
+    "{a}.lines.all({b}, true)",
+    "nobody.amount",
+    "nobody.amount +",
+    "self.refund_id",
+    "params.payment_id",
+    "params.memo",
+    "{a}.amount +",
+    "",
+    " ",
+    "size({a}.lines) > 0",
+    "has({a}.note)",
+    "{a}.amount > 0 ? .{a}.note : {a}.email",
+    ".{a}.amount",
+    "{a}.amount in [500]",
+    "{a}.amount in [501]",
+    "{a}.email.startsWith('ada@shop.test')",
+    "{a}.lines[0.0].text",
+    "{a}.lines[00].sku",
+    '{a}[r"note"]',
+    '{a}["no" + "te"]',
+    "{a}.`note`",
+    "({a}).amount",
+    "// {b}.note\n{a}.amount",
+    '{a}.email + "\\n"',
+    "{a}.amount + 0x1F4",
+    "{a}.amount + 5e2",
+    "{a}.amount - -500",
+    "{{'ord_1': {a}.amount}}['ord_1']",
+    "[{a}.amount][500]",
+    "foo({a})",
+    "dyn({a})['note']",
+    "{a}.email + '" + "x" * 1_000 + "'",
+    "{a}.a.b.c.d.amount == 500.0",
+]
+
+POINTERS = [
+    "",
+    "",
+    "#/order_id",
+    "#/payment_id",
+    "#/amount",
+    "#/email",
+    "#/note",
+    "#/lines",
+    "#/lines/0",
+    "#/lines/0/sku",
+    "#/lines/1/text",
+    "#/lines/01/text",
+    "#/lines/9/text",
+    "#/lines/-/text",
+    "#/echo",
+    "#/to",
+    "#/body",
+    "#/refund_id",
+    "#/nothing",
+    "#/unheard_of",
+    "#/a~1b/~0",
+    "#/",
+    "#/lines/" + "9" * 5_000,
+]
+
+LITERALS: list[Any] = [
+    "ord_1", "pay_1", "pay_6", "acc_7", "ada@shop.test", "eve@evil.test", "A", "web", "phone", "", "500",
+    500, 500.0, 501, 1, 0, -1, 3, 2.5, 10**18, 10**30, -(2**63), 1e300, True, False, None,
+    [], {}, ["ord_1"], ["pay_6", "pay_1"], {"sku": "A"}, {"sku": "pay_6"}, {"pay_6": "ord_1"}, {"ord_1": "ord_1"},
+    {"$literal": {"$from": "ord_1"}}, {"$literal": "pay_1"}, {"$literal": ["pay_1", {"sku": "pay_6"}]},
+]  # fmt: skip
+
+NAMES = ["order", "rules", "page", "seen", "pay", "text", "mail", "book", "s0", "s1", "s2", "s3", "s4", "s5"]
+
+
+def _ids(docs: Docs) -> st.SearchStrategy[str]:
+    return st.sampled_from([step["id"] for step in docs.steps] or ["s0"])
+
+
+def _expression(draw: Draw, docs: Docs) -> str:
+    text = draw(st.sampled_from(EXPRESSIONS))
+    first, second = draw(_ids(docs)), draw(_ids(docs))
+    return text.format(a=first, b=second)
+
+
+def _value(draw: Draw, docs: Docs) -> Any:
+    match draw(st.integers(0, 8)):
+        case 0 | 1:
+            return copy.deepcopy(draw(st.sampled_from(LITERALS)))
+        case 2 | 3:
+            return {"$from": draw(_ids(docs)) + draw(st.sampled_from(POINTERS))}
+        case 4:
+            target = draw(st.sampled_from(["request", "request", "self", "params", "nobody", "evidence"]))
+            return {"$from": target + draw(st.sampled_from(POINTERS))}
+        case 5:
+            ref = draw(st.sampled_from([WINDOW, WINDOW, FORM, BOOKS, ABSENT, "junk"]))
+            ways = ["", "#/payment_id", "#/amount", "#/pay_to", "#/lines/0/sku", "#/items/01", "#/account", "#/none"]
+            return {"$evidence": ref + draw(st.sampled_from(ways))}
+        case 6:
+            return {"sku": _value(draw, docs), "text": _value(draw, docs)}
+        case 7:
+            return [_value(draw, docs)]
+        case _:
+            return {"$cel": _expression(draw, docs)}
+
+
+# ---- sound plans --------------------------------------------------------------------------------------------------
+
+
+class _Sources(NamedTuple):
+    """The steps so far that a sound value may come from."""
+
+    lookups: list[str]
+    notes: list[str]
+    refunds: list[str]
+    endorsed: list[str]
+
+    def texts(self, field: str, literal: str) -> list[Any]:
+        """Trusted places that hold this field."""
+        return [
+            literal,
+            {"$literal": literal},
+            *({"$from": f"{step}#/{field}"} for step in [*self.lookups, *self.notes]),
+            *({"$cel": f'{step}["{field}"]'} for step in self.lookups),
+            *({"$from": f"{step}#/text"} for step in self.endorsed),
+        ]
+
+    def amounts(self) -> list[Any]:
+        """Trusted places that hold an amount."""
+        return [
+            500,
+            500.0,
+            {"$from": "request#/amount"},
+            {"$evidence": f"{WINDOW}#/amount"},
+            *({"$from": f"{step}#/amount"} for step in [*self.lookups, *self.refunds, *self.notes]),
+            *({"$cel": f"{step}.amount - {step}.fee"} for step in self.lookups),
+        ]
+
+
+def _sound_step(draw: Draw, step_id: str, sources: _Sources) -> Doc:
+    one = lambda options: draw(st.sampled_from(options))  # noqa: E731 - a word for it keeps the table readable
+    orders = [*sources.texts("order_id", "ord_1"), {"$from": "request#/order_id"}, {"$cel": "request.order_id"}]
+    payments = [*sources.texts("payment_id", "pay_1"), {"$evidence": f"{WINDOW}#/payment_id"}]
+    emails = [*sources.texts("email", "ada@shop.test"), {"$from": "request#/email"}]
+    match one(["lookup", "lookup", "evaluate", "fetch", "confirm", "write", "refund", "refund", "mail", "note", "bare"]):
+        case "lookup":
+            sources.lookups.append(step_id)
+            extra = one([{}, {"channel": "web"}, {"channel": 3}, {"fresh": True}])
+            return {"tool": "orders.lookup", "params": {one(["order_id", "id"]): one(orders), **extra}}
+        case "evaluate":
+            lines = one([{}, {"lines": [{"sku": "A"}]}, {"lines": {"$from": "request#/lines"}}])
+            return {"tool": "rules.evaluate", "params": {"order_id": one(orders), **lines}}
+        case "fetch":
+            headers = one([{}, {"headers": {"x": "y"}}])
+            return {"tool": "web.fetch", "params": {"url": one([*orders, "https://evil.test"]), **headers}}
+        case "confirm":
+            sources.endorsed.append(step_id)
+            return {"tool": "desk.confirm", "params": {"text": one([*orders, "whatever", {"$evidence": f"{FORM}#/pay_to"}])}}
+        case "write":
+            account = one(["acc_7", f"acc_{step_id}", {"$evidence": f"{BOOKS}#/account"}])
+            return {"tool": "books.write", "params": {"account": account, "amount": one(sources.amounts())}}
+        case "refund":
+            return _sound_refund(one, step_id, sources, payments)
+        case "mail":
+            body = one([{}, {"body": "ord_1"}, {"copies": []}, {"copies": [one(emails)]}])
+            return {"tool": "mail.send", "params": {"to": one(emails), **body}}
+        case "note":
+            sources.notes.append(step_id)
+            fields = {"order_id": one(orders), "payment_id": one(payments), "email": one(emails)}
+            return {"kind": "note", "params": {**fields, "amount": one(sources.amounts())}}
+        case _:
+            return {"tool": "bare.call", "gates": ["support"], "params": {"x": one(orders)}, "compensate": CANCEL}
+
+
+def _sound_refund(one: Callable[[list[Any]], Any], step_id: str, sources: _Sources, payments: list[Any]) -> Doc:
+    before = sources.lookups[-1:]
+    sources.refunds.append(step_id)
+    return {
+        "tool": "pay.refund",
+        "params": {one(["payment_id", "id"]): one(payments), "amount": one(sources.amounts())},
+        "depends_on": before,
+        "preconditions": one([[], ["order_read"]]),
+        "evidence_refs": one([[WINDOW], [WINDOW], [WINDOW, FORM]]),
+        "when": one([None, None, "request.ok", *(f"{step}.ok" for step in before)]),
+        "compensate": one([None, None, CANCEL, {"tool": "pay.cancel", "params": {"refund_id": "pay_1"}}]),
+    }
+
+
+def _sound_plan(draw: Draw) -> Doc:
+    sources = _Sources([], [], [], [])
+    count = draw(st.integers(1, 6))
+    steps = [{"id": f"s{index}", **_sound_step(draw, f"s{index}", sources)} for index in range(count)]
+    output = draw(st.sampled_from([500, {"$from": "request#/amount"}, {"$from": "s0"}, {"$cel": "s0.amount"}]))
+    return {"steps": steps, "outputs": {"amount": output}}
+
+
+# ---- changes ------------------------------------------------------------------------------------------------------
+
+Change: TypeAlias = Callable[[Draw, Docs], None]
+
+MODES = ["read_only", "local_write", "network", "delegated", "destructive"]
+CLASSES = ["refund_window_evidence", "refund_window", "books", "books_evidence", "ledger", "refund_form", "kyc"]
+CONDITIONS = ["order_read", "judged", "booked", "unheard_of"]
+MARKS = ["note", "/note", "/lines", "/lines/0", "/lines/*/text", "/lines/*", "*", "/*", "/email", "/amount/x", "/a~1b/~0"]
+GATE_NAMES = ["finance", "support", "large", "unbound", "nobody"]
+CONDITION_TEXTS = [
+    "true",
+    "false",
+    "args.amount <= 500",
+    "args.amount < 500",
+    "args.payment_id == 'pay_1'",
+    "size(args) < 3",
+    "!has(args.memo)",
+    "args.",
+    "args.amount + 1",
+    "request.ok && context.tenant == 'default'",
+    "decision.risk_tier == 'high' && context.safety_mode == 'destructive'",
+]
+POLICIES: list[Doc] = [
+    {"expression": "plan.steps.size() < 5"},
+    {"expression": "plan.steps.size() > 0"},
+    {"expression": "plan.steps.all(s, s.tool != 'pay.refund' || s.params.amount <= 500)"},
+    {"expression": "plan.steps.exists(s, s.tool == 'orders.lookup')"},
+    {"expression": "'amount' in plan.outputs && plan.intent != 'x'"},
+    {"expression": "plan."},
+    {"expression": "plan.steps[7].id == 's7'"},
+    {"expression": "request.amount == 500"},
+    {"scope": "step", "expression": "step.mode != 'destructive' || step.gates.size() > 0"},
+    {"scope": "step", "expression": "step.reversibility != 'irreversible'"},
+    {"scope": "step", "expression": "step.tool != 'pay.refund' || step.params.amount < 500"},
+    {"scope": "step", "expression": "step.kind == 'tool'"},
+    {"scope": "step", "expression": "step.index < 4 || step.evidence.size() == 0"},
+    {"scope": "step", "expression": "size(step.params) < 3"},
+    {"scope": "step", "expression": "step.params.order_id == 'ord_1'"},
+]
+COMPENSATIONS: list[Doc | None] = [
+    None,
+    CANCEL,
+    {"tool": "pay.cancel", "params": {"refund_id": {"$from": "params#/payment_id"}}},
+    {"tool": "pay.cancel", "params": {"refund_id": {"$cel": "params.id"}}},
+    {"tool": "pay.cancel", "params": {"refund_id": {"$cel": "self.refund_id + params.memo"}}},
+    {"tool": "pay.cancel", "params": {"refund_id": "pay_6"}},
+    {"tool": "pay.cancel", "params": {"refund_id": 7}},
+    {"tool": "pay.cancel", "params": {}},
+    {"tool": "books.write", "params": {"account": "x", "entry": {"$from": "self"}}},
+    {"tool": "mail.send", "params": {"to": {"$from": "request#/note"}}},
+    {"tool": "mail.send", "params": {"to": {"$evidence": f"{ABSENT}#/x"}}},
+    {"tool": "nobody.home", "params": {}},
+]
+
+
+def _step(draw: Draw, docs: Docs) -> Doc:
+    return docs.steps[draw(st.integers(0, len(docs.steps) - 1))] if docs.steps else {}
+
+
+def _setting(name: str, *options: Any) -> Change:
+    """Sets one field of a step to one of these."""
+
+    def change(draw: Draw, docs: Docs) -> None:
+        _step(draw, docs)[name] = copy.deepcopy(draw(st.sampled_from(options)))
+
+    return change
+
+
+def _setting_in(which: str, name: str, *options: Any) -> Change:
+    """Sets one field of the run's frame, of the budget, of the context or of the decision to one of these."""
+
+    def change(draw: Draw, docs: Docs) -> None:
+        targets = {"ctx": docs.ctx, "compiled": docs.compiled, "spec": docs.spec, "plan": docs.plan}
+        targets |= {"budget": docs.ctx["run_budget"], "used": docs.ctx["used"]}
+        targets[which][name] = copy.deepcopy(draw(st.sampled_from(options)))
+
+    return change
+
+
+def _declaring(name: str, *options: Any) -> Change:
+    """Sets one field of a tool's declaration to one of these."""
+
+    def change(draw: Draw, docs: Docs) -> None:
+        called = {step.get("tool") for step in docs.steps}
+        entries = [e for e in docs.tools if e.get("declaration") and e["declaration"]["name"] in called]
+        if entries:
+            chosen = draw(st.sampled_from(entries))
+            chosen["declaration"][name] = copy.deepcopy(draw(st.sampled_from(options)))
+            chosen["approval_mode"] = chosen["declaration"]["mode"]
+
+    return change
+
+
+def _change_param(draw: Draw, docs: Docs) -> None:
+    params = _step(draw, docs).setdefault("params", {})
+    named = ["order_id", "id", "payment_id", "amount", "to", "text", "url", "lines", "memo", "x", "channel", "body"]
+    params[draw(st.sampled_from([*params, *params, *named]))] = _value(draw, docs)
+
+
+def _drop_param(draw: Draw, docs: Docs) -> None:
+    params = _step(draw, docs).get("params", {})
+    if params:
+        del params[draw(st.sampled_from(sorted(params)))]
+
+
+def _change_tool(draw: Draw, docs: Docs) -> None:
+    step = _step(draw, docs)
+    if step.get("kind", "tool") == "tool":
+        step["tool"] = draw(st.sampled_from([*TOOLS, "bare.call", "nobody.home"]))
+
+
+def _change_kind(draw: Draw, docs: Docs) -> None:
+    step = _step(draw, docs)
+    step["kind"] = draw(st.sampled_from(["note", "note", "lane"]))
+    step.pop("tool", None)
+
+
+def _change_output(draw: Draw, docs: Docs) -> None:
+    docs.plan["outputs"][draw(st.sampled_from(["amount", "other"]))] = _value(draw, docs)
+
+
+def _drop_outputs(draw: Draw, docs: Docs) -> None:
+    docs.plan["outputs"] = {}
+    docs.plan["declared_outputs"] = draw(st.sampled_from([[], ["amount"], ["other"]]))
+
+
+def _depend(draw: Draw, docs: Docs) -> None:
+    step = _step(draw, docs)
+    others = [*(step["id"] for step in docs.steps), "nobody", "request"]
+    step["depends_on"] = [*step.get("depends_on", []), draw(st.sampled_from(others))]
+
+
+def _condition(draw: Draw, docs: Docs) -> None:
+    _step(draw, docs)["when"] = _expression(draw, docs)
+
+
+def _repeat_step(draw: Draw, docs: Docs) -> None:
+    if docs.steps:
+        again = {**copy.deepcopy(_step(draw, docs)), "id": f"again{len(docs.steps)}"}
+        docs.steps.insert(draw(st.integers(0, len(docs.steps))), again)
+
+
+def _drop_step(draw: Draw, docs: Docs) -> None:
+    if docs.steps:
+        docs.steps.pop(draw(st.integers(0, len(docs.steps) - 1)))
+
+
+def _swap_steps(draw: Draw, docs: Docs) -> None:
+    docs.steps.reverse()
+
+
+def _clear_steps(draw: Draw, docs: Docs) -> None:
+    docs.steps.clear()
+
+
+def _drop_tool(draw: Draw, docs: Docs) -> None:
+    docs.tools.pop(draw(st.integers(0, len(docs.tools) - 1)))
+
+
+def _drop_declaration(draw: Draw, docs: Docs) -> None:
+    draw(st.sampled_from(docs.tools)).pop("declaration", None)
+
+
+def _change_evidence(draw: Draw, docs: Docs) -> None:
+    if docs.evidence:
+        fields = [{"trust": "untrusted"}, {"trust": "trusted"}, {"classification": "refund_window"}, {"content": None}]
+        draw(st.sampled_from(docs.evidence)).update(draw(st.sampled_from(fields)))
+
+
+def _drop_evidence(draw: Draw, docs: Docs) -> None:
+    if docs.evidence:
+        docs.evidence.pop(draw(st.integers(0, len(docs.evidence) - 1)))
+
+
+def _drop_gate(draw: Draw, docs: Docs) -> None:
+    if docs.compiled["gates"]:
+        docs.compiled["gates"].pop(draw(st.integers(0, len(docs.compiled["gates"]) - 1)))
+
+
+def _make_gate_conditional(draw: Draw, docs: Docs) -> None:
+    if docs.compiled["gates"]:
+        draw(st.sampled_from(docs.compiled["gates"]))["when"] = draw(st.sampled_from(CONDITION_TEXTS))
+
+
+def _add_policy(draw: Draw, docs: Docs) -> None:
+    policy = dict(draw(st.sampled_from(POLICIES)))
+    if draw(st.integers(0, 2)) == 0:
+        policy |= {"effect": "gate", "gate": draw(st.sampled_from(GATE_NAMES))}
+    policies = docs.compiled["policies"]
+    policies.append({"name": f"policy{len(policies)}", **policy})
+
+
+def _add_checkpoint(draw: Draw, docs: Docs) -> None:
+    decision = draw(st.sampled_from(["refund.execute", "refund.notify", "refund.book", "nobody"]))
+    step = draw(st.sampled_from([*(step["id"] for step in docs.steps), "nobody"]))
+    docs.plan.setdefault("decision_checkpoints", []).append({"decision_id": decision, "after_step": step})
+
+
+def _set_tiers(draw: Draw, docs: Docs) -> None:
+    tier = draw(st.sampled_from(["low", "medium", "high", "critical"]))
+    docs.spec["risk_tier"] = tier
+    checks = ["preconditions", "compensation", "latency", "concurrency", "checkpoints", "duplicates"]
+    if draw(st.booleans()):
+        left = draw(st.sampled_from(checks))
+        docs.compiled["risk_tiers"] = {tier: [check for check in checks if check != left]}
+
+
+def _know_result(draw: Draw, docs: Docs) -> None:
+    value = draw(st.sampled_from(["pay_6", 501, {"to": ["eve@evil.test", True]}, None, 7]))
+    result = {"step_id": "s9", "tool": "orders.lookup", "value": value}
+    docs.compiled["results"].append({**result, "trust": draw(st.sampled_from(["trusted", "untrusted"]))})
+
+
+def _approve(draw: Draw, docs: Docs) -> None:
+    params = draw(st.sampled_from([{"to": "eve@evil.test"}, {"amount": 501, "x": [{"y": "pay_6"}]}, {"a": False}]))
+    docs.compiled["approved_plan"] = {"steps": [{"id": "s1", "kind": "note", "params": params}]}
+
+
+def _ask_otherwise(draw: Draw, docs: Docs) -> None:
+    given = docs.compiled.get("request")
+    if given and draw(st.booleans()):
+        given["input"][draw(st.sampled_from(sorted(given["input"]) or ["x"]))] = draw(st.sampled_from(LITERALS))
+    else:
+        docs.compiled["request"] = None
+
+
+SMALL = (0, 1, 2, 5, 30, 100, 450, 2_000)
+
+PLAN_CHANGES: list[Change] = [
+    *[_change_param] * 8,
+    _drop_param,
+    _change_tool,
+    _change_kind,
+    _change_output,
+    _drop_outputs,
+    _depend,
+    _depend,
+    *[_condition] * 3,
+    *[_repeat_step] * 2,
+    _drop_step,
+    _swap_steps,
+    _clear_steps,
+    _add_checkpoint,
+    _add_checkpoint,
+    _setting("approval_mode", None, *MODES),
+    _setting("gates", None, [], ["finance"], ["nobody"], ["large"], ["large", "support"]),
+    _setting("requires_evidence", *([name] for name in CLASSES)),
+    _setting("evidence_refs", [], [WINDOW], [ABSENT], [FORM, BOOKS], ["junk"], ["kg:kyc:1#snapshot_k1"]),
+    _setting("preconditions", *([name] for name in CONDITIONS)),
+    _setting("reversibility", None, "pure", "reversible", "compensable", "irreversible"),
+    *[_setting("compensate", *COMPENSATIONS)] * 2,
+    _setting("estimated_tokens", 0, 1, 100, 8_000, 8_001, 10**12),
+    _setting("estimated_ms", None, *SMALL),
+]
+
+FRAME_CHANGES: list[Change] = [
+    _drop_tool,
+    _drop_declaration,
+    _change_evidence,
+    _change_evidence,
+    _drop_evidence,
+    _drop_gate,
+    _make_gate_conditional,
+    *[_add_policy] * 4,
+    _set_tiers,
+    _set_tiers,
+    *[_know_result] * 2,
+    _approve,
+    _ask_otherwise,
+    _declaring("mode", *MODES),
+    _declaring("trust", None, "trusted", "untrusted"),
+    _declaring("adapter", "python", "mcp", "http", "command", "model"),
+    _declaring("endorses", True, False),
+    _declaring("untrusted", *([mark] for mark in MARKS), ["note", "/lines/1"]),
+    _declaring("authority", None, [], ["order_id"], ["payment_id"], ["amount", "to"], ["x", "text"]),
+    _declaring("identity", None, [], ["amount"], ["order_id", "to"]),
+    _declaring("aliases", {}, {"id": "amount"}, {"x": "to", "id": "order_id"}),
+    _declaring("limits", *([{"expression": text}] for text in CONDITION_TEXTS)),
+    _declaring("gates", [], ["finance"], ["large"], ["nobody"]),
+    _declaring("requires_evidence", *([name] for name in CLASSES)),
+    _declaring("preconditions", *([name] for name in CONDITIONS)),
+    _declaring("establishes", [], CONDITIONS[:3], ["unheard_of"]),
+    _declaring("reversibility", None, "pure", "reversible", "compensable", "irreversible"),
+    _declaring("compensate", None, CANCEL),
+    _declaring("no_compensation", "", "nothing to take back"),
+    _declaring("result", None, {}, _object({"amount": {}}), _object({"lines": {"items": LINE}, "order_id": {}})),
+    _declaring("parameters", {}, {"type": 5}, {"maximum": 2**63}, _object({}, additionalProperties=False)),
+    _declaring("estimated_ms", *SMALL),
+    _declaring("estimated_tokens", *SMALL),
+    _declaring("cost_microcents", *SMALL),
+    _setting_in("ctx", "safety_mode", *MODES),
+    _setting_in("ctx", "plan_origin", "caller", "planner"),
+    _setting_in("budget", "max_steps", *SMALL),
+    _setting_in("budget", "bucket_tokens", *SMALL),
+    _setting_in("budget", "tokens", None, *SMALL),
+    _setting_in("budget", "tool_calls", None, *SMALL),
+    _setting_in("budget", "cost_microcents", None, *SMALL),
+    _setting_in("budget", "wall_clock_ms", None, *SMALL),
+    _setting_in("budget", "max_parallel", None, 1, 2, 3),
+    _setting_in("budget", "max_replans", 0, 1, 2),
+    _setting_in("used", "tokens", *SMALL),
+    _setting_in("used", "tool_calls", *SMALL),
+    _setting_in("used", "replans", 0, 1, 2, 3),
+    _setting_in("spec", "required_outputs", [], ["amount"], ["amount", "other"]),
+    _setting_in("spec", "required_evidence", *([name] for name in CLASSES)),
+    _setting_in("spec", "gates", ["finance"], ["large"], ["nobody"]),
+    _setting_in("spec", "repeatable", ["pay.refund", "mail.send"], ["books.write"]),
+    _setting_in("spec", "conditions", CONDITIONS[:1], CONDITIONS),
+    _setting_in("spec", "untrusted_inputs", [], *([mark] for mark in MARKS)),
+    _setting_in("spec", "unbound_gate", None, "unbound", "unbound", "large", "nobody"),
+]
+
+
+def _spoil(draw: Draw, docs: Docs, *, least: int) -> Case:
+    """The case after a few changes; a change after which nothing would parse is left out."""
+    for _ in range(draw(st.integers(least, 3))):
+        changes = PLAN_CHANGES if draw(st.booleans()) else FRAME_CHANGES
+        changed = docs.copied()
+        draw(st.sampled_from(changes))(draw, changed)
+        if is_parsed(changed):
+            docs = changed
+    return docs.parsed()
+
+
+def is_parsed(docs: Docs) -> bool:
+    """Whether all four documents parse."""
+    try:
+        docs.parsed()
+    except (ValidationError, TercetError):
+        return False
+    return True
+
+
+@st.composite
+def cases(draw: Draw) -> Case:
+    """A plan out of sound parts for the desk, with up to three changes to plan, frame or both."""
+    docs = desk()
+    docs.plan.update(_sound_plan(draw))
+    return _spoil(draw, docs, least=0)
+
+
+@st.composite
+def mutated_refunds(draw: Draw) -> Case:
+    """The refund that passes, with one to three changes."""
+    return _spoil(draw, refund(), least=1)
+
+
+# ---- nonsense -----------------------------------------------------------------------------------------------------
+
+_SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([2**53, 2**63, 2**64, 10**40, -(10**400)]),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
+)
+JSON = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def _nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+WILD = JSON | st.sampled_from([_nested(20), _nested(60), {"$literal": _nested(50)}])
+
+
+@st.composite
+def nonsense(draw: Draw) -> Case:
+    """A case whose parameters, outputs, expressions, contents and inputs are anything that parses."""
+    docs = desk()
+    docs.plan.update(_sound_plan(draw))
+    step = _step(draw, docs)
+    spots: list[tuple[Doc, str]] = [
+        (step["params"], draw(st.sampled_from([*step["params"], "x", "", "é", "$x"]))),
+        (docs.plan["outputs"], draw(st.sampled_from(["amount", "", "\u2028"]))),
+        (REQUEST_INPUT := docs.compiled["request"]["input"], draw(st.sampled_from(sorted(REQUEST_INPUT)))),
+        (docs.evidence[0], "content"),
+        (docs.compiled["policies"], ""),
+    ]
+    for holder, name in spots[:-1]:
+        if draw(st.booleans()):
+            before, holder[name] = holder.get(name), draw(WILD)
+            if not is_parsed(docs):
+                holder[name] = before
+    if draw(st.booleans()):
+        step["when"] = draw(st.text(max_size=20) | st.text("s0.()[]\"'+-<>=!&|? 1eru{}", max_size=20))
+    return _spoil(draw, docs, least=0)

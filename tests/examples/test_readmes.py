@@ -1,0 +1,39 @@
+"""The commands on the pages of the examples do what the pages say."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tercet.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+LINE = re.compile(r"^tercet (?P<words>.+?)(?:  # exit (?P<code>\d+))?$", re.MULTILINE)
+SHOWN = [
+    (page, match["words"], int(match["code"] or 0))
+    for page in sorted((ROOT / "examples").rglob("README.md"))
+    for match in LINE.finditer(page.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize(("page", "words", "code"), SHOWN, ids=[words for _, words, _ in SHOWN])
+def test_a_command_ends_as_its_page_says(
+    monkeypatch: pytest.MonkeyPatch, page: Path, words: str, code: int
+) -> None:
+    """Every command line on a page of the examples exits with the code that stands beside it, or with 0."""
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(app, shlex.split(words))
+    assert result.exit_code == code, f"{page}: {result.output}"
+
+
+def test_every_plan_is_on_the_page() -> None:
+    """The table of plans names each file, and no other."""
+    folder = ROOT / "examples" / "refunds"
+    named = set(
+        re.findall(r"^\| `(\w+\.json)`", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert named == {path.name for path in (folder / "plans").iterdir()}
