@@ -247,13 +247,13 @@ def reviews() -> dict[str, list[float]]:
     return ratios
 
 
-def imports() -> list[float]:
-    """The ratios of importing in a fresh process, start-up of the interpreter excluded."""
-    program = "import time; t = time.process_time(); import {0}; print(time.process_time() - t)"
+def imports(ours: str, theirs: str) -> list[float]:
+    """The ratios of two import statements in fresh processes, start-up of the interpreter excluded."""
+    program = "import time; t = time.process_time(); {0}; print(time.process_time() - t)"
     ratios: list[float] = []
     for _ in range(ROUNDS):
-        ours, theirs = (float(_python(program.format(name))) for name in ("tercet", "pydantic"))
-        ratios.append(ours / theirs)
+        spent, compared = (float(_python(program.format(statement))) for statement in (ours, theirs))
+        ratios.append(spent / compared)
     return ratios
 
 
@@ -265,12 +265,23 @@ def main() -> int:
     """Prints one table; fails if a ratio is over its limit at the median, or an unwanted library was imported."""
     print(f"{'ratio':34}{'min':>8}{'median':>8}{'max':>8}{'limit':>8}{'aim':>7}")
     is_met = True
-    for name, ratios in {**reviews(), "import tercet / import pydantic": imports()}.items():
-        limit, aim = LIMITS[name]
+    measured = {
+        **reviews(),
+        "import tercet / import pydantic": imports("import tercet", "import pydantic"),
+        # Both packages import their names when they are first asked for: this is what asking costs.
+        "verify, Pack / BaseModel": imports(
+            "from tercet import verify, Pack", "from pydantic import BaseModel"
+        ),
+    }
+    for name, ratios in measured.items():
+        limit, aim = LIMITS.get(name, (None, None))
         median = statistics.median(ratios)
-        is_met &= median <= limit
-        mark = "" if median <= limit else "  over"
-        print(f"{name:34}{min(ratios):8.2f}{median:8.2f}{max(ratios):8.2f}{limit:8.1f}{aim or '':>7}{mark}")
+        is_within = limit is None or median <= limit
+        is_met &= is_within
+        mark = "" if is_within else "  over"
+        print(
+            f"{name:34}{min(ratios):8.2f}{median:8.2f}{max(ratios):8.2f}{limit or '':>8}{aim or '':>7}{mark}"
+        )
     pulled = _python(f"import sys, tercet; print(*[m for m in {UNWANTED!r} if m in sys.modules])").split()
     print(f"model, web or database libraries imported: {', '.join(pulled) or 'none'}")
     return 0 if is_met and not pulled else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -26,20 +27,20 @@ def run(
     )  # fmt: skip
 
 
+PLAN_A = {
+    "ok": False,
+    "kind": "missing_evidence",
+    "reasons": ["step 1 requires evidence class refund_window_evidence, none pinned"],
+    "offending_step": 1,
+}
+PLAN_B = {"ok": True, "reasons": ["2 steps, 2 required outputs covered"]}
+
+
 @pytest.mark.parametrize(
     ("plan", "code", "verify"),
     [
-        (
-            "plan_a.json",
-            3,
-            {
-                "ok": False,
-                "kind": "missing_evidence",
-                "reasons": ["step 1 requires evidence class refund_window_evidence, none pinned"],
-                "offending_step": 1,
-            },
-        ),
-        ("plan_b.json", 0, {"ok": True, "reasons": ["2 steps, 2 required outputs covered"]}),
+        pytest.param("plan_a.json", 3, PLAN_A, marks=pytest.mark.req("R91")),
+        pytest.param("plan_b.json", 0, PLAN_B, marks=pytest.mark.req("R90", "R92")),
     ],
 )
 def test_the_worked_refunds(plan: str, code: int, verify: object, tmp_path: Path) -> None:
@@ -86,6 +87,17 @@ def test_a_reader_that_goes_away_changes_nothing(words: tuple[str, ...]) -> None
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (3, b"")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes streams in a shell's manner")
+@pytest.mark.parametrize(("redirection", "code"), [(">&-", 0), ("--json >&-", 0), ("- <&-", 2)])
+def test_closed_streams_are_no_bug(redirection: str, code: int) -> None:
+    """A command started without stdin, stdout or stderr still ends as it should."""
+    plan = "" if redirection.startswith("- ") else PLANS / "plan_b.json"
+    line = f"{shlex.join(TERCET)} verify {REFUNDS} {plan} {redirection}"
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code
+    assert "bug" not in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

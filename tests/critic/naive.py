@@ -196,9 +196,7 @@ def target_of(part: Part) -> tuple[str, list[str]]:
 
 def way_of(pointer: str) -> list[str]:
     """The tokens of a JSON Pointer."""
-    return [
-        token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]
-    ]
+    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
 
 
 class Nowhere(Exception):
@@ -353,7 +351,9 @@ def selection(found: list[Lexeme], position: int) -> tuple[tuple[str | int, ...]
     way: list[str | int] = []
     used: set[int] = set()
     while True:
-        first, second, third = found[position : position + 3] if position + 3 <= len(found) else [Lexeme("end", "")] * 3
+        first, second, third = (
+            found[position : position + 3] if position + 3 <= len(found) else [Lexeme("end", "")] * 3
+        )
         if first.text == "." and second.kind == "name" and third.text != "(":
             way.append(second.text)
             position += 2
@@ -380,14 +380,14 @@ def has_comprehension(expression: str) -> bool:
     )
 
 
-def compiles(expression: str, *, as_condition: bool) -> bool:
+def compiles(expression: str, *, condition: bool) -> bool:
     """Whether an expression compiles over the names that it reads."""
     try:
         names = frozenset(read.root for read in scan(expression).reads)
         program = expressions.compile_planner(expression, names)
     except expressions.ExpressionError:
         return False
-    return expressions.yields_boolean(program) if as_condition else True
+    return expressions.yields_boolean(program) if condition else True
 
 
 # ---- the graph ----------------------------------------------------------------------------------------------------
@@ -452,7 +452,10 @@ def modes_are_allowed(case: Case) -> Iterator[Finding]:
 
 def pins(step: Step) -> list[str]:
     """The evidence that a step pins."""
-    return [*step.evidence_refs, *(target_of(part)[0] for part in parts(step.params) if part.kind == "evidence")]
+    return [
+        *step.evidence_refs,
+        *(target_of(part)[0] for part in parts(step.params) if part.kind == "evidence"),
+    ]
 
 
 def class_of(case: Case, ref: str) -> str | None:
@@ -529,33 +532,33 @@ def no_step_waits_for_itself(case: Case) -> Iterator[Finding]:
 
 
 def references_lead_somewhere(case: Case) -> Iterator[Finding]:
-    """Check 9."""
+    """Check 9: names that no step has, then parameters, conditions, compensations and outputs."""
     for index, step in enumerate(case.plan.steps):
-        found = [code for name in step.depends_on for code in unknown_step(case, name)]
+        mentioned = [name for part in parts_of(step) for name in names_in(part) if name not in NO_STEPS]
+        for name in [*step.depends_on, *mentioned]:
+            if index_of(case, name) is None:
+                yield "unresolved_reference", index
+    for index, step in enumerate(case.plan.steps):
         for part in parts(step.params):
-            found += reference_faults(case, part, in_compensation=False)
+            yield from ((code, index) for code in reference_faults(case, part, own=False))
+    for index, step in enumerate(case.plan.steps):
         if step.when is not None:
-            found += expression_faults(case, step.when, in_compensation=False, as_condition=True)
+            yield from (
+                (code, index) for code in expression_faults(case, step.when, own=False, condition=True)
+            )
+    for index, step in enumerate(case.plan.steps):
         for part in parts(step.compensate.params if step.compensate else {}):
-            found += reference_faults(case, part, in_compensation=True)
-        for code in found:
-            yield code, index
+            yield from ((code, index) for code in reference_faults(case, part, own=True))
     for part in parts(case.plan.outputs):
-        for code in reference_faults(case, part, in_compensation=False):
-            yield code, None
+        yield from ((code, None) for code in reference_faults(case, part, own=False))
 
 
-def unknown_step(case: Case, name: str) -> list[str]:
-    """The fault of a name that no step has."""
-    return [] if index_of(case, name) is not None else ["unresolved_reference"]
-
-
-def reference_faults(case: Case, part: Part, *, in_compensation: bool) -> list[str]:
-    """What is wrong with one reference."""
+def reference_faults(case: Case, part: Part, *, own: bool) -> list[str]:
+    """What is wrong with one reference; `own` is for compensations, which may use the step's own result."""
     if part.kind in ("literal", "key"):
         return []
     if part.kind == "cel":
-        return expression_faults(case, part.value, in_compensation=in_compensation, as_condition=False)
+        return expression_faults(case, part.value, own=own, condition=False)
     target, way = target_of(part)
     if part.kind == "evidence" or target == "request":
         try:
@@ -563,37 +566,43 @@ def reference_faults(case: Case, part: Part, *, in_compensation: bool) -> list[s
         except Nowhere:
             return ["unresolved_reference"]
         return []
-    if target in ("self", "params"):
-        return [] if in_compensation else ["unresolved_reference"]
+    if target in ("self", "params") and own:
+        return []
     index = index_of(case, target)
-    if index is None or lacks_field(case, case.plan.steps[index], way):
-        return ["unresolved_reference"]
-    return []
+    is_lost = index is None or lacks_field(case, case.plan.steps[index], way)
+    return ["unresolved_reference"] if is_lost else []
 
 
 def lacks_field(case: Case, step: Step, way: list[str]) -> bool:
-    """Whether the tool's result schema lists its properties, and this field is not among them."""
+    """Whether the tool's result schema lists its properties, allows no others, and this field is not among them."""
     tool = tool_named(case, step.tool)
-    listed = (tool.result or {}).get("properties") if tool else None
-    return bool(way) and isinstance(listed, dict) and way[0] not in listed
+    schema: Any = (tool.result if tool else None) or {}
+    for token in way:
+        if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
+            return False
+        if schema.get("additionalProperties") not in (None, False) or OTHER_FIELDS & set(schema):
+            return False
+        if token not in schema["properties"]:
+            return True
+        schema = schema["properties"][token]
+    return False
 
 
-def expression_faults(case: Case, text: str, *, in_compensation: bool, as_condition: bool) -> list[str]:
+OTHER_FIELDS = {"anyOf", "oneOf", "allOf", "patternProperties", "if", "$ref"}
+
+
+def expression_faults(case: Case, text: str, *, own: bool, condition: bool) -> list[str]:
     """What is wrong with one expression."""
-    allowed = {"request", "evidence"} | ({"self", "params"} if in_compensation else set())
     reads = scan(text).reads
-    found: list[str] = []
-    for root in [read.root for read in reads]:
-        if root not in allowed:
-            found += unknown_step(case, root)
-    for way in [read.way for read in reads if read.root == "evidence"]:
-        if not way or not isinstance(way[0], str):
-            found.append("expression_invalid")
-        elif class_of(case, way[0]) is None:
-            found.append("unresolved_reference")
-    if len(text) > 1_000 or has_comprehension(text) or not compiles(text, as_condition=as_condition):
-        found.append("expression_invalid")
-    return found
+    evidence = [read.way[:1] for read in reads if read.root == "evidence"]
+    if not all(way and isinstance(way[0], str) for way in evidence):
+        return ["expression_invalid"]
+    allowed = {"request", "evidence"} | ({"self", "params"} if own else set())
+    lost = [read.root for read in reads if read.root not in allowed and index_of(case, read.root) is None]
+    if lost or any(class_of(case, way[0]) is None for way in evidence):
+        return ["unresolved_reference"]
+    is_valid = len(text) <= 1_000 and not has_comprehension(text) and compiles(text, condition=condition)
+    return [] if is_valid else ["expression_invalid"]
 
 
 # ---- checks 10 to 12: arguments and modes -------------------------------------------------------------------------
@@ -649,16 +658,26 @@ def arguments_are_within_limits(case: Case) -> Iterator[Finding]:
                 yield "argument_not_permitted", index
 
 
-def holds(text: str, scope: expressions.Scope, values: dict[str, Any], params: list[dict[str, Any]]) -> bool | None:
+def holds(
+    text: str, scope: expressions.Scope, values: dict[str, Any], params: list[dict[str, Any]]
+) -> bool | None:
     """Whether a rule holds; None if it reads a parameter that is open."""
-    try:
-        rule = expressions.compile_rule(text, scope)
-    except expressions.ExpressionError:
+    if not is_rule(text, scope):
         return False
+    rule = expressions.compile_rule(text, scope)
     opened = {place[0] for given in params for place in open_places(given)}
     if opened and (rule.reads is None or opened & rule.reads):
         return None
     return rule.evaluate(scope.activation(values)).holds
+
+
+def is_rule(text: str, scope: expressions.Scope) -> bool:
+    """Whether a rule of the pack compiles."""
+    try:
+        expressions.compile_rule(text, scope)
+    except expressions.ExpressionError:
+        return False
+    return True
 
 
 def frame(case: Case) -> dict[str, Any]:
@@ -702,7 +721,9 @@ def is_trusted_scalar(case: Case, value: Any) -> bool:
         for part in parts(case.compiled.input(), plain=True)
         if part.kind == "literal" and is_unmarked(case.spec.untrusted_inputs, part.place)
     ]
-    others = [part.value for source in sources for part in parts(source, plain=True) if part.kind == "literal"]
+    others = [
+        part.value for source in sources for part in parts(source, plain=True) if part.kind == "literal"
+    ]
     return any(is_same(value, scalar) for scalar in [*request, *others])
 
 
@@ -715,12 +736,12 @@ def overlaps(mark: str, place: Place) -> bool:
     """Whether a marked field and a place have anything in common."""
     if mark == "*":
         return True
-    way = way_of(mark) if mark.startswith("/") else [mark]
+    way = way_of(mark if mark.startswith("/") else f"/{mark}")
     return all(a in ("*", str(b)) for a, b in zip(way, place, strict=False))
 
 
 class Within(NamedTuple):
-    """Where a value stands: which object keys are named there, and which step is `self` and `params`."""
+    """Where a value ends up: the object keys that are named there, and the step that a compensation takes back."""
 
     keys: frozenset[str] = frozenset()
     step: Step | None = None
@@ -763,18 +784,16 @@ def is_trusted_read(case: Case, target: str, way: Place, within: Within) -> bool
     """Whether a part of the request, of a result or of the parameters taken back is trusted."""
     if target == "request":
         return is_unmarked(case.spec.untrusted_inputs, way)
-    if target == "self":
-        return within.step is not None and is_trusted_result(case, within.step, way)
     if target == "params":
-        return within.step is not None and is_trusted_where_written(case, within.step, way)
-    index = index_of(case, target)
-    return index is not None and is_trusted_result(case, case.plan.steps[index], way)
+        return within.step is not None and is_trusted_where_written(case, within.step, way, within)
+    index = index_of(case, within.step.id if target == "self" and within.step else target)
+    return index is not None and is_trusted_result(case, case.plan.steps[index], way, within)
 
 
-def is_trusted_result(case: Case, step: Step, way: Place) -> bool:
+def is_trusted_result(case: Case, step: Step, way: Place, within: Within) -> bool:
     """Whether a part of a step's result is trusted."""
     if step.kind == "note":
-        return is_trusted_where_written(case, step, way)
+        return is_trusted_where_written(case, step, way, within)
     tool = tool_named(case, step.tool)
     if tool is None:
         return False
@@ -788,23 +807,20 @@ def is_tainted(case: Case, step: Step, tool: ToolSpec) -> bool:
     """Whether an input of a call is untrusted and could carry somebody's words."""
     arguments = named(step.params, tool)
     return any(
-        not is_trusted(case, part, Within(schema_keys(tool.parameters)))
-        and not is_harmless(part, tool.parameters)
+        not is_trusted(case, part, Within(schema_keys(tool.parameters))) and not is_harmless(part, tool)
         for part in call_parts(arguments)
     )
 
 
-def is_harmless(part: Part, schema: Any) -> bool:
-    """Whether a literal is a boolean, null, or one of the values that the schema enumerates at its place."""
+def is_harmless(part: Part, tool: ToolSpec) -> bool:
+    """Whether an input is a literal boolean, null, or a value that the schema of its parameter enumerates."""
     if part.kind != "literal":
         return False
     if part.value is None or isinstance(part.value, bool):
         return True
-    for token in part.place:
-        inner = schema.get("properties" if isinstance(token, str) else "items") if isinstance(schema, dict) else None
-        schema = inner.get(token) if isinstance(token, str) and isinstance(inner, dict) else inner
-    listed = schema.get("enum", []) if isinstance(schema, dict) else []
-    return any(is_same(part.value, value) for value in listed)
+    schema = tool.parameters.get("properties", {}).get(part.place[0], {})
+    words = [*schema.get("enum", []), *([schema["const"]] if "const" in schema else [])]
+    return len(part.place) == 1 and any(is_same(part.value, word) for word in words)
 
 
 def call_parts(params: dict[str, Any]) -> list[Part]:
@@ -824,31 +840,24 @@ def schema_keys(schema: Any) -> frozenset[str]:
     return own.union(*(schema_keys(member) for member in members.values()))
 
 
-def is_trusted_where_written(case: Case, step: Step, way: Place) -> bool:
-    """Whether what a step's parameters have at a place is trusted."""
-    tool = tool_named(case, step.tool)
-    within = Within(schema_keys(tool.parameters) if tool else frozenset(), step)
-    value: Any = named(step.params, tool) if tool else step.params
+def is_trusted_where_written(case: Case, step: Step, way: Place, within: Within) -> bool:
+    """Whether what a step's parameters have at a place is trusted; beyond a reference, the reference is."""
+    value: Any = params_of(case, step)
+    if not value:
+        return False
     plain = False
-    for position, token in enumerate(way):
-        reference = as_reference(cast("dict[str, Any]", value)) if isinstance(value, dict) and not plain else None
-        if reference is not None and reference[0] == "literal":
-            value, plain, reference = reference[1], True, None
-        if reference is not None:
-            return is_trusted_beyond(case, Part(*reference, ()), way[position:], within)
+    for token in way:
+        reference = (
+            as_reference(cast("dict[str, Any]", value)) if isinstance(value, dict) and not plain else None
+        )
+        if reference is not None and reference[0] != "literal":
+            break
+        plain = plain or reference is not None
         try:
-            value = follow(value, [str(token)])
+            value = follow(value if reference is None else reference[1], [str(token)])
         except Nowhere:
             return False
     return all(is_trusted(case, part, within) for part in parts(value, plain=plain))
-
-
-def is_trusted_beyond(case: Case, part: Part, rest: Place, within: Within) -> bool:
-    """Whether a part of what a reference leads to is trusted."""
-    if part.kind != "from":
-        return is_trusted(case, part, within)
-    target, way = target_of(part)
-    return is_trusted_read(case, target, (*way, *rest), within)
 
 
 def has_authority(tool: ToolSpec, name: str) -> bool:
@@ -896,22 +905,13 @@ def authority_is_bound(case: Case) -> Iterator[Finding]:
 # ---- checks 14 to 16: gates and compensations ---------------------------------------------------------------------
 
 
-def gates_of(case: Case, index: int) -> list[str]:
-    """Every gate that a step waits for."""
-    step = case.plan.steps[index]
-    found = own_gates(case, step)
-    if is_above_read_only(case, step):
-        found += case.spec.gates
-    if case.spec.unbound_gate in gate_names(case) and index in flow_violations(case):
-        found.append(str(case.spec.unbound_gate))
-    return found + policy_gates(case, index)
-
-
 def gates_are_there(case: Case) -> Iterator[Finding]:
-    """Check 14."""
+    """Check 14: of the gates of step, tool and decision."""
     unconditional = [gate.name for gate in case.compiled.gates if gate.when is None]
-    for index, step in enumerate(case.plan.steps):
-        gates = gates_of(case, index)
+    for index, step, _ in calls(case):
+        gates = own_gates(case, step)
+        if mode_of(case, step) != "read_only":
+            gates += case.spec.gates
         if any(gate not in gate_names(case) for gate in gates):
             yield "gate_unknown", index
         is_grave = mode_of(case, step) == "destructive" or reversibility_of(case, step) == "irreversible"
@@ -929,7 +929,7 @@ def compensations_are_recorded(case: Case) -> Iterator[Finding]:
 
 def compensations_fit(case: Case) -> Iterator[Finding]:
     """Check 16."""
-    for index, step in enumerate(case.plan.steps):
+    for index, step, _ in calls(case):
         if step.compensate is None:
             continue
         tool = tool_named(case, step.compensate.tool)
@@ -972,10 +972,10 @@ def budget_is_left(case: Case) -> Iterator[Finding]:
         yield "cost_exceeded", None
 
 
-def spans(case: Case) -> list[tuple[int, int]]:
-    """When each step starts and ends if it starts as soon as it can."""
+def spans(case: Case, least: int) -> list[tuple[int, int]]:
+    """When each step starts and ends if it starts as soon as it can and takes at least so long."""
     before = waits_for(case)
-    durations = [duration(case, step) for step in case.plan.steps]
+    durations = [max(least, duration(case, step)) for step in case.plan.steps]
 
     def end(index: int) -> int:
         return durations[index] + max((end(earlier) for earlier in before[index]), default=0)
@@ -993,7 +993,7 @@ def duration(case: Case, step: Step) -> int:
 def time_is_left(case: Case) -> Iterator[Finding]:
     """Check 19."""
     limit = case.ctx.run_budget.wall_clock_ms
-    longest = max(end for _, end in spans(case))
+    longest = max(end for _, end in spans(case, 0))
     if limit is not None and longest > limit - case.ctx.used.wall_clock_ms:
         yield "latency_exceeded", None
 
@@ -1001,7 +1001,7 @@ def time_is_left(case: Case) -> Iterator[Finding]:
 def steps_run_within_the_slots(case: Case) -> Iterator[Finding]:
     """Check 20."""
     limit = case.ctx.run_budget.max_parallel
-    found = spans(case)
+    found = spans(case, 1)
     widest = max(sum(start <= moment < end for start, end in found) for moment, _ in found)
     if limit is not None and widest > limit:
         yield "concurrency_exceeded", None
@@ -1011,66 +1011,65 @@ def steps_run_within_the_slots(case: Case) -> Iterator[Finding]:
 
 
 def step_values(case: Case, index: int) -> dict[str, Any]:
-    """What a policy may read of a step."""
+    """What a policy may read of a step; a note has no parameters there."""
     step = case.plan.steps[index]
+    is_call = tool_named(case, step.tool) is not None
     return {
         "id": step.id,
         "index": index,
         "kind": step.kind,
         "tool": step.tool or "",
-        "mode": mode_of(case, step),
-        "reversibility": reversibility_of(case, step),
+        "mode": mode_of(case, step) if is_call else str(step.approval_mode or "read_only"),
+        "reversibility": reversibility_of(case, step) if is_call else str(step.reversibility or "pure"),
         "gates": own_gates(case, step),
         "evidence": pins(step),
-        "params": resolved(case, params_of(case, step)),
+        "params": resolved(case, call_params(case, step)),
     }
 
 
+def call_params(case: Case, step: Step) -> dict[str, Any]:
+    """The parameters of a call; a note makes none."""
+    return params_of(case, step) if step.kind == "tool" else {}
+
+
 def broken_by(case: Case, policy: Policy) -> list[int | None]:
-    """The steps that break a policy; None is the plan itself."""
+    """The steps that break a policy; None is the plan itself, and a policy that does not compile breaks that."""
+    scope = expressions.PLAN if policy.scope == "plan" else expressions.STEP
+    if not is_rule(policy.expression, scope):
+        return [None]
     common = {**frame(case), "plan.intent": case.plan.intent or ""}
-    params = [params_of(case, step) for step in case.plan.steps]
+    params = [call_params(case, step) for step in case.plan.steps]
     everything = [step_values(case, index) for index in range(len(params))]
     if policy.scope == "plan":
         outputs = list(dict.fromkeys([*case.plan.outputs, *case.plan.declared_outputs]))
         values = {**common, "plan.outputs": outputs, "plan.steps": everything}
-        return [None] if holds(policy.expression, expressions.PLAN, values, params) is False else []
+        return [None] if holds(policy.expression, scope, values, params) is False else []
     found: list[int | None] = []
     for index, step in enumerate(everything):
         values = {**common, **{f"step.{name}": value for name, value in step.items()}}
-        if holds(policy.expression, expressions.STEP, values, [params[index]]) is False:
+        if holds(policy.expression, scope, values, [params[index]]) is False:
             found.append(index)
     return found
 
 
-def policy_gates(case: Case, index: int) -> list[str]:
-    """The gates that policies add to a step; one about the plan adds its gate to every call."""
-    found: list[str] = []
-    for policy in case.compiled.policies:
-        if policy.effect == "gate":
-            broken = broken_by(case, policy)
-            is_call = case.plan.steps[index].kind == "tool"
-            if index in broken or (None in broken and is_call):
-                found.append(str(policy.gate))
-    return found
-
-
 def policies_hold(case: Case) -> Iterator[Finding]:
-    """Check 21."""
+    """Check 21; one that asks for a gate refuses only if there is no such gate, or if it does not compile."""
     for policy in case.compiled.policies:
-        if policy.effect == "deny":
+        scope = expressions.PLAN if policy.scope == "plan" else expressions.STEP
+        is_gated = policy.effect == "gate" and policy.gate in gate_names(case)
+        if not is_gated or not is_rule(policy.expression, scope):
             for step in broken_by(case, policy):
                 yield "policy_invariant", step
 
 
 def checkpoints_are_bound(case: Case) -> Iterator[Finding]:
-    """Check 22."""
-    catalogue = {decision.id: decision for decision in case.compiled.decisions}
+    """Check 22; the decision itself belongs to the catalogue."""
+    catalogue = {decision.id: decision for decision in [*case.compiled.decisions, case.spec]}
     for checkpoint in case.plan.decision_checkpoints:
         index = index_of(case, checkpoint.after_step)
         decision = catalogue.get(checkpoint.decision_id)
         if decision is None or index is None:
-            yield "checkpoint_unbound", index
+            yield "checkpoint_unbound", None
             continue
         by_then = [case.plan.steps[earlier] for earlier in [*waits_for(case)[index], index]]
         refs = [ref for step in by_then for ref in pins(step)]
@@ -1085,9 +1084,9 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
     for index, step, tool in calls(case):
         if not is_above_read_only(case, step) or tool.name in case.spec.repeatable:
             continue
-        names = tool.identity if tool.identity is not None else tool.authority
         params = named(step.params, tool)
-        identity = params if names is None else {name: params[name] for name in names if name in params}
+        names = tool.identity or tool.authority or None
+        identity = params if names is None else {name: params.get(name) for name in names}
         if any(name == tool.name and is_equal(identity, other) for name, other in seen):
             yield "duplicate_action", index
         seen.append((tool.name, identity))

@@ -74,7 +74,13 @@ EVIDENCE: list[Doc] = [
         "id": WINDOW,
         "classification": "refund_window",
         "trust": "trusted",
-        "content": {"order_id": "ord_1", "payment_id": "pay_1", "amount": 500, "open": True, "lines": [{"sku": "A"}]},
+        "content": {
+            "order_id": "ord_1",
+            "payment_id": "pay_1",
+            "amount": 500,
+            "open": True,
+            "lines": [{"sku": "A"}],
+        },
     },
     {
         "id": FORM,
@@ -83,7 +89,12 @@ EVIDENCE: list[Doc] = [
         "content": {"pay_to": "pay_6", "amount": 900, "order_id": "ord_1", "items": ["x", "y"]},
     },
     # The manifest's class is not the one in the text.
-    {"id": BOOKS, "classification": "books_evidence", "trust": "trusted", "content": {"account": "acc_7", "fee": 2.5}},
+    {
+        "id": BOOKS,
+        "classification": "books_evidence",
+        "trust": "trusted",
+        "content": {"account": "acc_7", "fee": 2.5},
+    },
 ]
 
 REQUEST: Doc = {
@@ -113,7 +124,9 @@ CANCEL: Doc = {"tool": "pay.cancel", "params": {"refund_id": {"$from": "self#/re
 TOOLS: dict[str, Doc] = {
     "orders.lookup": {
         "mode": "read_only",
-        "parameters": _object({"order_id": TEXT, "channel": CHANNEL, "fresh": {"type": "boolean"}}, "order_id"),
+        "parameters": _object(
+            {"order_id": TEXT, "channel": CHANNEL, "fresh": {"type": "boolean"}}, "order_id"
+        ),
         "result": _object(
             {name: {} for name in ("order_id", "payment_id", "amount", "email", "note", "lines", "ok", "fee")}
         ),
@@ -125,14 +138,18 @@ TOOLS: dict[str, Doc] = {
     },
     "rules.evaluate": {
         "mode": "read_only",
-        "parameters": _object({"order_id": TEXT, "lines": {"type": "array", "items": LINE, "maxItems": 3}}, "order_id"),
+        "parameters": _object(
+            {"order_id": TEXT, "lines": {"type": "array", "items": LINE, "maxItems": 3}}, "order_id"
+        ),
         "establishes": ["judged"],
         "estimated_ms": 30,
     },
     "web.fetch": {
         "mode": "read_only",
         "adapter": "http",
-        "parameters": _object({"url": TEXT, "headers": {"type": "object"}}, "url", additionalProperties=False),
+        "parameters": _object(
+            {"url": TEXT, "headers": {"type": "object"}}, "url", additionalProperties=False
+        ),
         "estimated_ms": 200,
         "cost_microcents": 5,
     },
@@ -157,7 +174,9 @@ TOOLS: dict[str, Doc] = {
         "reversibility": "compensable",
         "gates": ["finance"],
         "authority": ["payment_id", "amount"],
-        "parameters": _object({"payment_id": TEXT, "amount": AMOUNT, "memo": {"type": "string"}}, "payment_id", "amount"),
+        "parameters": _object(
+            {"payment_id": TEXT, "amount": AMOUNT, "memo": {"type": "string"}}, "payment_id", "amount"
+        ),
         "result": _object({"refund_id": TEXT, "amount": AMOUNT, "reason": TEXT}),
         "aliases": {"id": "payment_id"},
         "limits": [{"expression": "args.amount <= 1000"}],
@@ -257,14 +276,22 @@ REFUND: Doc = {
             "gates": ["finance"],
             "compensate": {"tool": "pay.cancel", "params": {"refund_id": {"$from": "self#/refund_id"}}},
         },
-        {"id": "text", "kind": "note", "params": {"to": {"$from": "order#/email"}, "body": "your money is on its way"}},
+        {
+            "id": "text",
+            "kind": "note",
+            "params": {"to": {"$from": "order#/email"}, "body": "your money is on its way"},
+        },
         {
             "id": "mail",
             "tool": "mail.send",
             "params": {"to": {"$from": "text#/to"}, "copies": ["ada@shop.test", {"$from": "seen#/reviewer"}]},
             "depends_on": ["pay"],
         },
-        {"id": "book", "tool": "books.write", "params": {"account": "acc_7", "amount": {"$from": "pay#/amount"}}},
+        {
+            "id": "book",
+            "tool": "books.write",
+            "params": {"account": "acc_7", "amount": {"$from": "pay#/amount"}},
+        },
     ],
     "outputs": {"amount": {"$from": "pay#/amount"}},
     "decision_checkpoints": [{"decision_id": "refund.execute", "after_step": "rules"}],
@@ -404,7 +431,16 @@ def _value(draw: Draw, docs: Docs) -> Any:
             return {"$from": target + draw(st.sampled_from(POINTERS))}
         case 5:
             ref = draw(st.sampled_from([WINDOW, WINDOW, FORM, BOOKS, ABSENT, "junk"]))
-            ways = ["", "#/payment_id", "#/amount", "#/pay_to", "#/lines/0/sku", "#/items/01", "#/account", "#/none"]
+            ways = [
+                "",
+                "#/payment_id",
+                "#/amount",
+                "#/pay_to",
+                "#/lines/0/sku",
+                "#/items/01",
+                "#/account",
+                "#/none",
+            ]
             return {"$evidence": ref + draw(st.sampled_from(ways))}
         case 6:
             return {"sku": _value(draw, docs), "text": _value(draw, docs)}
@@ -449,10 +485,28 @@ class _Sources(NamedTuple):
 
 def _sound_step(draw: Draw, step_id: str, sources: _Sources) -> Doc:
     one = lambda options: draw(st.sampled_from(options))  # noqa: E731 - a word for it keeps the table readable
-    orders = [*sources.texts("order_id", "ord_1"), {"$from": "request#/order_id"}, {"$cel": "request.order_id"}]
+    orders = [
+        *sources.texts("order_id", "ord_1"),
+        {"$from": "request#/order_id"},
+        {"$cel": "request.order_id"},
+    ]
     payments = [*sources.texts("payment_id", "pay_1"), {"$evidence": f"{WINDOW}#/payment_id"}]
     emails = [*sources.texts("email", "ada@shop.test"), {"$from": "request#/email"}]
-    match one(["lookup", "lookup", "evaluate", "fetch", "confirm", "write", "refund", "refund", "mail", "note", "bare"]):
+    match one(
+        [
+            "lookup",
+            "lookup",
+            "evaluate",
+            "fetch",
+            "confirm",
+            "write",
+            "refund",
+            "refund",
+            "mail",
+            "note",
+            "bare",
+        ]
+    ):
         case "lookup":
             sources.lookups.append(step_id)
             extra = one([{}, {"channel": "web"}, {"channel": 3}, {"fresh": True}])
@@ -465,7 +519,10 @@ def _sound_step(draw: Draw, step_id: str, sources: _Sources) -> Doc:
             return {"tool": "web.fetch", "params": {"url": one([*orders, "https://evil.test"]), **headers}}
         case "confirm":
             sources.endorsed.append(step_id)
-            return {"tool": "desk.confirm", "params": {"text": one([*orders, "whatever", {"$evidence": f"{FORM}#/pay_to"}])}}
+            return {
+                "tool": "desk.confirm",
+                "params": {"text": one([*orders, "whatever", {"$evidence": f"{FORM}#/pay_to"}])},
+            }
         case "write":
             account = one(["acc_7", f"acc_{step_id}", {"$evidence": f"{BOOKS}#/account"}])
             return {"tool": "books.write", "params": {"account": account, "amount": one(sources.amounts())}}
@@ -479,10 +536,17 @@ def _sound_step(draw: Draw, step_id: str, sources: _Sources) -> Doc:
             fields = {"order_id": one(orders), "payment_id": one(payments), "email": one(emails)}
             return {"kind": "note", "params": {**fields, "amount": one(sources.amounts())}}
         case _:
-            return {"tool": "bare.call", "gates": ["support"], "params": {"x": one(orders)}, "compensate": CANCEL}
+            return {
+                "tool": "bare.call",
+                "gates": ["support"],
+                "params": {"x": one(orders)},
+                "compensate": CANCEL,
+            }
 
 
-def _sound_refund(one: Callable[[list[Any]], Any], step_id: str, sources: _Sources, payments: list[Any]) -> Doc:
+def _sound_refund(
+    one: Callable[[list[Any]], Any], step_id: str, sources: _Sources, payments: list[Any]
+) -> Doc:
     before = sources.lookups[-1:]
     sources.refunds.append(step_id)
     return {
@@ -500,7 +564,9 @@ def _sound_plan(draw: Draw) -> Doc:
     sources = _Sources([], [], [], [])
     count = draw(st.integers(1, 6))
     steps = [{"id": f"s{index}", **_sound_step(draw, f"s{index}", sources)} for index in range(count)]
-    output = draw(st.sampled_from([500, {"$from": "request#/amount"}, {"$from": "s0"}, {"$cel": "s0.amount"}]))
+    output = draw(
+        st.sampled_from([500, {"$from": "request#/amount"}, {"$from": "s0"}, {"$cel": "s0.amount"}])
+    )
     return {"steps": steps, "outputs": {"amount": output}}
 
 
@@ -509,9 +575,29 @@ def _sound_plan(draw: Draw) -> Doc:
 Change: TypeAlias = Callable[[Draw, Docs], None]
 
 MODES = ["read_only", "local_write", "network", "delegated", "destructive"]
-CLASSES = ["refund_window_evidence", "refund_window", "books", "books_evidence", "ledger", "refund_form", "kyc"]
+CLASSES = [
+    "refund_window_evidence",
+    "refund_window",
+    "books",
+    "books_evidence",
+    "ledger",
+    "refund_form",
+    "kyc",
+]
 CONDITIONS = ["order_read", "judged", "booked", "unheard_of"]
-MARKS = ["note", "/note", "/lines", "/lines/0", "/lines/*/text", "/lines/*", "*", "/*", "/email", "/amount/x", "/a~1b/~0"]
+MARKS = [
+    "note",
+    "/note",
+    "/lines",
+    "/lines/0",
+    "/lines/*/text",
+    "/lines/*",
+    "*",
+    "/*",
+    "/email",
+    "/amount/x",
+    "/a~1b/~0",
+]
 GATE_NAMES = ["finance", "support", "large", "unbound", "nobody"]
 CONDITION_TEXTS = [
     "true",
@@ -599,7 +685,20 @@ def _declaring(name: str, *options: Any) -> Change:
 
 def _change_param(draw: Draw, docs: Docs) -> None:
     params = _step(draw, docs).setdefault("params", {})
-    named = ["order_id", "id", "payment_id", "amount", "to", "text", "url", "lines", "memo", "x", "channel", "body"]
+    named = [
+        "order_id",
+        "id",
+        "payment_id",
+        "amount",
+        "to",
+        "text",
+        "url",
+        "lines",
+        "memo",
+        "x",
+        "channel",
+        "body",
+    ]
     params[draw(st.sampled_from([*params, *params, *named]))] = _value(draw, docs)
 
 
@@ -669,7 +768,12 @@ def _drop_declaration(draw: Draw, docs: Docs) -> None:
 
 def _change_evidence(draw: Draw, docs: Docs) -> None:
     if docs.evidence:
-        fields = [{"trust": "untrusted"}, {"trust": "trusted"}, {"classification": "refund_window"}, {"content": None}]
+        fields = [
+            {"trust": "untrusted"},
+            {"trust": "trusted"},
+            {"classification": "refund_window"},
+            {"content": None},
+        ]
         draw(st.sampled_from(docs.evidence)).update(draw(st.sampled_from(fields)))
 
 
@@ -718,14 +822,18 @@ def _know_result(draw: Draw, docs: Docs) -> None:
 
 
 def _approve(draw: Draw, docs: Docs) -> None:
-    params = draw(st.sampled_from([{"to": "eve@evil.test"}, {"amount": 501, "x": [{"y": "pay_6"}]}, {"a": False}]))
+    params = draw(
+        st.sampled_from([{"to": "eve@evil.test"}, {"amount": 501, "x": [{"y": "pay_6"}]}, {"a": False}])
+    )
     docs.compiled["approved_plan"] = {"steps": [{"id": "s1", "kind": "note", "params": params}]}
 
 
 def _ask_otherwise(draw: Draw, docs: Docs) -> None:
     given = docs.compiled.get("request")
     if given and draw(st.booleans()):
-        given["input"][draw(st.sampled_from(sorted(given["input"]) or ["x"]))] = draw(st.sampled_from(LITERALS))
+        given["input"][draw(st.sampled_from(sorted(given["input"]) or ["x"]))] = draw(
+            st.sampled_from(LITERALS)
+        )
     else:
         docs.compiled["request"] = None
 
@@ -789,7 +897,9 @@ FRAME_CHANGES: list[Change] = [
     _declaring("reversibility", None, "pure", "reversible", "compensable", "irreversible"),
     _declaring("compensate", None, CANCEL),
     _declaring("no_compensation", "", "nothing to take back"),
-    _declaring("result", None, {}, _object({"amount": {}}), _object({"lines": {"items": LINE}, "order_id": {}})),
+    _declaring(
+        "result", None, {}, _object({"amount": {}}), _object({"lines": {"items": LINE}, "order_id": {}})
+    ),
     _declaring("parameters", {}, {"type": 5}, {"maximum": 2**63}, _object({}, additionalProperties=False)),
     _declaring("estimated_ms", *SMALL),
     _declaring("estimated_tokens", *SMALL),
@@ -880,22 +990,38 @@ WILD = JSON | st.sampled_from([_nested(20), _nested(60), {"$literal": _nested(50
 
 @st.composite
 def nonsense(draw: Draw) -> Case:
-    """A case whose parameters, outputs, expressions, contents and inputs are anything that parses."""
+    """A case whose parameters, outputs, conditions, contents and inputs are anything that parses."""
     docs = desk()
     docs.plan.update(_sound_plan(draw))
-    step = _step(draw, docs)
-    spots: list[tuple[Doc, str]] = [
-        (step["params"], draw(st.sampled_from([*step["params"], "x", "", "é", "$x"]))),
-        (docs.plan["outputs"], draw(st.sampled_from(["amount", "", "\u2028"]))),
-        (REQUEST_INPUT := docs.compiled["request"]["input"], draw(st.sampled_from(sorted(REQUEST_INPUT)))),
-        (docs.evidence[0], "content"),
-        (docs.compiled["policies"], ""),
-    ]
-    for holder, name in spots[:-1]:
-        if draw(st.booleans()):
-            before, holder[name] = holder.get(name), draw(WILD)
-            if not is_parsed(docs):
-                holder[name] = before
-    if draw(st.booleans()):
-        step["when"] = draw(st.text(max_size=20) | st.text("s0.()[]\"'+-<>=!&|? 1eru{}", max_size=20))
+    for spot in draw(st.lists(st.sampled_from(SPOTS), max_size=3)):
+        changed = docs.copied()
+        spot(draw, changed)
+        if is_parsed(changed):
+            docs = changed
     return _spoil(draw, docs, least=0)
+
+
+def _wild_param(draw: Draw, docs: Docs) -> None:
+    params = _step(draw, docs).setdefault("params", {})
+    params[draw(st.sampled_from([*params, "x", "", "é", "a/b~"]))] = draw(WILD)
+
+
+def _wild_output(draw: Draw, docs: Docs) -> None:
+    docs.plan["outputs"][draw(st.sampled_from(["amount", "", "\u2028"]))] = draw(WILD)
+
+
+def _wild_input(draw: Draw, docs: Docs) -> None:
+    given = docs.compiled["request"]["input"]
+    given[draw(st.sampled_from([*sorted(given), ""]))] = draw(WILD)
+
+
+def _wild_content(draw: Draw, docs: Docs) -> None:
+    draw(st.sampled_from(docs.evidence))["content"] = draw(WILD)
+
+
+def _wild_condition(draw: Draw, docs: Docs) -> None:
+    marks = st.text("s0.()[]\"'+-<>=!&|? 1eru{}", max_size=20)
+    _step(draw, docs)["when"] = draw(st.text(max_size=20) | marks)
+
+
+SPOTS: list[Change] = [_wild_param, _wild_output, _wild_input, _wild_content, _wild_condition]

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tercet.contracts.errors import PackError
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.problem import Problem
-from tercet.packs import Pack, check, check_folder
+from tercet.packs import Pack, check, check_folder, scaffold
 from tercet.packs.folder import MAX_BYTES
 from tercet.tools import Tool
 
@@ -415,3 +417,62 @@ def test_a_byte_order_mark_is_no_mistake(write_pack: WritePack) -> None:
     mark = b"\xef\xbb\xbf"
     gates = mark + b'[[gate]]\nname = "GATE_LIBRARIAN"\nroles = ["librarian"]\n'
     assert Pack.load(write_pack({"gates.toml": gates, "tools.py": mark + TOOL.format("x").encode()})).gates
+
+
+def test_a_file_name_that_is_no_text_is_spelt_out(write_pack: WritePack) -> None:
+    """A byte that is no character can be shown and stored."""
+    folder = write_pack()
+    Path(os.fsdecode(os.fsencode(folder) + b"/evidence/\xff.json")).write_text("?")
+    (problem,) = problems_of(folder)
+    assert problem.file == "evidence/\\udcff.json"
+    assert problem.model_dump_json()
+
+
+def test_a_message_that_is_no_text_is_spelt_out(write_pack: WritePack) -> None:
+    """Whatever a failing tools file says can be shown and stored."""
+    (problem,) = problems_of(write_pack({"tools.py": "raise ValueError('\\ud800')\n"}))
+    assert problem.model_dump_json()
+
+
+@given(
+    name=st.sampled_from(
+        ["pack.toml", "decisions.toml", "gates.toml", "policies.toml", "evidence/watering_plans.json"]
+    ),
+    start=st.integers(0, 400),
+    length=st.integers(0, 30),
+    insert=st.sampled_from(
+        [
+            "",
+            "[",
+            "]]",
+            '"',
+            "=",
+            "1",
+            "nan",
+            "{",
+            "}",
+            "[[gate]]",
+            "\\ud800",
+            "\\u001c",
+            "\x1c",
+            "'''",
+            "#",
+            "\0",
+        ]
+    ),
+)
+def test_no_damage_to_a_file_ends_in_anything_but_problems(
+    name: str, start: int, length: int, insert: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Cut and patched files load, or are refused with a list; `check` answers always, and agrees."""
+    folder = tmp_path_factory.mktemp("pack") / "pack"
+    scaffold(folder)
+    path = folder / name
+    text = path.read_text()
+    path.write_text(text[:start] + insert + text[start + length :])
+    found = check_folder(folder)
+    try:
+        expected = check(Pack.load(folder))
+    except PackError as error:
+        expected = error.problems
+    assert all(problem in found for problem in expected)

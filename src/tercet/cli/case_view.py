@@ -13,14 +13,12 @@ from tercet.cli.documents import STDIN
 from tercet.cli.outline import Entry, outline
 from tercet.cli.screen import Screen
 from tercet.cli.step_view import details, headline
-from tercet.cli.text import count, printable
+from tercet.cli.text import count, listed, printable
 from tercet.contracts import graph
-from tercet.contracts.gate import GateDemand
 from tercet.contracts.verdict import Refusal, Verdict
 
 MOST_FINDINGS = 6
 """How many findings besides the decisive one are shown."""
-MOST_GATES = 4
 
 
 def show_case(screen: Screen, case: Case, *, name: str) -> None:
@@ -45,26 +43,24 @@ def _show_frame(screen: Screen, case: Case, name: str) -> None:
 
 
 def _show_plan(screen: Screen, case: Case) -> None:
+    """The tree, each finding at its step; then the findings about the plan as a whole, or about steps not shown."""
     first, others = _findings(case.verdict)
-    shown = others[:MOST_FINDINGS]
-    by_step: dict[int | None, list[Refusal]] = defaultdict(list)
-    for refusal in shown:
-        by_step[refusal.step].append(refusal)
-    visible: set[int | None] = {None}
-    offending = None if first is None else first.step
-    for entry in outline(graph.build(case.plan), offending):
-        visible.add(entry.step)
-        _show_entry(screen, case, entry, first, by_step.get(entry.step, []) if entry.step is not None else [])
+    at_step: dict[int | None, list[Refusal]] = defaultdict(list)
+    for refusal in others[:MOST_FINDINGS]:
+        at_step[refusal.step].append(refusal)
+    for entry in outline(graph.build(case.plan), None if first is None else first.step):
+        if entry.step is None:
+            screen.put(Text(f"… {count(entry.skipped, 'more step')}", style="dim"))
+        else:
+            _show_step(screen, case, entry, entry.step, first, at_step.pop(entry.step, []))
     if first is not None and first.step is None:
         screen.say()
         _show_decisive(screen, first, "")
-    elsewhere = [refusal for refusal in shown if refusal.step is None or refusal.step not in visible]
-    for refusal in elsewhere:
+    for refusal in (refusal for left in at_step.values() for refusal in left):
         _show_finding(screen, refusal, "")
-    if len(others) > len(shown):
-        screen.put(
-            Text(f"… {count(len(others) - len(shown), 'more finding')}; --json lists them", style="dim")
-        )
+    if len(others) > MOST_FINDINGS:
+        more = f"… {count(len(others) - MOST_FINDINGS, 'more finding')}; --json lists them"
+        screen.put(Text(more, style="dim"))
 
 
 def _findings(verdict: Verdict) -> tuple[Refusal | None, list[Refusal]]:
@@ -77,13 +73,10 @@ def _findings(verdict: Verdict) -> tuple[Refusal | None, list[Refusal]]:
     ]
 
 
-def _show_entry(
-    screen: Screen, case: Case, entry: Entry, first: Refusal | None, others: Sequence[Refusal]
+def _show_step(
+    screen: Screen, case: Case, entry: Entry, index: int, first: Refusal | None, others: Sequence[Refusal]
 ) -> None:
-    if entry.step is None:
-        screen.put(Text(f"… {count(entry.skipped, 'more step')}", style="dim"))
-        return
-    index, step = entry.step, case.plan.steps[entry.step]
+    step = case.plan.steps[index]
     is_offending = first is not None and first.step == index
     mark = _mark(ok=case.verdict.ok, is_offending=is_offending)
     line = Text.assemble(mark, headline(index, step, case.compiled))
@@ -127,25 +120,13 @@ def _show_verdict(screen: Screen, case: Case) -> None:
     if verdict.ok:
         line = Text.assemble(("✓ verified: ", "bold green"), printable("; ".join(verdict.reasons)))
         if verdict.gates:
-            line.append(f"; waits for {_waits(verdict.gates)}")
+            waits = listed([f"{demand.gate} at step {demand.step}" for demand in verdict.gates])
+            line.append(f"; waits for {waits}")
         screen.say(line)
         if verdict.deferred:
-            screen.put(
-                Text(f"decided at dispatch: {_deferred(verdict.deferred)}", style="dim"),
-                first="  ",
-                rest="    ",
-            )
+            later = Text(f"decided at dispatch: {listed(verdict.deferred)}", style="dim")
+            screen.put(later, first="  ", rest="    ")
     else:
         where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"
         screen.say(Text.assemble(("✗ refused: ", "bold red"), f"{verdict.kind} ({verdict.code}){where}"))
     screen.say(Text("  Nothing was run.", style="dim"))
-
-
-def _waits(gates: Sequence[GateDemand]) -> str:
-    shown = [f"{printable(demand.gate, 80)} at step {demand.step}" for demand in gates[:MOST_GATES]]
-    return ", ".join(shown if len(gates) <= MOST_GATES else [*shown, f"… {len(gates) - MOST_GATES} more"])
-
-
-def _deferred(rules: Sequence[str]) -> str:
-    shown = [printable(rule, 120) for rule in rules[:MOST_GATES]]
-    return ", ".join(shown if len(rules) <= MOST_GATES else [*shown, f"… {len(rules) - MOST_GATES} more"])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rich.text import Text
+
 from tercet.cli.documents import check_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, PackFolder
 from tercet.cli.problems import show_problems
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, printable
+from tercet.contracts.problem import Problem
 
 EXAMPLES = """\
 tercet check examples/refunds
@@ -21,18 +26,19 @@ def check(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
     Exits with 0 if there is no error (warnings are allowed) and with 2 if there is one.
     """
     problems = check_pack(pack)
+    is_ok = all(problem.severity != "error" for problem in problems)
+    if as_json:
+        listed = [problem.model_dump(mode="json") for problem in problems]
+        print_json({"ok": is_ok, "folder": str(pack), "problems": listed})
+    else:
+        _show(Screen(), str(pack), problems)
+    return ExitCode.ACCEPTED if is_ok else ExitCode.WRONG_USE
+
+
+def _show(screen: Screen, name: str, problems: Sequence[Problem]) -> None:
     errors = [problem for problem in problems if problem.severity == "error"]
     warnings = [problem for problem in problems if problem.severity != "error"]
-    if as_json:
-        print_json(
-            {"ok": not errors, "folder": str(pack), "problems": [p.model_dump(mode="json") for p in problems]}
-        )
-    else:
-        screen = Screen()
-        name = printable(str(pack), 120)
-        show_problems(screen, [*errors, *warnings])
-        told = (
-            f"{count(len(errors), 'error')}, {count(len(warnings), 'warning')}" if problems else "no problems"
-        )
-        screen.say(f"{'✗' if errors else '✓'} {name}: {told}")
-    return ExitCode.WRONG_USE if errors else ExitCode.ACCEPTED
+    show_problems(screen, [*errors, *warnings])
+    told = f"{count(len(errors), 'error')}, {count(len(warnings), 'warning')}" if problems else "no problems"
+    mark = ("✗ ", "bold red") if errors else ("✓ ", "bold green")
+    screen.say(Text.assemble(mark, f"{printable(name, 120)}: {told}"))

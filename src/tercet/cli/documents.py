@@ -69,7 +69,9 @@ def _read(name: str, what: str) -> bytes:
 
 
 def _stdin(what: str) -> BinaryIO:
-    stream: BinaryIO | None = getattr(sys.stdin, "buffer", None)  # a shell can start a process without any stdin
+    stream: BinaryIO | None = getattr(
+        sys.stdin, "buffer", None
+    )  # a shell can start a process without any stdin
     if stream is None:
         raise UsageError("stdin is closed", code=f"{what}_unreadable", remedy=f"name the {what}'s file")
     return stream

@@ -53,4 +53,5 @@ def _show(screen: Screen, ref: str, folder: Path, files: list[str], commands: li
         screen.put(printable(file), first="    ")
     screen.say("Next:")
     for command in commands:
-        screen.print(f"    {printable(command, 1_000)}", soft_wrap=True)
+        # Never wrapped, so that it can be copied.
+        screen.print(screen.legible(f"    {printable(command, 1_000)}"), soft_wrap=True)

@@ -101,6 +101,6 @@ def run() -> NoReturn:
     """The entry point of the console script."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # a shell can start a process without them: >&-
-            setattr(sys, name, Path(os.devnull).open("w"))
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open until the process ends
     app()
     sys.exit(ExitCode.BROKEN)

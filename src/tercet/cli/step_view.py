@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from tercet.cli.text import printable
+from tercet.cli.text import listed, printable
 from tercet.contracts import references
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.effective import effective
@@ -58,18 +58,13 @@ def details(
     if step.when is not None:
         yield "when", printable(step.when, 200)
     if beside:
-        yield "after", _listed(beside)
+        yield "after", listed(beside)
     if gates is None:
         gates = (step.gates or ()) if call is None else call.gates
     if gates:
-        yield "gate", _listed(gates)
+        yield "gate", listed(gates)
     if step.evidence_refs:
-        yield "pinned", _listed(step.evidence_refs)
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = [printable(name, 120) for name in names[:4]]
-    return ", ".join(shown if len(names) <= 4 else [*shown, f"… {len(names) - 4} more"])
+        yield "pinned", listed(step.evidence_refs)
 
 
 def _parameters(params: dict[str, Any]) -> str:

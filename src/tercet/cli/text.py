@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 # C0 and C1 controls, surrogates, and the marks that reorder or hide text. JSON escapes only the first 32 by itself.
@@ -28,6 +29,12 @@ def printable(text: str, limit: int = 600) -> str:
 
 def _visible(letter: str) -> str:
     return " " if letter == "\xa0" else repr(letter)[1:-1]
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """The first names of a list, and how many more there are."""
+    shown = [printable(name, 120) for name in names[:most]]
+    return ", ".join(shown if len(names) <= most else [*shown, f"… {len(names) - most} more"])
 
 
 def json_text(value: Any) -> str:

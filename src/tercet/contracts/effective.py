@@ -32,7 +32,7 @@ class EffectiveStep(NamedTuple):
 
 def effective(position: int, step: Step, tool: ToolSpec) -> EffectiveStep:
     """The effective step of a step and the tool that it names."""
-    params, doubled = _unaliased(step.params, tool.aliases)
+    params, doubled = unaliased(step.params, tool.aliases)
     declared = tool.effective_reversibility
     return EffectiveStep(
         position,
@@ -47,7 +47,8 @@ def effective(position: int, step: Step, tool: ToolSpec) -> EffectiveStep:
     )
 
 
-def _unaliased(params: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def unaliased(params: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Parameters under their own names, and those that are given twice."""
     if not aliases or not any(name in aliases for name in params):
         return params, ()
     found: dict[str, Any] = {}

@@ -133,7 +133,7 @@ class Plan(Authored):
         problems = [
             *duplicate_ids([step.id for step in self.steps]),
             *(problem for index, step in enumerate(self.steps) for problem in _step_problems(index, step)),
-            *malformed(self.outputs, ("outputs",)),
+            *named_problems(self.outputs, ("outputs",)),
         ]
         if problems:
             raise PlanError(problems)
@@ -173,6 +173,16 @@ def duplicate_ids(ids: list[str]) -> list[Problem]:
     return found
 
 
+def named_problems(
+    members: dict[str, Any], place: references.Place, scanned: list[references.Found] | None = None
+) -> list[Problem]:
+    """The problems of parameters or outputs, which have a name each: a reference in place of them all has none."""
+    reserved = next((name for name in members if name[:1] == "$"), None)
+    if reserved is None:
+        return faulty(references.scan(members) if scanned is None else scanned, place)
+    return [_malformed(place, f"{reserved!r} is no name; each value is given under one", _NAMED)]
+
+
 def malformed(value: Any, place: references.Place) -> list[Problem]:
     """A problem for each broken reference in a value, and for each scalar that JSON does not have."""
     return faulty(references.scan(value), place)
@@ -207,11 +217,12 @@ def _malformed(place: references.Place, message: str, remedy: str) -> Problem:
 
 
 _JSON_VALUES = "use strings, finite numbers, booleans, null, lists and objects"
+_NAMED = 'write {"<name>": {"$from": "s1#/field"}}, one reference for each name'
 _REFERENCE_FORMS = 'write {"$from": "s1#/field"}, {"$evidence": "<ref>#/field"} or {"$cel": "s1.a + s2.b"}'
 
 
 def _step_problems(index: int, step: Step) -> list[Problem]:
-    problems = faulty(step.found, ("steps", index, "params"))
+    problems = named_problems(step.params, ("steps", index, "params"), step.found)
     if step.compensate is not None:
-        problems += malformed(step.compensate.params, ("steps", index, "compensate", "params"))
+        problems += named_problems(step.compensate.params, ("steps", index, "compensate", "params"))
     return problems

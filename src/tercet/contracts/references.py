@@ -220,12 +220,8 @@ def _ends_operand(token: Token) -> bool:
 def names(expression: str) -> tuple[str, ...]:
     """The root names an expression mentions, each once, without functions and words of the language."""
     found = tokens(expression)
-    roots: dict[str, None] = {}
-    for position, token in enumerate(found):
-        is_call = position + 1 < len(found) and found[position + 1].text == "("
-        if token.is_name and not token.is_member and not is_call and token.text not in _WORDS:
-            roots[token.text] = None
-    return tuple(roots)
+    roots = [token.text for position, token in enumerate(found) if _is_root(found, position)]
+    return tuple(dict.fromkeys(roots))
 
 
 class Opaque(NamedTuple):
@@ -246,6 +242,52 @@ def constants(expression: str) -> list[Any]:
     return values
 
 
+class Read(NamedTuple):
+    """A root name that an expression reads, and the way inside it, as far as names and plain keys tell it."""
+
+    name: str
+    place: Place
+
+
+def reads(expression: str) -> list[Read]:
+    """Every read of an expression: `s1.lines[0]["sku"]` reads /lines/0/sku of s1, `s1[s2.n]` reads s1 and /n of s2."""
+    found = tokens(expression)
+    return [
+        Read(token.text, _selected(found, position + 1))
+        for position, token in enumerate(found)
+        if _is_root(found, position)
+    ]
+
+
+def _selected(found: tuple[Token, ...], at: int) -> Place:
+    """The fields that are selected from here on."""
+    place: list[str | int] = []
+    while at + 2 <= len(found):
+        if found[at].text == "." and found[at + 1].is_name and not _is_call(found, at + 1):
+            place.append(found[at + 1].text)
+            at += 2
+        elif found[at].text == "[" and _is_index(found, at + 1):
+            key = _constant(found[at + 1].text)
+            if type(key) is not str and type(key) is not int:
+                break
+            place.append(key)
+            at += 3
+        else:
+            break
+    return tuple(place)
+
+
+def _is_root(found: tuple[Token, ...], position: int) -> bool:
+    token = found[position]
+    return (
+        token.is_name and not token.is_member and token.text not in _WORDS and not _is_call(found, position)
+    )
+
+
+def _is_call(found: tuple[Token, ...], position: int) -> bool:
+    return position + 1 < len(found) and found[position + 1].text == "("
+
+
 def evidence_read(expression: str) -> tuple[str, ...] | None:
     """The evidence ids read as `evidence["<ref>"]`; None if evidence is used in a way that cannot be told."""
     found = tokens(expression)
@@ -264,7 +306,8 @@ def _is_index(found: tuple[Token, ...], position: int) -> bool:
     if position < 2 or position + 1 >= len(found):
         return False
     holder, opening, closing = found[position - 2], found[position - 1], found[position + 1]
-    return opening.text == "[" and closing.text == "]" and _ends_operand(holder)
+    is_key = opening.text == "[" and closing.text == "]" and found[position].kind == "literal"
+    return is_key and _ends_operand(holder)
 
 
 def _constant(text: str) -> Any:

@@ -9,7 +9,7 @@ from tercet.contracts.problem import Problem
 from tercet.packs.checks import Check
 from tercet.packs.checks.decisions import DECISION_CHECKS
 from tercet.packs.checks.effects import EFFECT_CHECKS
-from tercet.packs.checks.expressions import EXPRESSION_CHECKS
+from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import GATE_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
 from tercet.packs.loading import read_folder
@@ -17,7 +17,7 @@ from tercet.packs.pack import Pack
 from tercet.packs.parts import Parts
 
 CHECKS: tuple[Check, ...] = (
-    *EXPRESSION_CHECKS,
+    *LOADING_CHECKS,
     *TOOL_CHECKS,
     *EFFECT_CHECKS,
     *GATE_CHECKS,

@@ -108,26 +108,25 @@ def _read_facts(draft: Draft, name: str, file: EvidenceFile) -> Iterator[Evidenc
 
 
 def _read_fact(draft: Draft, name: str, snapshot: str, number: int, raw: Any) -> Evidence | None:
+    place = f"facts.{number}"
     try:
         fact = Fact.model_validate(raw)
         canonical(fact.content)
+        return Evidence(
+            id=str(EvidenceRef(fact.classification, fact.id, snapshot)),
+            classification=fact.classification,
+            content=fact.content,
+            trust=fact.trust,
+            source=fact.source,
+            expires_at=fact.expires_at,
+        )
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             code, message, remedy = explain(detail, Fact)
-            place = ".".join(("facts", str(number), *map(str, detail["loc"])))
-            draft.note(code, message, remedy, file=name, place=place)
-        return None
+            draft.note(code, message, remedy, file=name, place=".".join((place, *map(str, detail["loc"]))))
     except UsageError as error:
-        draft.note(error.code, error.message, error.remedy or "", file=name, place=f"facts.{number}.content")
-        return None
-    return Evidence(
-        id=str(EvidenceRef(fact.classification, fact.id, snapshot)),
-        classification=fact.classification,
-        content=fact.content,
-        trust=fact.trust,
-        source=fact.source,
-        expires_at=fact.expires_at,
-    )
+        draft.note(error.code, error.message, error.remedy or "", file=name, place=f"{place}.content")
+    return None
 
 
 def _read_json(draft: Draft, name: str) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from tercet.contracts.problem import Problem
-from tercet.packs.parts import Kind, Spot
+from tercet.packs.parts import Kind, Spot, printable
 
 MAX_BYTES = 16 * 2**20
 """A larger file is refused unread."""
@@ -33,7 +33,14 @@ class Draft:
     ) -> None:
         """Notes a problem."""
         self.problems.append(
-            Problem(code=code, message=message, remedy=remedy, file=file, place=place, row=row)
+            Problem(
+                code=code,
+                message=printable(message),
+                remedy=printable(remedy),
+                file=printable(file),
+                place=printable(place),
+                row=row,
+            )
         )
 
     def has(self, name: str) -> bool:

@@ -22,7 +22,7 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import Authored
-from tercet.packs.checks.expressions import EXPRESSION_CHECKS
+from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.header import Header
 from tercet.packs.loading import read_folder
 from tercet.packs.parts import Parts, Spot
@@ -65,7 +65,7 @@ class Pack(Header):
         loaded = read_folder(path)
         problems = [
             *loaded.problems,
-            *(found for check in EXPRESSION_CHECKS for found in check(loaded.parts)),
+            *(found for check in LOADING_CHECKS for found in check(loaded.parts)),
         ]
         if problems:
             raise PackError(problems)

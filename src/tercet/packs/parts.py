@@ -35,6 +35,11 @@ class Spot(NamedTuple):
     row: int | None = None
 
 
+def printable(text: str) -> str:
+    """A text that can be shown and stored: what is no character, such as a byte of a file name, is spelt out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """The declarations of a pack, and what is known about those that could not be read."""
@@ -82,10 +87,10 @@ class Parts:
         spot = self.spots.get(place) or self.spots.get(place.rpartition(", ")[0])
         return Problem(
             code=code,
-            place=place,
-            message=message,
-            remedy=remedy,
-            file=spot.file if spot else None,
+            place=printable(place),
+            message=printable(message),
+            remedy=printable(remedy),
+            file=printable(spot.file) if spot else None,
             row=spot.row if spot else None,
             severity=severity,
         )

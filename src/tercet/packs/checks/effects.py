@@ -102,7 +102,8 @@ def _parameters_fit(parts: Parts, place: str, compensation: Compensation, target
     if names is None:
         return
     given = {target.aliases.get(name, name) for name in compensation.params}
-    required = [name for name in as_list(target.parameters.get("required")) or [] if name not in given]
+    required = [str(name) for name in as_list(target.parameters.get("required")) or []]
+    absent = [name for name in required if name not in given]
     for name in sorted(given.difference(names)):
         yield parts.problem(
             "compensation_unknown_parameter",
@@ -110,11 +111,11 @@ def _parameters_fit(parts: Parts, place: str, compensation: Compensation, target
             f"{target.name} has no parameter {name}",
             f"it takes {', '.join(names) or 'none'}",
         )
-    if required:
+    if absent:
         yield parts.problem(
             "compensation_incomplete",
             place,
-            f"{target.name} also needs {', '.join(map(str, required))}",
+            f"{target.name} also needs {', '.join(absent)}",
             "give every required parameter",
         )
 
@@ -140,8 +141,8 @@ def _references_fit(tool: ToolSpec, compensation: Compensation) -> Iterator[str]
 def _expression_fits(found: Reference) -> Iterator[str]:
     try:
         compile_planner(found.text, frozenset(found.names))
-    except ExpressionError as error:
-        yield f"{found.text[:80]!r} does not compile: {error.message}"
+    except (ExpressionError, TypeError) as error:  # TypeError: an unpaired surrogate
+        yield f"{found.text[:80]!r} does not compile: {str(error).partition(chr(10))[0]}"
 
 
 def _pointer_fits(tool: ToolSpec, found: Reference) -> Iterator[str]:

@@ -1,18 +1,18 @@
-"""CEL that compiles and type-checks, and schemas that are schemas."""
+"""CEL that compiles and type-checks, schemas that are schemas, and declarations that can be hashed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tercet.contracts.canonical import canonical
+from tercet.contracts.canonical import canonical, digest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.problem import Problem
-from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.shape import Authored, JsonObject, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.schema_paths import fields_of
-from tercet.packs.parts import Parts
+from tercet.packs.parts import PACK, Parts
 from tercet.policy.expressions import CALL, PLAN, STEP, ExpressionError, Scope, check_call_rule, compile_rule
 from tercet.policy.schemas import validator
 
@@ -56,13 +56,37 @@ def schemas_are_schemas(parts: Parts) -> Problems:
             yield from _schema(parts, place, decision.outputs_schema, is_object=True)
 
 
-EXPRESSION_CHECKS: tuple[Check, ...] = (
+def declarations_can_be_hashed(parts: Parts) -> Problems:
+    """No declaration holds what canonical JSON does not have: unpaired surrogates, NaN, integers beyond 2^53."""
+    schemas = {"parameters", "result", "outputs_schema"}
+    declared: dict[str, Authored] = {
+        f"{PACK}, budget": parts.budget,
+        **{f"tool {tool.name}": tool for tool in parts.tools},
+        **{f"decision {decision.id}": decision for decision in parts.decisions},
+        **{f"gate {gate.name}": gate for gate in parts.gates},
+        **{f"policy {policy.name}": policy for policy in parts.policies},
+        **{f"actor {actor.id}": actor for actor in parts.actors},
+    }
+    for place, declaration in declared.items():
+        try:
+            digest(declaration.model_dump(mode="json", exclude_defaults=True, exclude=schemas))
+        except (UsageError, ValueError) as error:  # ValueError: Pydantic meets an unpaired surrogate first
+            yield parts.problem(
+                "not_canonical",
+                place,
+                f"it cannot be written as JSON: {str(error).splitlines()[0]}",
+                "use Unicode text, finite numbers and integers up to 2^53 - 1",
+            )
+
+
+LOADING_CHECKS: tuple[Check, ...] = (
     policies_compile,
     gate_conditions_compile,
     limits_compile,
     schemas_are_schemas,
+    declarations_can_be_hashed,
 )
-"""The checks that loading a pack includes: what they refuse could not be judged by."""
+"""The checks that loading a pack includes: what they refuse could be neither judged by nor pinned."""
 
 
 def _compiled(

@@ -16,7 +16,7 @@ def fields_of(schema: JsonObject) -> tuple[str, ...] | None:
     found = dereferenced(schema, schema)
     if found is None or any(word in found for word in _OPEN):
         return None
-    return tuple(as_object(found.get("properties", {})) or {})
+    return tuple(map(str, as_object(found.get("properties", {})) or {}))
 
 
 def missing_field(schema: JsonObject, where: str) -> str | None:

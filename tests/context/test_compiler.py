@@ -1,0 +1,164 @@
+"""Compiling: what a run may see, why, and the same every time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tercet.context import compile as compile_context
+from tercet.contracts.context import USUAL_TIERS, CompiledContext
+from tercet.contracts.decision import DecisionSpec, RiskTier
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.gate import Gate
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.policy import Policy
+from tercet.contracts.request import Request
+from tercet.packs import Pack
+from tercet.tools import Tool
+
+NOON = datetime(2026, 5, 9, 12, tzinfo=UTC)
+
+
+def act() -> None:
+    """Stands in for the code of every tool."""
+
+
+def make(name: str, mode: ApprovalMode = ApprovalMode.READ_ONLY) -> Tool:
+    return Tool(name=name, call=act, mode=mode)
+
+
+TOOLS = [make("b.pay", ApprovalMode.DESTRUCTIVE), make("a.read"), make("a.other"), make("a.banned")]
+EVIDENCE = [
+    Evidence(id="kg:rate:b#snapshot_new", content=2),
+    Evidence(id="kg:rate:a#snapshot_new", content=1, expires_at=NOON),
+    Evidence(id="kg:rate:a#snapshot_old", content=0),
+]
+DECISION = DecisionSpec(
+    id="d", intents=("do.d",), tools=("a.read", "a.banned", "b.pay"), prohibited_tools=("a.banned",)
+)
+
+
+def build(**changes: Any) -> Pack:
+    fields: dict[str, Any] = {
+        "name": "p",
+        "version": "1.0.0",
+        "tools": TOOLS,
+        "decisions": [DecisionSpec(id="z"), DECISION],
+        "gates": [Gate(name="H", roles=("r",)), Gate(name="G", roles=("r",))],
+        "policies": [Policy(name="second", expression="true"), Policy(name="first", expression="true")],
+        "evidence": EVIDENCE,
+        "snapshot_times": {"new": NOON, "old": NOON - timedelta(days=1)},
+        "risk_tiers": {"low": []},
+    }
+    return Pack(**fields | changes)
+
+
+def compiled(pack: Pack | None = None, snapshot: str | None = None, **frame: Any) -> CompiledContext:
+    pack = pack or build()
+    return compile_context(pack, Request(intent="do.d"), pack.run_context(**frame), snapshot)
+
+
+def reasons(context: CompiledContext) -> dict[str, tuple[bool, str]]:
+    return {entry.name: (entry.admitted, entry.reason) for entry in context.ledger}
+
+
+@pytest.mark.req("R14")
+def test_the_surface_is_what_the_decision_may_use() -> None:
+    """Tools that the decision lists and does not prohibit are in the manifest, by name, with their modes."""
+    entries = compiled().manifests.tool_manifest
+    assert [(entry.adapter_id, entry.capability_id, entry.approval_mode) for entry in entries] == [
+        ("a", "read", ApprovalMode.READ_ONLY),
+        ("b", "pay", ApprovalMode.DESTRUCTIVE),
+    ]
+
+
+def test_a_decision_that_lists_no_tools_may_use_all() -> None:
+    """Silence means every tool of the pack."""
+    pack = build(decisions=[DecisionSpec(id="do.d")])
+    assert list(compiled(pack).surface) == ["a.banned", "a.other", "a.read", "b.pay"]
+
+
+def test_the_ledger_says_why_a_tool_is_there_or_is_not() -> None:
+    """Listed, not listed, prohibited, and kept although it is above the safety mode."""
+    ledger = reasons(compiled())
+    assert ledger["a.read"] == (True, "decision d may use it")
+    assert ledger["a.other"] == (False, "decision d does not list it")
+    assert ledger["a.banned"] == (False, "decision d prohibits it")
+    admitted, reason = ledger["b.pay"]
+    assert admitted
+    assert reason.startswith(
+        "not offered to a planner: its mode destructive is above the safety mode local_write"
+    )
+    assert reasons(compiled(safety_mode=ApprovalMode.DESTRUCTIVE))["b.pay"] == (True, "decision d may use it")
+
+
+@pytest.mark.req("R15")
+def test_evidence_is_that_of_the_snapshot() -> None:
+    """The newest snapshot is used unless another is named, and every fact is in the ledger."""
+    context = compiled()
+    entries = context.manifests.evidence_manifest
+    assert [(entry.id, entry.classification, entry.content) for entry in entries] == [
+        ("kg:rate:a#snapshot_new", "rate", 1),
+        ("kg:rate:b#snapshot_new", "rate", 2),
+    ]
+    assert context.snapshot == "new"
+    assert reasons(context)["kg:rate:a#snapshot_old"] == (False, "it is not of snapshot new")
+    assert list(compiled(snapshot="old").evidence) == ["kg:rate:a#snapshot_old"]
+
+
+def test_expired_evidence_is_left_out() -> None:
+    """What has expired when the run starts is not admitted, and without a time nothing has."""
+    late = compiled(started_at=NOON)
+    assert list(late.evidence) == ["kg:rate:b#snapshot_new"]
+    assert reasons(late)["kg:rate:a#snapshot_new"] == (False, "it expired at 2026-05-09T12:00:00+0000")
+    assert len(compiled(started_at=NOON - timedelta(seconds=1)).evidence) == 2
+    assert "its expiry was not judged" in reasons(compiled())["kg:rate:a#snapshot_new"][1]
+
+
+def test_the_rest_of_the_pack_comes_along() -> None:
+    """Gates and decisions by name, policies in their order, tiers completed by the usual ones, and the pins."""
+    pack = build()
+    context = compiled(pack)
+    assert [gate.name for gate in context.gates] == ["G", "H"]
+    assert [policy.name for policy in context.policies] == ["second", "first"]
+    assert [decision.id for decision in context.decisions] == ["d", "z"]
+    assert context.risk_tiers == {**USUAL_TIERS, RiskTier.LOW: ()}
+    assert (context.pack, context.pack_hash) == ("p@1.0.0", pack.hash)
+    assert context.request == Request(intent="do.d")
+    assert {"G", "H", "first", "second"} <= reasons(context).keys()
+
+
+def test_a_pack_without_evidence_compiles() -> None:
+    """There is then no snapshot, and no evidence to pin."""
+    context = compiled(build(evidence=[], snapshot_times={}))
+    assert (context.snapshot, context.evidence) == ("", {})
+
+
+def test_an_unknown_intent_or_snapshot_is_the_callers_mistake() -> None:
+    """Both are answered with what there is."""
+    pack = build()
+    with pytest.raises(UsageError, match=r"do\.d"):
+        compile_context(pack, Request(intent="do.x"), pack.run_context())
+    with pytest.raises(UsageError, match="choose one of old, new"):
+        compiled(snapshot="newer")
+
+
+@given(
+    tools=st.permutations(TOOLS),
+    evidence=st.permutations(EVIDENCE),
+    mode=st.sampled_from(ApprovalMode),
+    started_at=st.none() | st.just(NOON),
+)
+def test_the_same_inputs_give_the_same_context(
+    tools: list[Tool], evidence: list[Evidence], mode: ApprovalMode, started_at: datetime | None
+) -> None:
+    """The order in which a pack lists its tools and facts changes nothing, down to the hash."""
+    once = compiled(safety_mode=mode, started_at=started_at)
+    again = compiled(build(tools=tools, evidence=evidence), safety_mode=mode, started_at=started_at)
+    assert once == again
+    assert once.hash == again.hash

@@ -1,0 +1,362 @@
+"""What `check` finds: each defect by its code and place, with a remedy, and nothing in a pack without defects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from tercet.contracts.budget import RunBudget
+from tercet.contracts.decision import DecisionSpec, Threshold
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.gate import Gate
+from tercet.contracts.policy import Policy
+from tercet.contracts.request import Actor
+from tercet.packs import Pack, check, check_folder
+from tercet.tools import Tool
+
+WritePack = Callable[..., Path]
+
+
+def act(**parameters: object) -> None:
+    """Stands in for the code of every tool."""
+
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {"account": {"type": "string"}, "amount": {"type": "integer"}},
+    "required": ["account"],
+    "additionalProperties": False,
+}
+RESULT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "notes": {"type": "array", "items": {"type": "object", "properties": {"text": {"type": "string"}}}},
+        "more": {"$ref": "#/$defs/more"},
+    },
+    "$defs": {"more": {"type": "object", "properties": {"by": {"type": "string"}}}},
+}
+OPEN = {"anyOf": [PARAMETERS, {"type": "object"}]}
+
+
+def reading(**changes: Any) -> Tool:
+    fields: dict[str, Any] = {
+        "name": "a.read",
+        "call": act,
+        "mode": "read_only",
+        "parameters": PARAMETERS,
+        "result": RESULT,
+    }
+    return Tool(**fields | changes)
+
+
+def paying(**changes: Any) -> Tool:
+    undo = {"tool": "a.undo", "params": {"account": {"$from": "params#/account"}}}
+    fields: dict[str, Any] = {
+        "name": "a.pay", "call": act, "mode": "network", "parameters": PARAMETERS, "result": RESULT,
+        "reversibility": "compensable", "compensate": undo,
+    }  # fmt: skip
+    return Tool(**fields | changes)
+
+
+UNDO = paying(name="a.undo", reversibility="reversible", compensate=None, no_compensation="pay again")
+GATE = Gate(name="G", roles=("boss",))
+CONDITIONAL = Gate(name="C", roles=("boss",), when="args.amount > 5")
+DECISION = DecisionSpec(id="d", intents=("do.d",))
+BOSS = Actor(id="ada", roles=("boss",))
+
+
+def build(**changes: Any) -> Pack:
+    fields: dict[str, Any] = {
+        "name": "p", "version": "1.0.0", "safety_mode": "destructive",
+        "tools": [reading(), paying(), UNDO], "decisions": [DECISION], "gates": [GATE, CONDITIONAL], "actors": [BOSS],
+        "evidence": [Evidence(id="kg:rules:all#snapshot_1")],
+    }  # fmt: skip
+    return Pack(**fields | changes)
+
+
+def decide(**fields: Any) -> dict[str, Any]:
+    return {"decisions": [DecisionSpec(id="d", **fields)]}
+
+
+def pay(**fields: Any) -> dict[str, Any]:
+    return {"tools": [reading(), paying(**fields), UNDO]}
+
+
+def undo_with(**params: Any) -> dict[str, Any]:
+    return pay(compensate={"tool": "a.undo", "params": params})
+
+
+Case: TypeAlias = tuple[dict[str, Any], str, str, str]
+"""What is changed; the code, the place, and a word of the message or remedy."""
+
+DEFECTS: dict[str, Case] = {
+    "unknown tool": (decide(tools=("a.reed",)), "unknown_tool", "decision d, tools", "did you mean a.read?"),
+    "unknown prohibited tool": (decide(prohibited_tools=("b.x",)), "unknown_tool", "decision d, prohibited_tools", "a.pay"),
+    "unknown repeatable tool": (decide(repeatable=("b.x",)), "unknown_tool", "decision d, repeatable", "no tool b.x"),
+    "unknown gate of a tool": (pay(gates=("H",)), "unknown_gate", "tool a.pay, gates", "no gate H"),
+    "unknown gate of a decision": (decide(gates=("H",)), "unknown_gate", "decision d, gates", "no gate H"),
+    "unknown unbound gate": (decide(unbound_gate="H"), "unknown_gate", "decision d, unbound_gate", "no gate H"),
+    "unknown gate of a policy": (
+        {"policies": [Policy(name="p", expression="true", effect="gate", gate="H")]},
+        "unknown_gate", "policy p, gate", "no gate H",
+    ),
+    "gate policy without a gate": (
+        {"policies": [Policy(name="p", expression="true", effect="gate")]}, "policy_without_gate", "policy p, gate", "names none",
+    ),
+    "deny policy with a gate": (
+        {"policies": [Policy(name="p", expression="true", gate="G")]}, "policy_gate_unused", "policy p, gate", "never asked",
+    ),
+    "gate without roles": ({"gates": [Gate(name="G", roles=())]}, "gate_unapprovable", "gate G, roles", "names no role"),
+    "gate whose role nobody holds": (
+        {"gates": [Gate(name="G", roles=("chief",))]}, "gate_unapprovable", "gate G, roles", "no actor holds the role chief",
+    ),
+    "gate in a pack without actors": (
+        {"gates": [GATE], "actors": []}, "gate_unapprovable", "gate G, roles", "the pack has no actors",
+    ),
+    "gate with too few approvers": (
+        {"gates": [Gate(name="G", roles=("boss",), quorum=2)]}, "gate_unapprovable", "gate G, roles", "needs 2 approvers",
+    ),
+    "plan policy that does not compile": (
+        {"policies": [Policy(name="p", expression="step.mode == 'network'")]},
+        "expression_invalid", "policy p, expression", "column 5",
+    ),
+    "step policy that is no condition": (
+        {"policies": [Policy(name="p", expression="step.mode", scope="step")]},
+        "expression_invalid", "policy p, expression", "not a boolean",
+    ),
+    "policy with an unpaired surrogate": (
+        {"policies": [Policy(name="p", expression="'\ud800' == ''")]}, "expression_invalid", "policy p, expression", "surrogate",
+    ),
+    "gate condition that does not compile": (
+        {"gates": [Gate(name="G", roles=("boss",), when="amount > 5")]}, "expression_invalid", "gate G, when", "amount",
+    ),
+    "limit over an unknown parameter": (
+        pay(limits=({"expression": "args.amout < 5"},)), "expression_invalid", "tool a.pay, limits", "args.amout is no parameter",
+    ),
+    "limit over a wrong type": (
+        pay(limits=({"expression": "args.account < 5"},)), "expression_invalid", "tool a.pay, limits", "args.account < 5",
+    ),
+    "limit that does not compile for an open schema": (
+        pay(parameters=OPEN, limits=({"expression": "arg.x < 5"},)), "expression_invalid", "tool a.pay, limits", "arg",
+    ),
+    "parameters that are no schema": (
+        {"tools": [reading(parameters={"type": "object", "properties": 3}), UNDO]},
+        "schema_invalid", "tool a.read, parameters", "not a JSON Schema",
+    ),
+    "parameters that are no object": (
+        {"tools": [reading(parameters={"type": "array"}), UNDO]}, "schema_invalid", "tool a.read, parameters", "have names",
+    ),
+    "result that is no schema": (
+        {"tools": [reading(result={"type": "text"}), UNDO]}, "schema_invalid", "tool a.read, result", "not a JSON Schema",
+    ),
+    "schema that reaches out": (
+        {"tools": [reading(result={"$ref": "https://example.org/x"}), UNDO]}, "schema_invalid", "tool a.read, result", "",
+    ),
+    "schema that JSON cannot hold": (
+        {"tools": [reading(result={"const": float("nan")}), UNDO]}, "schema_invalid", "tool a.read, result", "canonical",
+    ),
+    "outputs schema that is none": (
+        decide(outputs_schema={"required": 1}), "schema_invalid", "decision d, outputs_schema", "not a JSON Schema",
+    ),
+    "tool with an unpaired surrogate": (
+        pay(description="\ud800"), "not_canonical", "tool a.pay", "surrogate",
+    ),
+    "compensation with NaN": (undo_with(account=float("nan")), "not_canonical", "tool a.pay", "cannot be written as JSON"),
+    "gate with a number beyond JSON": (
+        {"gates": [Gate(name="G", roles=("boss",), ttl_ms=2**60)]}, "not_canonical", "gate G", "2^53",
+    ),
+    "budget with a number beyond JSON": ({"budget": RunBudget(tokens=2**60)}, "not_canonical", "pack, budget", "2^53"),
+    "unknown authority": (pay(authority=("acount",)), "authority_unknown", "tool a.pay, authority", "did you mean account?"),
+    "unknown identity": (pay(identity=("x",)), "identity_unknown", "tool a.pay, identity", "it takes account, amount"),
+    "unknown alias": (pay(aliases={"sum": "total"}), "alias_unknown", "tool a.pay, aliases", "no parameter total"),
+    "alias that is a parameter": (pay(aliases={"amount": "account"}), "alias_shadows", "tool a.pay, aliases", "amount"),
+    "destructive tool without a gate": (pay(mode="destructive"), "ungated", "tool a.pay, gates", "it is destructive"),
+    "irreversible tool without a gate": (
+        pay(reversibility="irreversible"), "ungated", "tool a.pay, gates", "it is irreversible",
+    ),
+    "destructive tool with a conditional gate": (
+        pay(mode="destructive", gates=("C",)), "ungated", "tool a.pay, gates", "no 'when'",
+    ),
+    "destructive tool gated by some decisions": (
+        pay(mode="destructive") | {"decisions": [DECISION, DecisionSpec(id="e", gates=("G",))]},
+        "ungated", "tool a.pay, gates", "",
+    ),
+    "irreversible reading tool gated by a decision only": (
+        {"tools": [reading(reversibility="irreversible", no_compensation="read once"), UNDO], **decide(gates=("G",))},
+        "ungated", "tool a.read, gates", "",
+    ),
+    "no word on compensation": (pay(compensate=None), "compensation_missing", "tool a.pay, compensate", "no_compensation"),
+    "two words on compensation": (
+        pay(no_compensation="none"), "compensation_contradicts", "tool a.pay, compensate", "keep one",
+    ),
+    "compensation by an unknown tool": (
+        pay(compensate={"tool": "a.nodo"}), "compensation_unknown_tool", "tool a.pay, compensate", "no tool a.nodo",
+    ),
+    "compensation with an unknown parameter": (
+        undo_with(account="x", sum=3), "compensation_unknown_parameter", "tool a.pay, compensate", "no parameter sum",
+    ),
+    "compensation without a required parameter": (
+        undo_with(amount=3), "compensation_incomplete", "tool a.pay, compensate", "also needs account",
+    ),
+    "compensation with a malformed reference": (
+        undo_with(account={"$form": "self#/id"}), "compensation_malformed", "tool a.pay, compensate", "$form",
+    ),
+    "compensation that names a step": (
+        undo_with(account={"$from": "s1#/id"}), "compensation_malformed", "tool a.pay, compensate", "no steps",
+    ),
+    "compensation that reads an absent result": (
+        undo_with(account={"$from": "self#/ident"}), "compensation_malformed", "tool a.pay, compensate", "'ident'",
+    ),
+    "compensation that reads an absent parameter": (
+        undo_with(account={"$from": "params#/acct"}), "compensation_malformed", "tool a.pay, compensate", "'acct'",
+    ),
+    "compensation computed wrongly": (
+        undo_with(account={"$cel": "self.id +"}), "compensation_malformed", "tool a.pay, compensate", "does not compile",
+    ),
+    "untrusted field that is not there": (
+        pay(untrusted=("note",)), "untrusted_unknown", "tool a.pay, untrusted", "it has id, notes, more",
+    ),
+    "untrusted field of an item that is not there": (
+        pay(untrusted=("/notes/*/txt",)), "untrusted_unknown", "tool a.pay, untrusted", "'txt'",
+    ),
+    "untrusted field behind a reference that is not there": (
+        pay(untrusted=("/more/bye",)), "untrusted_unknown", "tool a.pay, untrusted", "'bye'",
+    ),
+    "required output that the schema lacks": (
+        decide(required_outputs=("x",), outputs_schema={"type": "object", "properties": {"y": {}}}),
+        "output_unknown", "decision d, required_outputs", "require one of y",
+    ),
+    "intent of two decisions": (
+        {"decisions": [DECISION, DecisionSpec(id="e", intents=("do.d",))]},
+        "intent_claimed_twice", "decision e, intents", "do.d already asks for decision d",
+    ),
+    "intent that is another's id": (
+        {"decisions": [DECISION, DecisionSpec(id="e", intents=("d",))]}, "intent_claimed_twice", "decision e, intents", "",
+    ),
+    "evidence class of a decision that no file has": (
+        decide(required_evidence=("window_evidence",)), "evidence_class_unknown", "decision d, required_evidence", "class window",
+    ),
+    "evidence class of a tool that no file has": (
+        pay(requires_evidence=("window",)), "evidence_class_unknown", "tool a.pay, requires_evidence", "class window",
+    ),
+    "threshold set twice": (
+        decide(thresholds=(Threshold(name="policy"), Threshold(name="policy", minimum=0.5))),
+        "threshold_duplicate", "decision d, thresholds", "2 times",
+    ),
+    "many re-plans without a reason": (
+        {"budget": RunBudget(max_replans=3)}, "replans_unexplained", "pack, budget.max_replans", "replans_rationale",
+    ),
+    "tool above the safety mode": (
+        {"safety_mode": "local_write", "tools": [paying(compensate=None, no_compensation="none")]},
+        "above_safety_mode", "tool a.pay, mode", "network",
+    ),
+    "no decisions": ({"decisions": []}, "no_decisions", "decisions", "nothing can be asked"),
+    "no tools": ({"tools": []}, "no_tools", "tools", "can do nothing"),
+    "precondition that nothing establishes": (
+        pay(preconditions=("checked",)), "precondition_unestablished", "tool a.pay, preconditions", "checked",
+    ),
+    "timeout below the estimate": (
+        pay(timeout_ms=10, estimated_ms=20), "timeout_short", "tool a.pay, timeout_ms", "20 ms",
+    ),
+}  # fmt: skip
+
+WARNINGS = {
+    "policy_gate_unused", "evidence_class_unknown", "above_safety_mode", "no_tools", "precondition_unestablished", "timeout_short",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DEFECTS.values(), ids=DEFECTS)
+def test_a_defect_is_found(case: Case) -> None:
+    """One defect gives one problem: its code, its place, what is wrong and what to do."""
+    changes, code, place, said = case
+    problems = check(build(**changes))
+    assert [(problem.code, problem.place) for problem in problems] == [(code, place)]
+    assert said in problems[0].line()
+    assert problems[0].remedy
+    assert problems[0].severity == ("warning" if code in WARNINGS else "error")
+
+
+SOUND: dict[str, dict[str, Any]] = {
+    "as it stands": {},
+    "gated by the tool": pay(mode="destructive", gates=("G",)),
+    "gated by every decision that offers it": pay(mode="destructive") | decide(gates=("G",)),
+    "gated where it is not prohibited": pay(mode="destructive")
+    | {"decisions": [DecisionSpec(id="e", gates=("G",)), DecisionSpec(id="f", prohibited_tools=("a.pay",))]},
+    "gated by one of two gates": pay(mode="destructive", gates=("C", "G")),
+    "no compensation, with a reason": pay(compensate=None, no_compensation="it is gone"),
+    "compensation by alias": {
+        "tools": [paying(compensate={"tool": "a.undo", "params": {"acct": "x"}}), UNDO.model_copy(update={"aliases": {"acct": "account"}})]
+    },
+    "compensation computed from result and parameters": undo_with(
+        account={"$cel": "self.id + params.account"}, amount={"$from": "request#/amount"}
+    ),
+    "compensation by a tool with an open schema": {
+        "tools": [paying(compensate={"tool": "a.undo", "params": {"any": 1}}), UNDO.model_copy(update={"parameters": OPEN})]
+    },
+    "idempotent and reconciling": pay(idempotent=True, reconcile=act),
+    "limits that fit": pay(limits=({"expression": "!has(args.amount) || args.amount <= 5"},)),
+    "authority over an open schema": pay(parameters=OPEN, authority=("anything",), compensate=None, no_compensation="none"),
+    "untrusted fields that are there": pay(untrusted=("*", "/notes", "/notes/*/text", "/more/by", "/more")),
+    "untrusted field of an open result": pay(result={"type": "object"}, untrusted=("note",)),
+    "untrusted field of an unknown result": pay(result=None, untrusted=("note",)),
+    "untrusted field beside listed ones": pay(
+        result={"type": "object", "properties": {"id": {}}, "additionalProperties": True}, untrusted=("note",)
+    ),
+    "evidence by either name": decide(required_evidence=("rules", "rules_evidence")),
+    "output without a schema": decide(required_outputs=("x",)),
+    "output of an open schema": decide(required_outputs=("x",), outputs_schema={"allOf": [{"type": "object"}]}),
+    "precondition of a decision": pay(preconditions=("checked",)) | decide(conditions=("checked",)),
+    "precondition that a tool establishes": {"tools": [reading(establishes=("checked",)), paying(preconditions=("checked",)), UNDO]},
+    "its own id among the intents": decide(intents=("d",)),
+    "explained re-plans": {"budget": RunBudget(max_replans=3, replans_rationale="the source is flaky")},
+    "two approvers": {"gates": [Gate(name="G", roles=("boss", "chief"), quorum=2)], "actors": [BOSS, Actor(id="bo", roles=("chief",))]},
+    "policies of both scopes": {
+        "policies": [
+            Policy(name="p", expression="plan.steps.all(s, s.mode != 'destructive')"),
+            Policy(name="q", expression="step.mode == 'read_only'", scope="step", effect="gate", gate="G"),
+        ]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", SOUND.values(), ids=SOUND)
+def test_what_is_sound_is_left_alone(changes: dict[str, Any]) -> None:
+    """A pack without a defect has no problem, not even a warning."""
+    assert check(build(**changes)) == ()
+
+
+def test_defects_are_reported_together() -> None:
+    """Three defects of three kinds give three problems."""
+    pack = build(**pay(authority=("x",), gates=("H",)), policies=[Policy(name="p", expression="1")])
+    assert {problem.code for problem in check(pack)} == {
+        "authority_unknown",
+        "unknown_gate",
+        "expression_invalid",
+    }
+
+
+def test_a_defect_in_a_folder_has_its_file_and_row(write_pack: WritePack) -> None:
+    """A tool is found at its decorator, a table at its key, and a warning does not keep the pack from loading."""
+    source = """
+        from tercet.tools import tool
+
+
+        @tool("desk.find_copy", mode="read_only", authority=["titel"], estimated_ms=90_000)
+        def find_copy(title: str) -> str:
+            return title
+    """
+    gates = '[[gate]]\nname = "A"\nroles = ["librarian"]\n\n[[gate]]\nname = "B"\nquorum = 2\nroles = ["librarian"]\n'
+    folder = write_pack(
+        {"tools.py": source, "gates.toml": gates, "decisions.toml": '[[decision]]\nid = "d"\n'}
+    )
+    found = [(problem.file, problem.row, problem.code) for problem in check_folder(folder)]
+    assert found == [
+        ("gates.toml", 8, "gate_unapprovable"),
+        ("tools.py", 4, "authority_unknown"),
+        ("tools.py", 4, "timeout_short"),
+    ]
+    assert [(problem.file, problem.row, problem.code) for problem in check(Pack.load(folder))] == found
