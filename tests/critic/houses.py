@@ -61,9 +61,7 @@ REFUND = tool(
     "payments.refund",
     "destructive",
     reversibility="compensable",
-    parameters=takes(
-        "payment_id", amount={"type": "integer", "minimum": 1}, memo={"type": "string"}
-    ),
+    parameters=takes("payment_id", amount={"type": "integer", "minimum": 1}, memo={"type": "string"}),
     result=takes("refund_id", amount={"type": "integer"}, reason={"type": "string"}),
     gates=("FINANCE",),
     authority=("payment_id", "amount"),
@@ -163,7 +161,12 @@ SHOP = House(
             "tenant": "acme",
             "actor": Actor(id="ada", roles=("agent",)),
             "safety_mode": "destructive",
-            "run_budget": {"wall_clock_ms": 10_000, "tool_calls": 20, "tokens": 20_000, "cost_microcents": 1_000},
+            "run_budget": {
+                "wall_clock_ms": 10_000,
+                "tool_calls": 20,
+                "tokens": 20_000,
+                "cost_microcents": 1_000,
+            },
         }
     ),
     CompiledContext(

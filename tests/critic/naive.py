@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan, Step
@@ -24,6 +24,7 @@ from tercet.policy import expressions, schemas
 
 Place: TypeAlias = tuple[str | int, ...]
 Finding: TypeAlias = tuple[str, int | None]
+Doc: TypeAlias = dict[str, Any]
 
 MODES = ["read_only", "local_write", "network", "delegated", "destructive"]
 REVERSIBILITIES = ["pure", "reversible", "compensable", "irreversible"]
@@ -57,6 +58,10 @@ class Case(NamedTuple):
     compiled: CompiledContext
     spec: DecisionSpec
     plan: Plan
+
+    def __repr__(self) -> str:
+        """The case without what is at its default, for the report of a failure."""
+        return "\n".join(part.model_dump_json(exclude_defaults=True) for part in self)
 
 
 def first_refusal(
@@ -114,10 +119,15 @@ def reversibility_of(case: Case, step: Step) -> str:
     tool = tool_named(case, step.tool)
     if tool is None:
         return "pure"
-    usual = {"read_only": "pure", "destructive": "irreversible"}.get(tool.mode, "compensable")
-    declared = tool.reversibility or usual
+    declared = declared_reversibility(tool)
     ranks = [REVERSIBILITIES.index(declared), REVERSIBILITIES.index(step.reversibility or declared)]
     return REVERSIBILITIES[max(ranks)]
+
+
+def declared_reversibility(tool: ToolSpec) -> str:
+    """What a tool says, or the careful assumption."""
+    usual = {"read_only": "pure", "destructive": "irreversible"}.get(tool.mode, "compensable")
+    return tool.reversibility or usual
 
 
 def own_gates(case: Case, step: Step) -> list[str]:
@@ -126,12 +136,12 @@ def own_gates(case: Case, step: Step) -> list[str]:
     return list(dict.fromkeys([*(tool.gates if tool else ()), *(step.gates or ())]))
 
 
-def named(params: dict[str, Any], tool: ToolSpec) -> dict[str, Any]:
+def named(params: Doc, tool: ToolSpec) -> Doc:
     """The parameters under their own names."""
     return {tool.aliases.get(name, name): value for name, value in params.items()}
 
 
-def params_of(case: Case, step: Step) -> dict[str, Any]:
+def params_of(case: Case, step: Step) -> Doc:
     """A step's parameters under their own names."""
     tool = tool_named(case, step.tool)
     return named(step.params, tool) if tool else step.params
@@ -156,7 +166,7 @@ class Part(NamedTuple):
 def parts(value: Any, place: Place = (), *, plain: bool = False) -> Iterator[Part]:
     """Every literal scalar, key and reference of a value; plain data holds no references."""
     if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
+        members = cast("Doc", value)
         reference = None if plain else as_reference(members)
         if reference is None:
             for key, member in members.items():
@@ -173,7 +183,7 @@ def parts(value: Any, place: Place = (), *, plain: bool = False) -> Iterator[Par
         yield Part("literal", value, place)
 
 
-def as_reference(members: dict[str, Any]) -> tuple[str, Any] | None:
+def as_reference(members: Doc) -> tuple[str, Any] | None:
     """The kind and the body of a reference, or None for an ordinary object."""
     if len(members) != 1:
         return None
@@ -199,7 +209,7 @@ def way_of(pointer: str) -> list[str]:
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
 
 
-class Nowhere(Exception):
+class NowhereError(Exception):
     """A pointer leads to nothing."""
 
 
@@ -207,11 +217,11 @@ def follow(value: Any, way: list[str]) -> Any:
     """The value at the end of a way."""
     for token in way:
         if isinstance(value, dict) and token in value:
-            value = cast("dict[str, Any]", value)[token]
+            value = cast("Doc", value)[token]
         elif isinstance(value, list) and token in [str(n) for n in range(len(cast("list[Any]", value)))]:
             value = cast("list[Any]", value)[int(token)]
         else:
-            raise Nowhere
+            raise NowhereError
     return value
 
 
@@ -220,18 +230,18 @@ def known(case: Case, part: Part) -> Any:
     target, way = target_of(part)
     if part.kind == "from":
         return follow(case.compiled.input(), way)
-    for entry in case.compiled.manifests.evidence_manifest:
-        if entry.id == target:
-            return follow(entry.content, way)
-    raise Nowhere
+    entry = evidence_named(case, target)
+    if entry is None:
+        raise NowhereError
+    return follow(entry.content, way)
 
 
 def resolved(case: Case, value: Any) -> Any:
     """A value with everything known filled in; what is open is null."""
     if isinstance(value, dict):
-        reference = as_reference(cast("dict[str, Any]", value))
+        reference = as_reference(cast("Doc", value))
         if reference is None:
-            return {key: resolved(case, member) for key, member in cast("dict[str, Any]", value).items()}
+            return {key: resolved(case, member) for key, member in cast("Doc", value).items()}
         if reference[0] == "literal":
             return reference[1]
         part = Part(*reference, ())
@@ -261,7 +271,7 @@ _QUOTES = "|".join(
 _NUMBERS = r"0[xX][0-9a-fA-F]+[uU]?|[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+[uU]?"
 _LEXEME = re.compile(
     rf"(?P<space>\s+|//[^\n]*)|(?P<text>{_QUOTES})|(?P<number>{_NUMBERS})"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>.)",
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|`(?P<field>[^`\n]*)`|(?P<mark>.)",
     re.DOTALL,
 )
 _STRANGE = object()
@@ -277,7 +287,9 @@ class Lexeme(NamedTuple):
 
 def lexemes(expression: str) -> list[Lexeme]:
     """The words, constants and marks of an expression."""
-    found = [Lexeme(str(match.lastgroup), match.group()) for match in _LEXEME.finditer(expression)]
+    found = [
+        Lexeme(str(match.lastgroup), match[str(match.lastgroup)]) for match in _LEXEME.finditer(expression)
+    ]
     return [lexeme for lexeme in found if lexeme.kind != "space"]
 
 
@@ -343,7 +355,7 @@ def ends_operand(found: list[Lexeme], position: int) -> bool:
     if position < 0:
         return False
     kind, text = found[position]
-    return kind in ("text", "number") or (kind == "name" and text != "in") or text in (")", "]", "}")
+    return kind in ("text", "number", "field") or (kind == "name" and text != "in") or text in (")", "]", "}")
 
 
 def selection(found: list[Lexeme], position: int) -> tuple[tuple[str | int, ...], set[int]]:
@@ -354,7 +366,7 @@ def selection(found: list[Lexeme], position: int) -> tuple[tuple[str | int, ...]
         first, second, third = (
             found[position : position + 3] if position + 3 <= len(found) else [Lexeme("end", "")] * 3
         )
-        if first.text == "." and second.kind == "name" and third.text != "(":
+        if first.text == "." and second.kind in ("name", "field") and third.text != "(":
             way.append(second.text)
             position += 2
         elif first.text == "[" and third.text == "]" and isinstance(key := key_of(second), str | int):
@@ -458,12 +470,16 @@ def pins(step: Step) -> list[str]:
     ]
 
 
-def class_of(case: Case, ref: str) -> str | None:
+def evidence_named(case: Case, ref: str | int) -> EvidenceManifestEntry | None:
+    """The evidence of this id; of several entries the last counts."""
+    found = [entry for entry in case.compiled.manifests.evidence_manifest if entry.id == ref]
+    return found[-1] if found else None
+
+
+def class_of(case: Case, ref: str | int) -> str | None:
     """The class that the manifest gives a piece of evidence; None if it is not there."""
-    for entry in case.compiled.manifests.evidence_manifest:
-        if entry.id == ref:
-            return entry.classification
-    return None
+    entry = evidence_named(case, ref)
+    return entry.classification if entry else None
 
 
 def fits(requirement: str, classification: str | None) -> bool:
@@ -523,9 +539,13 @@ def no_step_is_a_lane(case: Case) -> Iterator[Finding]:
 
 def no_step_waits_for_itself(case: Case) -> Iterator[Finding]:
     """Check 8."""
-    for index, before in enumerate(waits_for(case)):
-        if index in before:
-            yield "cyclic_dependency", index
+    for index in on_a_cycle(case):
+        yield "cyclic_dependency", index
+
+
+def on_a_cycle(case: Case) -> list[int]:
+    """The steps that wait for themselves."""
+    return [index for index, before in enumerate(waits_for(case)) if index in before]
 
 
 # ---- check 9: references and expressions --------------------------------------------------------------------------
@@ -563,7 +583,7 @@ def reference_faults(case: Case, part: Part, *, own: bool) -> list[str]:
     if part.kind == "evidence" or target == "request":
         try:
             known(case, part)
-        except Nowhere:
+        except NowhereError:
             return ["unresolved_reference"]
         return []
     if target in ("self", "params") and own:
@@ -576,15 +596,15 @@ def reference_faults(case: Case, part: Part, *, own: bool) -> list[str]:
 def lacks_field(case: Case, step: Step, way: list[str]) -> bool:
     """Whether the tool's result schema lists its properties, allows no others, and this field is not among them."""
     tool = tool_named(case, step.tool)
-    schema: Any = (tool.result if tool else None) or {}
+    schema: Any = tool.result if tool else None
     for token in way:
-        if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
+        listed = member(schema, "properties")
+        allows_others = member(schema, "additionalProperties") not in (None, False)
+        if not isinstance(listed, dict) or allows_others or OTHER_FIELDS & set(cast("Doc", schema)):
             return False
-        if schema.get("additionalProperties") not in (None, False) or OTHER_FIELDS & set(schema):
-            return False
-        if token not in schema["properties"]:
+        if token not in listed:
             return True
-        schema = schema["properties"][token]
+        schema = member(listed, token)
     return False
 
 
@@ -597,7 +617,7 @@ def expression_faults(case: Case, text: str, *, own: bool, condition: bool) -> l
     evidence = [read.way[:1] for read in reads if read.root == "evidence"]
     if not all(way and isinstance(way[0], str) for way in evidence):
         return ["expression_invalid"]
-    allowed = {"request", "evidence"} | ({"self", "params"} if own else set())
+    allowed = NO_STEPS if own else {"request", "evidence"}
     lost = [read.root for read in reads if read.root not in allowed and index_of(case, read.root) is None]
     if lost or any(class_of(case, way[0]) is None for way in evidence):
         return ["unresolved_reference"]
@@ -620,7 +640,7 @@ ABOUT_MEMBERS = {
 }
 
 
-def breaks_schema(case: Case, params: dict[str, Any], tool: ToolSpec) -> bool:
+def breaks_schema(case: Case, params: Doc, tool: ToolSpec) -> bool:
     """Whether arguments are given twice or break the schema, as far as they are known."""
     proper = [tool.aliases.get(name, name) for name in params]
     if len(proper) != len(set(proper)):
@@ -658,9 +678,7 @@ def arguments_are_within_limits(case: Case) -> Iterator[Finding]:
                 yield "argument_not_permitted", index
 
 
-def holds(
-    text: str, scope: expressions.Scope, values: dict[str, Any], params: list[dict[str, Any]]
-) -> bool | None:
+def holds(text: str, scope: expressions.Scope, values: Doc, params: list[Doc]) -> bool | None:
     """Whether a rule holds; None if it reads a parameter that is open."""
     if not is_rule(text, scope):
         return False
@@ -680,7 +698,7 @@ def is_rule(text: str, scope: expressions.Scope) -> bool:
     return True
 
 
-def frame(case: Case) -> dict[str, Any]:
+def frame(case: Case) -> Doc:
     """The variables that every rule may read."""
     return {
         "request": case.compiled.input(),
@@ -710,21 +728,27 @@ def is_same(first: Any, second: Any) -> bool:
 
 def is_trusted_scalar(case: Case, value: Any) -> bool:
     """Whether a literal equals a scalar of a trusted source."""
-    sources: list[Any] = [
-        entry.content for entry in case.compiled.manifests.evidence_manifest if entry.trust == "trusted"
-    ]
-    sources += [result.value for result in case.compiled.results if result.trust == "trusted"]
-    approved = case.compiled.approved_plan
-    sources += [step.params for step in approved.steps] if approved else []
-    request = [
-        part.value
-        for part in parts(case.compiled.input(), plain=True)
-        if part.kind == "literal" and is_unmarked(case.spec.untrusted_inputs, part.place)
-    ]
-    others = [
-        part.value for source in sources for part in parts(source, plain=True) if part.kind == "literal"
-    ]
-    return any(is_same(value, scalar) for scalar in [*request, *others])
+    return any(is_same(value, scalar) for scalar in trusted_scalars(case))
+
+
+def trusted_scalars(case: Case) -> Iterator[Any]:
+    """Every scalar of the trusted sources."""
+    yield from unmarked_scalars(case.compiled.input(), case.spec.untrusted_inputs)
+    for entry in case.compiled.manifests.evidence_manifest:
+        if entry.trust == "trusted":
+            yield from unmarked_scalars(entry.content, ())
+    for result in case.compiled.results:
+        if result.trust == "trusted":
+            tool = tool_named(case, result.tool)
+            yield from unmarked_scalars(result.value, tool.untrusted if tool else ())
+    for step in case.compiled.approved_plan.steps if case.compiled.approved_plan else ():
+        yield from unmarked_scalars(step.params, ())
+
+
+def unmarked_scalars(value: Any, marks: tuple[str, ...]) -> list[Any]:
+    """The scalars of plain data, but for those in marked fields."""
+    found = parts(value, plain=True)
+    return [part.value for part in found if part.kind == "literal" and is_unmarked(marks, part.place)]
 
 
 def is_unmarked(marks: tuple[str, ...], place: Place) -> bool:
@@ -741,7 +765,7 @@ def overlaps(mark: str, place: Place) -> bool:
 
 
 class Within(NamedTuple):
-    """Where a value ends up: the object keys that are named there, and the step that a compensation takes back."""
+    """Where a value stands: the object keys that are named there, and the step that a compensation takes back."""
 
     keys: frozenset[str] = frozenset()
     step: Step | None = None
@@ -768,9 +792,8 @@ def is_trusted(case: Case, part: Part, within: Within) -> bool:
 
 def is_trusted_evidence(case: Case, ref: str | int) -> bool:
     """Whether evidence of this id is in the manifest and trusted."""
-    return any(
-        entry.id == ref and entry.trust == "trusted" for entry in case.compiled.manifests.evidence_manifest
-    )
+    entry = evidence_named(case, ref)
+    return entry is not None and entry.trust == "trusted"
 
 
 def is_trusted_expression_read(case: Case, read: Read, within: Within) -> bool:
@@ -785,15 +808,15 @@ def is_trusted_read(case: Case, target: str, way: Place, within: Within) -> bool
     if target == "request":
         return is_unmarked(case.spec.untrusted_inputs, way)
     if target == "params":
-        return within.step is not None and is_trusted_where_written(case, within.step, way, within)
+        return within.step is not None and is_trusted_where_written(case, within.step, way)
     index = index_of(case, within.step.id if target == "self" and within.step else target)
-    return index is not None and is_trusted_result(case, case.plan.steps[index], way, within)
+    return index is not None and is_trusted_result(case, case.plan.steps[index], way)
 
 
-def is_trusted_result(case: Case, step: Step, way: Place, within: Within) -> bool:
+def is_trusted_result(case: Case, step: Step, way: Place) -> bool:
     """Whether a part of a step's result is trusted."""
     if step.kind == "note":
-        return is_trusted_where_written(case, step, way, within)
+        return is_trusted_where_written(case, step, way)
     tool = tool_named(case, step.tool)
     if tool is None:
         return False
@@ -808,24 +831,36 @@ def is_tainted(case: Case, step: Step, tool: ToolSpec) -> bool:
     arguments = named(step.params, tool)
     return any(
         not is_trusted(case, part, Within(schema_keys(tool.parameters))) and not is_harmless(part, tool)
-        for part in call_parts(arguments)
+        for part in call_parts(arguments, tool)
     )
 
 
 def is_harmless(part: Part, tool: ToolSpec) -> bool:
-    """Whether an input is a literal boolean, null, or a value that the schema of its parameter enumerates."""
+    """Whether an input is a literal boolean, null, or one of the values that the schema enumerates at its place."""
     if part.kind != "literal":
         return False
     if part.value is None or isinstance(part.value, bool):
         return True
-    schema = tool.parameters.get("properties", {}).get(part.place[0], {})
-    words = [*schema.get("enum", []), *([schema["const"]] if "const" in schema else [])]
-    return len(part.place) == 1 and any(is_same(part.value, word) for word in words)
+    schema: Any = tool.parameters
+    for token in part.place:
+        inner = member(schema, "properties" if isinstance(token, str) else "items")
+        schema = member(inner, token) if isinstance(token, str) else inner
+    words = member(schema, "enum") or [member(schema, "const")]
+    return any(is_same(part.value, word) for word in words)
 
 
-def call_parts(params: dict[str, Any]) -> list[Part]:
-    """The parts of a call's parameters; the parameters' own names are no parts."""
-    return [part for name, value in params.items() for part in parts(value, (name,))]
+def member(value: Any, key: str) -> Any:
+    """A member of an object, and None of anything else."""
+    return cast("Doc", value).get(key) if isinstance(value, dict) else None
+
+
+def call_parts(params: Doc, tool: ToolSpec) -> list[Part]:
+    """The parts of a call's parameters; where the schema says nothing about names, a parameter's own name is none."""
+    about_names = {"properties", "patternProperties", "additionalProperties", "propertyNames"}
+    found = [part for name, value in params.items() for part in parts(value, (name,))]
+    if schema_keys(tool.parameters) or about_names & set(tool.parameters):
+        found += [Part("key", name, (name,)) for name in params]
+    return found
 
 
 def schema_keys(schema: Any) -> frozenset[str]:
@@ -834,30 +869,36 @@ def schema_keys(schema: Any) -> frozenset[str]:
         return frozenset[str]().union(*(schema_keys(item) for item in cast("list[Any]", schema)))
     if not isinstance(schema, dict):
         return frozenset()
-    members = cast("dict[str, Any]", schema)
+    members = cast("Doc", schema)
     named_here = members.get("properties")
-    own = frozenset(cast("dict[str, Any]", named_here)) if isinstance(named_here, dict) else frozenset[str]()
+    own = frozenset(cast("Doc", named_here)) if isinstance(named_here, dict) else frozenset[str]()
     return own.union(*(schema_keys(member) for member in members.values()))
 
 
-def is_trusted_where_written(case: Case, step: Step, way: Place, within: Within) -> bool:
-    """Whether what a step's parameters have at a place is trusted; beyond a reference, the reference is."""
+def is_trusted_where_written(case: Case, step: Step, way: Place) -> bool:
+    """Whether what a step's parameters have at a place is trusted, keys included."""
+    tool = tool_named(case, step.tool)
+    within = Within(schema_keys(tool.parameters) if tool else frozenset())
     value: Any = params_of(case, step)
-    if not value:
-        return False
     plain = False
-    for token in way:
-        reference = (
-            as_reference(cast("dict[str, Any]", value)) if isinstance(value, dict) and not plain else None
-        )
+    for position, token in enumerate(way):
+        reference = as_reference(cast("Doc", value)) if isinstance(value, dict) and not plain else None
         if reference is not None and reference[0] != "literal":
-            break
+            return is_trusted_beyond(case, Part(*reference, ()), way[position:], within)
         plain = plain or reference is not None
         try:
             value = follow(value if reference is None else reference[1], [str(token)])
-        except Nowhere:
+        except NowhereError:
             return False
     return all(is_trusted(case, part, within) for part in parts(value, plain=plain))
+
+
+def is_trusted_beyond(case: Case, part: Part, rest: Place, within: Within) -> bool:
+    """Whether a part of what a reference leads to is trusted."""
+    if part.kind != "from":
+        return is_trusted(case, part, within)
+    target, way = target_of(part)
+    return is_trusted_read(case, target, (*way, *rest), within)
 
 
 def has_authority(tool: ToolSpec, name: str) -> bool:
@@ -867,11 +908,11 @@ def has_authority(tool: ToolSpec, name: str) -> bool:
     return MODES.index(tool.mode) > MODES.index("local_write")
 
 
-def unbound(case: Case, params: dict[str, Any], tool: ToolSpec, step: Step) -> bool:
+def unbound(case: Case, params: Doc, tool: ToolSpec, step: Step) -> bool:
     """Whether an authority parameter holds a value without a trusted source."""
     within = Within(schema_keys(tool.parameters), step)
     authority = {name: value for name, value in named(params, tool).items() if has_authority(tool, name)}
-    return not all(is_trusted(case, part, within) for part in call_parts(authority))
+    return not all(is_trusted(case, part, within) for part in call_parts(authority, tool))
 
 
 def flow_violations(case: Case) -> list[int]:
@@ -897,7 +938,8 @@ def gate_names(case: Case) -> list[str]:
 
 def authority_is_bound(case: Case) -> Iterator[Finding]:
     """Check 13."""
-    if case.spec.unbound_gate not in gate_names(case):
+    unconditional = [gate.name for gate in case.compiled.gates if gate.when is None]
+    if case.spec.unbound_gate not in unconditional:
         for index in flow_violations(case):
             yield "unbound_argument", index
 
@@ -905,17 +947,28 @@ def authority_is_bound(case: Case) -> Iterator[Finding]:
 # ---- checks 14 to 16: gates and compensations ---------------------------------------------------------------------
 
 
-def gates_are_there(case: Case) -> Iterator[Finding]:
-    """Check 14: of the gates of step, tool and decision."""
+def waits_for_a_person(case: Case, step: Step) -> bool:
+    """Whether step, tool or decision ask for a gate that no condition can lift."""
     unconditional = [gate.name for gate in case.compiled.gates if gate.when is None]
+    return any(gate in unconditional for gate in gates_of(case, step))
+
+
+def gates_of(case: Case, step: Step) -> list[str]:
+    """The gates of step, tool and decision."""
+    return [*own_gates(case, step), *(case.spec.gates if is_above_read_only(case, step) else ())]
+
+
+def is_grave(mode: str, reversibility: str) -> bool:
+    """Whether a person must approve a call."""
+    return mode == "destructive" or reversibility == "irreversible"
+
+
+def gates_are_there(case: Case) -> Iterator[Finding]:
+    """Check 14."""
     for index, step, _ in calls(case):
-        gates = own_gates(case, step)
-        if mode_of(case, step) != "read_only":
-            gates += case.spec.gates
-        if any(gate not in gate_names(case) for gate in gates):
+        if any(gate not in gate_names(case) for gate in gates_of(case, step)):
             yield "gate_unknown", index
-        is_grave = mode_of(case, step) == "destructive" or reversibility_of(case, step) == "irreversible"
-        if is_grave and not any(gate in unconditional for gate in gates):
+        if is_grave(mode_of(case, step), reversibility_of(case, step)) and not waits_for_a_person(case, step):
             yield "gate_missing", index
 
 
@@ -937,6 +990,8 @@ def compensations_fit(case: Case) -> Iterator[Finding]:
             yield "compensation_missing", index
         elif MODES.index(tool.mode) > MODES.index(case.ctx.safety_mode):
             yield "mode_exceeded", index
+        elif is_grave(tool.mode, declared_reversibility(tool)) and not waits_for_a_person(case, step):
+            yield "gate_missing", index
         elif breaks_schema(case, step.compensate.params, tool):
             yield "argument_invalid", index
 
@@ -1010,7 +1065,7 @@ def steps_run_within_the_slots(case: Case) -> Iterator[Finding]:
 # ---- checks 21 to 23: policies, checkpoints, duplicates -----------------------------------------------------------
 
 
-def step_values(case: Case, index: int) -> dict[str, Any]:
+def step_values(case: Case, index: int) -> Doc:
     """What a policy may read of a step; a note has no parameters there."""
     step = case.plan.steps[index]
     is_call = tool_named(case, step.tool) is not None
@@ -1027,7 +1082,7 @@ def step_values(case: Case, index: int) -> dict[str, Any]:
     }
 
 
-def call_params(case: Case, step: Step) -> dict[str, Any]:
+def call_params(case: Case, step: Step) -> Doc:
     """The parameters of a call; a note makes none."""
     return params_of(case, step) if step.kind == "tool" else {}
 
@@ -1095,11 +1150,11 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
 def is_equal(first: Any, second: Any) -> bool:
     """Whether two JSON values are equal."""
     if isinstance(first, dict) and isinstance(second, dict):
-        one, other = cast("dict[str, Any]", first), cast("dict[str, Any]", second)
+        one, other = cast("Doc", first), cast("Doc", second)
         return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
     if isinstance(first, list) and isinstance(second, list):
-        pairs = list(zip(cast("list[Any]", first), cast("list[Any]", second), strict=False))
-        return len(first) == len(second) and all(is_equal(a, b) for a, b in pairs)
+        ones, others = cast("list[Any]", first), cast("list[Any]", second)
+        return len(ones) == len(others) and all(map(is_equal, ones, others))
     return is_same(first, second)
 
 

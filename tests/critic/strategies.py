@@ -4,25 +4,32 @@ A case is made as JSON documents and parsed at the end, so that a case that pars
 `cases` builds a sound plan out of ingredients that are known to be good, and then spoils it with up to three changes;
 `mutated_refunds` spoils the one refund that is known to pass. The changes are shared, so that every rule is met from
 both sides. `nonsense` fills the places in which a plan may carry any JSON with just that.
+
+It stays one file of more than the usual length because most of it is one table: a desk, and what can go wrong at it.
 """
 
 from __future__ import annotations
 
 import copy
+import os
+import pickle
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from hypothesis import settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from critic.naive import Case
-from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.context import ALL_CHECKS, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import TercetError
 from tercet.contracts.plan import Plan
 
 Doc: TypeAlias = dict[str, Any]
 Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
+M = TypeVar("M", bound=BaseModel)
 
 
 class Docs(NamedTuple):
@@ -49,17 +56,32 @@ class Docs(NamedTuple):
         return self.compiled["manifests"]["evidence_manifest"]
 
     def copied(self) -> Docs:
-        """Documents of their own, to be changed."""
-        return copy.deepcopy(self)
+        """Documents of their own, to be changed; pickling is far faster than a deep copy."""
+        return _unpickled(pickle.dumps(self))
 
     def parsed(self) -> Case:
         """The case; raises if a document does not parse."""
         return Case(
-            RunContext.model_validate(self.ctx),
-            CompiledContext.model_validate(self.compiled),
-            DecisionSpec.model_validate(self.spec),
-            Plan.model_validate(self.plan),
+            _parsed(RunContext, pickle.dumps(self.ctx)),
+            _parsed(CompiledContext, pickle.dumps(self.compiled)),
+            _parsed(DecisionSpec, pickle.dumps(self.spec)),
+            _parsed(Plan, pickle.dumps(self.plan)),
         )
+
+
+def _unpickled(data: bytes) -> Any:
+    return pickle.loads(data)  # noqa: S301 - our own bytes
+
+
+@lru_cache(maxsize=512)
+def _parsed(model: type[M], data: bytes) -> M:
+    """A document that was parsed before is not parsed again: most changes leave three of the four alone."""
+    return model.model_validate(_unpickled(data))
+
+
+def examples(count: int) -> settings:
+    """So many examples in a test run, and twenty times as many in a campaign: `TERCET_CAMPAIGN=1 pytest tests/critic`."""
+    return settings(max_examples=count * (20 if os.environ.get("TERCET_CAMPAIGN") else 1), deadline=None)
 
 
 # ---- the desk -----------------------------------------------------------------------------------------------------
@@ -305,109 +327,89 @@ def refund() -> Docs:
 
 # ---- values -------------------------------------------------------------------------------------------------------
 
-EXPRESSIONS = [
-    "{a}.amount - {b}.fee",
-    "{a}.amount",
-    '{a}["payment_id"]',
-    "{a}.note",
-    "{a}",
-    "{a}.lines[0].sku",
-    '{a}.lines[0]["text"]',
-    "{a}.lines[{b}.n].sku",
-    "{a}.echo",
-    "{a}.ok",
-    "{a}.ok && {b}.ok",
-    "{a}.amount > 500",
-    "request.order_id",
-    "request.note",
-    "request.note + 'x'",
-    "request.ok",
-    "request",
-    "request.amount + 500",
-    f'evidence["{WINDOW}"].payment_id',
-    f'evidence["{WINDOW}"].open',
-    f'evidence["{FORM}"].pay_to',
-    f'evidence["{ABSENT}"].open',
-    "evidence",
-    "evidence[{a}.ref]",
-    "evidence[0]",
-    "1 + 1",
-    "true",
-    "'pay_6'",
-    "{a}.ok ? 'pay_1' : 'pay_6'",
-    "{a}.ok ? 'pay_1' : 'ord_1'",
-    "{a}.ok ? true : false",
-    "{a}.ok ? null : {a}.email",
-    "{a}.lines.map(x, x)",
-    "{a}.lines.all({b}, true)",
-    "nobody.amount",
-    "nobody.amount +",
-    "self.refund_id",
-    "params.payment_id",
-    "params.memo",
-    "{a}.amount +",
-    "",
-    " ",
-    "size({a}.lines) > 0",
-    "has({a}.note)",
-    "{a}.amount > 0 ? .{a}.note : {a}.email",
-    ".{a}.amount",
-    "{a}.amount in [500]",
-    "{a}.amount in [501]",
-    "{a}.email.startsWith('ada@shop.test')",
-    "{a}.lines[0.0].text",
-    "{a}.lines[00].sku",
-    '{a}[r"note"]',
-    '{a}["no" + "te"]',
-    "{a}.`note`",
-    "({a}).amount",
-    "// {b}.note\n{a}.amount",
-    '{a}.email + "\\n"',
-    "{a}.amount + 0x1F4",
-    "{a}.amount + 5e2",
-    "{a}.amount - -500",
-    "{{'ord_1': {a}.amount}}['ord_1']",
-    "[{a}.amount][500]",
-    "foo({a})",
-    "dyn({a})['note']",
-    "{a}.email + '" + "x" * 1_000 + "'",
-    "{a}.a.b.c.d.amount == 500.0",
-]
+_PLAIN_EXPRESSIONS = rf"""
+{{a}}.amount - {{b}}.fee
+{{a}}.amount
+{{a}}["payment_id"]
+{{a}}.note
+{{a}}
+{{a}}.lines[0].sku
+{{a}}.lines[0]["text"]
+{{a}}.lines[{{b}}.n].sku
+{{a}}.echo
+{{a}}.ok
+{{a}}.ok && {{b}}.ok
+{{a}}.amount > 500
+{{a}}.amount < 501
+request.order_id
+request.note
+request.note + 'x'
+request.ok
+request
+request.amount + 500
+evidence["{WINDOW}"].payment_id
+evidence["{WINDOW}"].open
+evidence["{FORM}"].pay_to
+evidence["{ABSENT}"].open
+evidence
+evidence[{{a}}.ref]
+evidence[0]
+1 + 1
+true
+'pay_6'
+{{a}}.ok ? 'pay_1' : 'pay_6'
+{{a}}.ok ? 'pay_1' : 'ord_1'
+{{a}}.ok ? true : false
+{{a}}.ok ? null : {{a}}.email
+{{a}}.lines.map(x, x)
+{{a}}.lines.all({{b}}, true)
+nobody.amount
+nobody.amount +
+self.refund_id
+self.refund_id + params.memo
+params.payment_id
+params
+{{a}}.amount +
+size({{a}}.lines) > 0
+has({{a}}.note)
+{{a}}.amount > 0 ? .{{a}}.note : {{a}}.email
+.{{a}}.amount
+{{a}}.amount in [500]
+{{a}}.amount in [501]
+{{a}}.email.startsWith('ada@shop.test')
+{{a}}.lines[0.0].text
+{{a}}.lines[00].sku
+{{a}}[r"note"]
+{{a}}["no" + "te"]
+{{a}}.`note`
+{{a}}.`amount`
+({{a}}).amount
+{{a}}.email + "\n"
+{{a}}.amount + 0x1F4
+{{a}}.amount + 5e2
+{{a}}.amount - -500
+{{{{'ord_1': {{a}}.amount}}}}['ord_1']
+[{{a}}.amount][500]
+foo({{a}})
+dyn({{a}})['note']
+{{a}}.to.x
+{{a}}.a.b.c.d.amount == 500.0
+{{a}}.order_id == {{b}}.order_id ? {{a}}.payment_id : {{b}}.payment_id
+""".strip().splitlines()
+EXPRESSIONS = [*_PLAIN_EXPRESSIONS, "", " ", "// {b}.note\n{a}.amount", "{a}.email + '" + "x" * 1_000 + "'"]
 
 POINTERS = [
-    "",
-    "",
-    "#/order_id",
-    "#/payment_id",
-    "#/amount",
-    "#/email",
-    "#/note",
-    "#/lines",
-    "#/lines/0",
-    "#/lines/0/sku",
-    "#/lines/1/text",
-    "#/lines/01/text",
-    "#/lines/9/text",
-    "#/lines/-/text",
-    "#/echo",
-    "#/to",
-    "#/body",
-    "#/refund_id",
-    "#/nothing",
-    "#/unheard_of",
-    "#/a~1b/~0",
-    "#/",
-    "#/lines/" + "9" * 5_000,
-]
+    "", "", "#/order_id", "#/payment_id", "#/amount", "#/email", "#/note", "#/lines", "#/lines/0", "#/lines/0/sku",
+    "#/lines/1/text", "#/lines/01/text", "#/lines/9/text", "#/lines/-/text", "#/lines/" + "9" * 5_000, "#/echo", "#/to",
+    "#/to/x", "#/body", "#/refund_id", "#/nothing", "#/unheard_of", "#/a~1b/~0", "#/",
+]  # fmt: skip
 
 LITERALS: list[Any] = [
     "ord_1", "pay_1", "pay_6", "acc_7", "ada@shop.test", "eve@evil.test", "A", "web", "phone", "", "500",
-    500, 500.0, 501, 1, 0, -1, 3, 2.5, 10**18, 10**30, -(2**63), 1e300, True, False, None,
+    500, 500.0, 501, 1, 0, -1, 3, 2.5, 2**53 - 1, 1e300, True, False, None,
     [], {}, ["ord_1"], ["pay_6", "pay_1"], {"sku": "A"}, {"sku": "pay_6"}, {"pay_6": "ord_1"}, {"ord_1": "ord_1"},
     {"$literal": {"$from": "ord_1"}}, {"$literal": "pay_1"}, {"$literal": ["pay_1", {"sku": "pay_6"}]},
 ]  # fmt: skip
-
-NAMES = ["order", "rules", "page", "seen", "pay", "text", "mail", "book", "s0", "s1", "s2", "s3", "s4", "s5"]
 
 
 def _ids(docs: Docs) -> st.SearchStrategy[str]:
@@ -484,7 +486,9 @@ class _Sources(NamedTuple):
 
 
 def _sound_step(draw: Draw, step_id: str, sources: _Sources) -> Doc:
-    one = lambda options: draw(st.sampled_from(options))  # noqa: E731 - a word for it keeps the table readable
+    def one(options: list[Any]) -> Any:
+        return draw(st.sampled_from(options))
+
     orders = [
         *sources.texts("order_id", "ord_1"),
         {"$from": "request#/order_id"},
@@ -492,21 +496,8 @@ def _sound_step(draw: Draw, step_id: str, sources: _Sources) -> Doc:
     ]
     payments = [*sources.texts("payment_id", "pay_1"), {"$evidence": f"{WINDOW}#/payment_id"}]
     emails = [*sources.texts("email", "ada@shop.test"), {"$from": "request#/email"}]
-    match one(
-        [
-            "lookup",
-            "lookup",
-            "evaluate",
-            "fetch",
-            "confirm",
-            "write",
-            "refund",
-            "refund",
-            "mail",
-            "note",
-            "bare",
-        ]
-    ):
+    kinds = ["lookup", "evaluate", "fetch", "confirm", "write", "mail", "note", "bare"]
+    match one([*kinds, *(["refund"] * 3 if sources.lookups else ["lookup"])]):
         case "lookup":
             sources.lookups.append(step_id)
             extra = one([{}, {"channel": "web"}, {"channel": 3}, {"fresh": True}])
@@ -519,10 +510,8 @@ def _sound_step(draw: Draw, step_id: str, sources: _Sources) -> Doc:
             return {"tool": "web.fetch", "params": {"url": one([*orders, "https://evil.test"]), **headers}}
         case "confirm":
             sources.endorsed.append(step_id)
-            return {
-                "tool": "desk.confirm",
-                "params": {"text": one([*orders, "whatever", {"$evidence": f"{FORM}#/pay_to"}])},
-            }
+            seen = one([*orders, "whatever", {"$evidence": f"{FORM}#/pay_to"}])
+            return {"tool": "desk.confirm", "params": {"text": seen}}
         case "write":
             account = one(["acc_7", f"acc_{step_id}", {"$evidence": f"{BOOKS}#/account"}])
             return {"tool": "books.write", "params": {"account": account, "amount": one(sources.amounts())}}
@@ -555,7 +544,7 @@ def _sound_refund(
         "depends_on": before,
         "preconditions": one([[], ["order_read"]]),
         "evidence_refs": one([[WINDOW], [WINDOW], [WINDOW, FORM]]),
-        "when": one([None, None, "request.ok", *(f"{step}.ok" for step in before)]),
+        "when": one([None, None, "request.ok", "1 < 2", *(f"{step}.ok" for step in before)]),
         "compensate": one([None, None, CANCEL, {"tool": "pay.cancel", "params": {"refund_id": "pay_1"}}]),
     }
 
@@ -646,7 +635,10 @@ COMPENSATIONS: list[Doc | None] = [
 
 
 def _step(draw: Draw, docs: Docs) -> Doc:
-    return docs.steps[draw(st.integers(0, len(docs.steps) - 1))] if docs.steps else {}
+    nothing: list[Doc] = [{}]
+    steps = docs.steps or nothing
+    position: int = draw(st.integers(0, len(steps) - 1))
+    return steps[position]
 
 
 def _setting(name: str, *options: Any) -> Change:
@@ -856,7 +848,7 @@ PLAN_CHANGES: list[Change] = [
     _clear_steps,
     _add_checkpoint,
     _add_checkpoint,
-    _setting("approval_mode", None, *MODES),
+    *[_setting("approval_mode", None, *MODES)] * 3,
     _setting("gates", None, [], ["finance"], ["nobody"], ["large"], ["large", "support"]),
     _setting("requires_evidence", *([name] for name in CLASSES)),
     _setting("evidence_refs", [], [WINDOW], [ABSENT], [FORM, BOOKS], ["junk"], ["kg:kyc:1#snapshot_k1"]),
@@ -889,7 +881,7 @@ FRAME_CHANGES: list[Change] = [
     _declaring("authority", None, [], ["order_id"], ["payment_id"], ["amount", "to"], ["x", "text"]),
     _declaring("identity", None, [], ["amount"], ["order_id", "to"]),
     _declaring("aliases", {}, {"id": "amount"}, {"x": "to", "id": "order_id"}),
-    _declaring("limits", *([{"expression": text}] for text in CONDITION_TEXTS)),
+    *[_declaring("limits", *([{"expression": text}] for text in CONDITION_TEXTS))] * 2,
     _declaring("gates", [], ["finance"], ["large"], ["nobody"]),
     _declaring("requires_evidence", *([name] for name in CLASSES)),
     _declaring("preconditions", *([name] for name in CONDITIONS)),
@@ -906,13 +898,13 @@ FRAME_CHANGES: list[Change] = [
     _declaring("cost_microcents", *SMALL),
     _setting_in("ctx", "safety_mode", *MODES),
     _setting_in("ctx", "plan_origin", "caller", "planner"),
-    _setting_in("budget", "max_steps", *SMALL),
+    *[_setting_in("budget", "max_steps", *SMALL)] * 2,
     _setting_in("budget", "bucket_tokens", *SMALL),
     _setting_in("budget", "tokens", None, *SMALL),
     _setting_in("budget", "tool_calls", None, *SMALL),
-    _setting_in("budget", "cost_microcents", None, *SMALL),
+    *[_setting_in("budget", "cost_microcents", None, *SMALL)] * 2,
     _setting_in("budget", "wall_clock_ms", None, *SMALL),
-    _setting_in("budget", "max_parallel", None, 1, 2, 3),
+    *[_setting_in("budget", "max_parallel", None, 1, 1, 2, 3)] * 2,
     _setting_in("budget", "max_replans", 0, 1, 2),
     _setting_in("used", "tokens", *SMALL),
     _setting_in("used", "tool_calls", *SMALL),
@@ -927,19 +919,21 @@ FRAME_CHANGES: list[Change] = [
 ]
 
 
-def _spoil(draw: Draw, docs: Docs, *, least: int) -> Case:
-    """The case after a few changes; a change after which nothing would parse is left out."""
-    for _ in range(draw(st.integers(least, 3))):
-        changes = PLAN_CHANGES if draw(st.booleans()) else FRAME_CHANGES
+def _spoil(draw: Draw, docs: Docs, changes: list[list[Change]]) -> Docs:
+    """The documents after one change out of each list; a change after which nothing would parse is left out."""
+    for options in changes:
         changed = docs.copied()
-        draw(st.sampled_from(changes))(draw, changed)
-        if is_parsed(changed):
+        draw(st.sampled_from(options))(draw, changed)
+        if _is_parsed(changed):
             docs = changed
-    return docs.parsed()
+    return docs
 
 
-def is_parsed(docs: Docs) -> bool:
-    """Whether all four documents parse."""
+def _changes(draw: Draw, least: int) -> list[list[Change]]:
+    return draw(st.lists(st.sampled_from([PLAN_CHANGES, FRAME_CHANGES]), min_size=least, max_size=3))
+
+
+def _is_parsed(docs: Docs) -> bool:
     try:
         docs.parsed()
     except (ValidationError, TercetError):
@@ -952,13 +946,75 @@ def cases(draw: Draw) -> Case:
     """A plan out of sound parts for the desk, with up to three changes to plan, frame or both."""
     docs = desk()
     docs.plan.update(_sound_plan(draw))
-    return _spoil(draw, docs, least=0)
+    return _spoil(draw, docs, _changes(draw, 0)).parsed()
 
 
 @st.composite
 def mutated_refunds(draw: Draw) -> Case:
     """The refund that passes, with one to three changes."""
-    return _spoil(draw, refund(), least=1)
+    return _spoil(draw, refund(), _changes(draw, 1)).parsed()
+
+
+@st.composite
+def cyclic_cases(draw: Draw) -> Case:
+    """A plan in which some steps wait for each other in a ring; perhaps with more faults than a verdict keeps."""
+    docs = _spoil(draw, refund(), _changes(draw, 0))
+    docs.steps.extend(
+        {"id": f"x{index}", "tool": "nobody.home"} for index in range(draw(st.sampled_from([1, 60])))
+    )
+    ring: list[Doc] = draw(
+        st.lists(st.sampled_from(docs.steps), min_size=1, max_size=4, unique_by=lambda s: s["id"])
+    )
+    for step, after in zip(ring, [*ring[1:], ring[0]], strict=True):
+        step["depends_on"] = [*step.get("depends_on", []), after["id"]]
+    return docs.parsed()
+
+
+# ---- tiers --------------------------------------------------------------------------------------------------------
+
+
+def _presuppose(docs: Docs) -> None:
+    docs.steps[2]["preconditions"] = ["unheard_of"]
+
+
+def _forget_compensation(docs: Docs) -> None:
+    next(e for e in docs.tools if e["capability_id"] == "write")["declaration"]["no_compensation"] = ""
+
+
+def _hurry(docs: Docs) -> None:
+    docs.ctx["run_budget"]["wall_clock_ms"] = 1
+
+
+def _queue(docs: Docs) -> None:
+    docs.ctx["run_budget"]["max_parallel"] = 1
+
+
+def _decide_early(docs: Docs) -> None:
+    early = [("refund.book", "order"), ("nobody", "order"), ("refund.notify", "nobody")]
+    docs.plan["decision_checkpoints"] = [{"decision_id": name, "after_step": step} for name, step in early]
+
+
+def _book_twice(docs: Docs) -> None:
+    docs.steps.append({**docs.steps[-1], "id": "again"})
+
+
+LAPSES = [_presuppose, _forget_compensation, _hurry, _queue, _decide_early, _book_twice]
+
+
+@st.composite
+def lax_cases(draw: Draw) -> Case:
+    """The refund with some of the faults that a risk tier may overlook."""
+    docs = refund()
+    for lapse in draw(st.lists(st.sampled_from(LAPSES), min_size=1, unique=True)):
+        lapse(docs)
+    docs.spec["risk_tier"] = draw(st.sampled_from(["high", "critical"]))
+    return docs.parsed()
+
+
+def without_check(case: Case, check: str) -> Case:
+    """The case under a table in which its tier leaves one check out."""
+    table = {case.spec.risk_tier: [name for name in ALL_CHECKS if name != check]}
+    return case._replace(compiled=case.compiled.model_copy(update={"risk_tiers": table}))
 
 
 # ---- nonsense -----------------------------------------------------------------------------------------------------
@@ -966,8 +1022,8 @@ def mutated_refunds(draw: Draw) -> Case:
 _SCALARS = st.one_of(
     st.none(),
     st.booleans(),
-    st.integers(),
-    st.sampled_from([2**53, 2**63, 2**64, 10**40, -(10**400)]),
+    st.integers(1 - 2**53, 2**53 - 1),
+    st.sampled_from([2**53, 2**64, -(10**400)]),
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=8),
 )
@@ -993,12 +1049,8 @@ def nonsense(draw: Draw) -> Case:
     """A case whose parameters, outputs, conditions, contents and inputs are anything that parses."""
     docs = desk()
     docs.plan.update(_sound_plan(draw))
-    for spot in draw(st.lists(st.sampled_from(SPOTS), max_size=3)):
-        changed = docs.copied()
-        spot(draw, changed)
-        if is_parsed(changed):
-            docs = changed
-    return _spoil(draw, docs, least=0)
+    spots = draw(st.integers(0, 3))
+    return _spoil(draw, docs, [*[SPOTS] * spots, *_changes(draw, 0)]).parsed()
 
 
 def _wild_param(draw: Draw, docs: Docs) -> None:

@@ -114,7 +114,7 @@ def test_a_hijacked_plan_is_refused_with_its_source(pack: Pack, plan: str, came_
     (source,) = verdict.sources
     assert (verdict.code, verdict.outcome, verdict.offending_step) == ("unbound_argument", "reject", 1)
     assert (source.parameter, source.came_from) == ("/payment_id", came_from)
-    assert "kg:refund_form:rf_881" in source.detail
+    assert "kg:refund_form:rf_881" in verdict.reasons[0]
 
 
 def test_the_customers_note_carries_no_authority(pack: Pack) -> None:

@@ -213,6 +213,13 @@ def test_code_built_in_python_is_known_by_its_name() -> None:
         assert build(tools=[find_copy.model_copy(update={"call": call})]).hash != same.hash
 
 
+def test_a_loaded_pack_whose_code_is_replaced_is_another_pack(write_pack: WritePack) -> None:
+    """The hash of the file does not vouch for a function that did not come from it."""
+    pack = Pack.load(write_pack())
+    tools = [tool.model_copy(update={"call": find_copy.call}) for tool in pack.tools]
+    assert pack.model_copy(update={"tools": tools}).hash != pack.hash
+
+
 # What is asked.
 
 

@@ -156,16 +156,13 @@ DEFECTS: dict[str, Case] = {
     "schema that reaches out": (
         {"tools": [reading(result={"$ref": "https://example.org/x"}), UNDO]}, "schema_invalid", "tool a.read, result", "",
     ),
-    "schema that JSON cannot hold": (
-        {"tools": [reading(result={"const": float("nan")}), UNDO]}, "schema_invalid", "tool a.read, result", "canonical",
-    ),
     "outputs schema that is none": (
         decide(outputs_schema={"required": 1}), "schema_invalid", "decision d, outputs_schema", "not a JSON Schema",
     ),
     "tool with an unpaired surrogate": (
-        pay(description="\ud800"), "not_canonical", "tool a.pay", "surrogate",
+        pay(description="\ud800"), "not_canonical", "tool a.pay", "it cannot be hashed",
     ),
-    "compensation with NaN": (undo_with(account=float("nan")), "not_canonical", "tool a.pay", "cannot be written as JSON"),
+    "compensation with NaN": (undo_with(account=float("nan")), "compensation_malformed", "tool a.pay, compensate", "no JSON number"),
     "gate with a number beyond JSON": (
         {"gates": [Gate(name="G", roles=("boss",), ttl_ms=2**60)]}, "not_canonical", "gate G", "2^53",
     ),
@@ -300,6 +297,9 @@ SOUND: dict[str, dict[str, Any]] = {
     "idempotent and reconciling": pay(idempotent=True, reconcile=act),
     "limits that fit": pay(limits=({"expression": "!has(args.amount) || args.amount <= 5"},)),
     "authority over an open schema": pay(parameters=OPEN, authority=("anything",), compensate=None, no_compensation="none"),
+    "authority over a schema that takes more": pay(
+        parameters={**PARAMETERS, "additionalProperties": True}, authority=("anything",)
+    ),
     "untrusted fields that are there": pay(untrusted=("*", "/notes", "/notes/*/text", "/more/by", "/more")),
     "untrusted field of an open result": pay(result={"type": "object"}, untrusted=("note",)),
     "untrusted field of an unknown result": pay(result=None, untrusted=("note",)),

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -178,10 +179,10 @@ BROKEN: dict[str, Case] = {
     ),
     "a date in a schema": (
         {"decisions.toml": '[[decision]]\nid = "d"\noutputs_schema.const = 2026-01-02\n'},
-        "schema_invalid", "decisions.toml", 3, "decision d, outputs_schema",
+        "wrong_value", "decisions.toml", 3, "decision d, outputs_schema",
     ),
     "a syntax error in the tools": ({"tools.py": "def f(:\n"}, "python_syntax", "tools.py", 1, "not Python"),
-    "a null character in the tools": ({"tools.py": b"x = 1\0"}, "python_syntax", "tools.py", None, "null bytes"),
+    "a null character in the tools": ({"tools.py": b"x = 1\n\0"}, "python_syntax", "tools.py", 2, "null character"),
     "tools that raise": ({"tools.py": "x = 1\ny = x / 0\n"}, "tools_failed", "tools.py", 2, "ZeroDivisionError"),
     "tools that exit": ({"tools.py": "import sys\nsys.exit(0)\n"}, "tools_failed", "tools.py", 2, "SystemExit: 0"),
     "tools that import a neighbour": (
@@ -228,11 +229,11 @@ BROKEN: dict[str, Case] = {
     ),
     "a fact with an unpaired surrogate": (
         {"evidence/rules.json": '{"snapshot": "s", "facts": [{"class": "a", "id": "a", "content": "\\ud800"}]}'},
-        "not_canonical", "evidence/rules.json", None, "facts.0.content",
+        "wrong_value", "evidence/rules.json", None, "facts.0.content",
     ),
     "a fact with too large a number": (
         {"evidence/rules.json": '{"snapshot": "s", "facts": [{"class": "a", "id": "a", "content": 9007199254740993}]}'},
-        "not_canonical", "evidence/rules.json", None, "write larger ones as strings",
+        "wrong_value", "evidence/rules.json", None, "written as a string",
     ),
     "two facts of one id": (
         {"evidence/more.json": '{"snapshot": "rules_1", "facts": [{"class": "loan_rules", "id": "all", "content": 1}]}'},
@@ -476,3 +477,18 @@ def test_no_damage_to_a_file_ends_in_anything_but_problems(
     except PackError as error:
         expected = error.problems
     assert all(problem in found for problem in expected)
+
+
+def test_a_file_that_may_not_be_read_is_told(write_pack: WritePack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system says about it is passed on."""
+    folder, open_file = write_pack(), Path.open
+
+    def refuse(path: Path, mode: str) -> Any:
+        if path.name == "gates.toml":
+            raise PermissionError(13, "Permission denied")
+        return open_file(path, mode)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert [(p.file, p.code, p.message) for p in problems_of(folder)] == [
+        ("gates.toml", "unreadable", "it cannot be read: Permission denied")
+    ]

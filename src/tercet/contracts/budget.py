@@ -25,6 +25,7 @@ class RunBudget(Authored):
     replans_rationale: str = ""
     """Why more than two re-plans are allowed; `tercet check` asks for it."""
     max_retries: int = Field(default=10, ge=0)
+    max_step_retries: int = Field(default=3, ge=0)
     max_repairs: int = Field(default=3, ge=0)
     max_iterations: int = Field(default=50, ge=1)
     max_depth: int = Field(default=3, ge=0)

@@ -13,12 +13,14 @@ from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.plain import PlainValue
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
+from tercet.contracts.references import Leaf
 from tercet.contracts.request import Actor, Request, anonymous
 from tercet.contracts.shape import Authored, Json
-from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import Scalar, scalar, scalars
+from tercet.contracts.tool import ALL_FIELDS, ToolSpec
+from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 
 Check = Literal["preconditions", "compensation", "latency", "concurrency", "checkpoints", "duplicates"]
 """The checks that a risk tier may leave out. All others always run."""
@@ -105,7 +107,7 @@ class EvidenceManifestEntry(Authored):
 
     id: str
     classification: str
-    content: Json = None
+    content: PlainValue = None
     trust: Trust = Trust.UNTRUSTED
     hash: str = ""
     source: str = ""
@@ -135,7 +137,7 @@ class KnownResult(Authored):
 
     step_id: str
     tool: str
-    value: Json
+    value: PlainValue
     trust: Trust
 
 
@@ -181,10 +183,23 @@ class CompiledContext(Authored):
         """Every scalar of trusted evidence, of trusted results, and of the plan approved before."""
         sources: list[Json] = [
             *(entry.content for entry in self.manifests.evidence_manifest if entry.trust is Trust.TRUSTED),
-            *(result.value for result in self.results if result.trust is Trust.TRUSTED),
             *(step.params for step in (self.approved_plan.steps if self.approved_plan else ())),
         ]
-        return frozenset(scalar(leaf.value) for source in sources for leaf in scalars(source))
+        leaves = [leaf for source in sources for leaf in scalars(source)]
+        leaves += [leaf for result in self.results for leaf in self.trusted_leaves(result)]
+        return frozenset(scalar(leaf.value) for leaf in leaves)
+
+    def trusted_leaves(self, result: KnownResult) -> list[Leaf]:
+        """The scalars of a known result that are trusted: none, or all but those in fields that its tool marks."""
+        if result.trust is not Trust.TRUSTED:
+            return []
+        tool = self.surface.get(result.tool)
+        marks = () if tool is None else tool.untrusted
+        return [
+            leaf
+            for leaf in scalars(result.value)
+            if not any(mark == ALL_FIELDS or overlaps(mark, leaf.place) for mark in marks)
+        ]
 
     @cached_property
     def gates_by_name(self) -> dict[str, Gate]:

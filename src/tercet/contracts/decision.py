@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from tercet.contracts.shape import Authored, JsonObject, Score
+from tercet.contracts.plain import PlainObject
+from tercet.contracts.shape import Authored, Score
 
 
 class RiskTier(StrEnum):
@@ -77,7 +78,7 @@ class DecisionSpec(Authored):
     intents: tuple[str, ...] = ()
     """The intents that ask for this decision; its own id always does."""
     required_outputs: tuple[str, ...] = ()
-    outputs_schema: JsonObject | None = None
+    outputs_schema: PlainObject | None = None
     required_evidence: tuple[str, ...] = ()
     risk_tier: RiskTier = RiskTier.HIGH
     gates: tuple[str, ...] = ()

@@ -10,7 +10,8 @@ from pydantic import AwareDatetime, model_validator
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.mode import Trust
-from tercet.contracts.shape import Authored, Json, Shape, as_object
+from tercet.contracts.plain import PlainValue
+from tercet.contracts.shape import Authored, Shape, as_object
 
 _REF = re.compile(r"kg:(?P<classification>[^:#\s]+):(?P<key>[^#\s]+)#snapshot_(?P<snapshot>[^#\s]+)")
 
@@ -42,7 +43,7 @@ class Evidence(Authored):
 
     id: str
     classification: str = ""
-    content: Json = None
+    content: PlainValue = None
     trust: Trust = Trust.UNTRUSTED
     source: str = ""
     expires_at: AwareDatetime | None = None

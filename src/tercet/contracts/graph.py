@@ -23,7 +23,7 @@ class Graph:
     unknown: tuple[tuple[int, str], ...]
     """Pairs of a step and a name it depends on that no step has."""
     order: tuple[int, ...]
-    """A topological order, by position where the graph leaves a choice; shorter than the plan if there is a cycle."""
+    """A topological order, the same one for the same plan; shorter than the plan if there is a cycle."""
 
     @property
     def is_acyclic(self) -> bool:
@@ -66,11 +66,11 @@ class Graph:
         return ends
 
     def critical_path(self, durations: Sequence[int]) -> tuple[int, ...]:
-        """The chain of steps that takes longest, first to last."""
+        """The chain of steps that takes longest, first to last, among those that are on no cycle and behind none."""
         ends = self.finish_times(durations)
-        if not ends:
+        if not self.order:
             return ()
-        step = max(range(len(ends)), key=lambda index: (ends[index], -index))
+        step = max(self.order, key=lambda index: (ends[index], -index))
         path = [step]
         while self.predecessors[step]:
             step = max(self.predecessors[step], key=lambda index: (ends[index], -index))

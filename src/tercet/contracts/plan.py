@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from math import isfinite
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,6 +16,7 @@ from tercet.contracts import pointer, references
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import PlanError
 from tercet.contracts.mode import ApprovalMode, Reversibility
+from tercet.contracts.plain import not_json
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import Authored, Json, JsonObject
 
@@ -27,8 +27,9 @@ MAX_STEPS = 10_000
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,63}")
 _TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
 
-Ids = Annotated[tuple[str, ...], Field(max_length=MAX_STEPS)]
-Texts = Annotated[tuple[str, ...], Field(max_length=1_000)]
+# A bound makes Pydantic read the string, which finds unpaired surrogates; without one it takes any.
+Ids = Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=MAX_STEPS)]
+Texts = Annotated[tuple[Annotated[str, Field(max_length=1_000)], ...], Field(max_length=1_000)]
 
 
 class Compensation(Authored):
@@ -43,7 +44,7 @@ class EvidenceQuery(Authored):
 
     classification: str = Field(max_length=200)
     query: str = Field(max_length=4_000)
-    limit: int = Field(default=1, ge=1, le=100)
+    limit: int = Field(default=1, ge=1, le=100, strict=True)
 
 
 class DecisionCheckpoint(Authored):
@@ -68,16 +69,16 @@ class Step(Authored):
     requires_evidence: Texts = Field(default=(), description="Evidence classes that must be pinned.")
     evidence_refs: Texts = Field(default=(), description="Pinned evidence ids.")
     evidence_queries: Annotated[tuple[EvidenceQuery, ...], Field(max_length=100)] = ()
-    estimated_tokens: int = Field(default=0, ge=0, le=10**12)
-    estimated_ms: int | None = Field(default=None, ge=0, le=10**12)
-    priority: int = Field(default=0, ge=-(10**6), le=10**6)
+    estimated_tokens: int = Field(default=0, ge=0, le=10**12, strict=True)
+    estimated_ms: int | None = Field(default=None, ge=0, le=10**12, strict=True)
+    priority: int = Field(default=0, ge=-(10**6), le=10**6, strict=True)
     preconditions: Texts = Field(default=(), description="Conditions that must hold before this step.")
     reversibility: Reversibility | None = None
     compensate: Compensation | None = None
     when: str | None = Field(
         default=None, max_length=2_000, description="A CEL condition; false skips the step."
     )
-    optional: bool = False
+    optional: bool = Field(default=False, strict=True)
 
     @field_validator("id")
     @classmethod
@@ -90,12 +91,9 @@ class Step(Authored):
 
     @model_validator(mode="after")
     def _tool_fits_kind(self) -> Self:
-        if self.kind == "tool" and self.tool is None:
-            raise ValueError("a step of kind tool names its tool as adapter.capability")
-        if self.kind != "tool" and self.tool is not None:
-            raise ValueError(f"a step of kind {self.kind} calls no tool; drop the tool or make it kind tool")
-        if self.tool is not None and not _TOOL.fullmatch(self.tool):
-            raise ValueError(f"write the tool as adapter.capability, not {self.tool[:80]!r}")
+        fault = tool_fault(self.kind, self.tool)
+        if fault is not None:
+            raise ValueError(fault)
         return self
 
     @cached_property
@@ -115,8 +113,10 @@ class Plan(Authored):
     IDENTITY: ClassVar[frozenset[str]] = frozenset({"plan_id", "revision", "parent"})
 
     plan_id: str = Field(default="", max_length=200)
-    revision: int = Field(default=1, ge=1)
-    parent: str | None = Field(default=None, description="The hash of the plan that this one revises.")
+    revision: int = Field(default=1, ge=1, le=10**9, strict=True)
+    parent: str | None = Field(
+        default=None, max_length=200, description="The hash of the plan that this one revises."
+    )
     intent: str | None = Field(default=None, max_length=200)
     steps: tuple[Step, ...] = Field(max_length=MAX_STEPS)
     outputs: dict[str, Json] = Field(
@@ -153,6 +153,19 @@ class Plan(Authored):
         """The next revision of this plan, with its parent's hash."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return Plan.model_validate({**fields, "revision": self.revision + 1, "parent": self.hash, **changes})
+
+
+def tool_fault(kind: StepKind, tool: str | None) -> str | None:
+    """Why a step of this kind cannot have this tool, or None if it can."""
+    if kind != "tool":
+        return (
+            None
+            if tool is None
+            else f"a step of kind {kind} calls no tool; drop the tool or make it kind tool"
+        )
+    if tool is None:
+        return "a step of kind tool names its tool as adapter.capability"
+    return None if _TOOL.fullmatch(tool) else f"write the tool as adapter.capability, not {tool[:80]!r}"
 
 
 def duplicate_ids(ids: list[str]) -> list[Problem]:
@@ -193,30 +206,18 @@ def faulty(scanned: list[references.Found], place: references.Place) -> list[Pro
     problems: list[Problem] = []
     for found in scanned:
         if type(found) is references.Malformed:
-            problems.append(_malformed((*place, *found.place), found.message, _REFERENCE_FORMS))
+            remedy = _REFERENCE_FORMS if found.is_reference else _JSON_VALUES
+            problems.append(_malformed((*place, *found.place), found.message, remedy))
         elif type(found) is references.Leaf and (fault := not_json(found.value)):
             problems.append(_malformed((*place, *found.place), fault, _JSON_VALUES))
     return problems
-
-
-def not_json(value: Any) -> str | None:
-    """Why a scalar cannot be written as JSON, or None if it can."""
-    kind = cast("type[object]", type(value))
-    if kind is str:
-        # Encoding is the test for unpaired surrogates; most strings are ASCII and skip it.
-        return None if references.is_text(value) else "a string holds an unpaired surrogate"
-    if kind is float:
-        return None if isfinite(value) else f"{value} is no JSON number"
-    if kind is int or kind is bool or value is None or kind is dict or kind is list:
-        return None  # a container is a leaf only when it is empty
-    return f"a {kind.__name__} is no JSON value"
 
 
 def _malformed(place: references.Place, message: str, remedy: str) -> Problem:
     return Problem(code="malformed_value", place=pointer.join(place), message=message, remedy=remedy)
 
 
-_JSON_VALUES = "use strings, finite numbers, booleans, null, lists and objects"
+_JSON_VALUES = "use strings, finite numbers, booleans, null, and lists and objects of them"
 _NAMED = 'write {"<name>": {"$from": "s1#/field"}}, one reference for each name'
 _REFERENCE_FORMS = 'write {"$from": "s1#/field"}, {"$evidence": "<ref>#/field"} or {"$cel": "s1.a + s2.b"}'
 

@@ -15,15 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import orjson
 from pydantic import ValidationError
 
 from tercet.contracts import pointer
 from tercet.contracts.errors import PlanError
-from tercet.contracts.plan import Plan, Step, duplicate_ids, malformed
+from tercet.contracts.plan import (
+    Plan,
+    StepKind,
+    duplicate_ids,
+    malformed,
+    named_problems,
+    tool_fault,
+)
+from tercet.contracts.plan_problems import explained, problem
 from tercet.contracts.problem import Problem
+from tercet.contracts.references import Place, is_text
 from tercet.contracts.shape import as_list, as_object
 
 MAX_BYTES = 16 * 2**20
@@ -65,6 +74,10 @@ def print_plan(plan: Plan, format: PlanFormat) -> dict[str, Any]:  # noqa: A002
     """The plan as a JSON document in one of the two shapes, without what a reader would assume anyway."""
     document = plan.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
     printed = [_print_step(plan, index, format) for index in range(len(plan.steps))]
+    if printed and detect_format({"steps": printed}) is not format:
+        printed[0][
+            "args"
+        ] = {}  # nothing but notes with ids of their own: let a reader see which shape this is
     before = {
         name: document.pop(name) for name in ("plan_id", "revision", "parent", "intent") if name in document
     }
@@ -81,6 +94,7 @@ def _print_step(plan: Plan, index: int, format: PlanFormat) -> dict[str, Any]:  
     own: dict[str, Any] = {"kind": step.kind}
     if step.tool is not None:
         own["adapter_id"], _, own["capability_id"] = fields.pop("tool").partition(".")
+    if step.tool is not None or step.params:
         own["args"] = fields.pop("params", {})
     if step.id == f"s{index}":
         del fields["id"]
@@ -95,46 +109,39 @@ def _implied(previous: str | None) -> tuple[str, ...]:
     return () if previous is None else (previous,)
 
 
-def _document(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+def _document(source: Any) -> Mapping[str, Any]:
     """The JSON object that a source holds."""
-    if isinstance(source, Mapping):
-        return source
-    if len(source) > MAX_BYTES:
-        raise PlanError(
-            [
-                _problem(
-                    "plan_too_large",
-                    "",
-                    f"the plan has {len(source):,} bytes, over {MAX_BYTES:,}",
-                    "pass large data as evidence, or let a tool fetch it",
-                )
-            ]
+    is_text = isinstance(source, str | bytes | bytearray | memoryview)
+    document = _parsed(cast("str | bytes", source)) if is_text else source
+    if isinstance(document, Mapping):
+        return cast("Mapping[str, Any]", document)
+    raise _refused(
+        "not_an_object", f"a plan is a JSON object, not {_kind(document)}", 'begin with {"steps": […]}'
+    )
+
+
+def _parsed(source: str | bytes) -> Any:
+    size = len(source)
+    if isinstance(source, str) and not source.isascii():
+        size = len(source.encode(errors="surrogatepass"))
+    if size > MAX_BYTES:
+        raise _refused(
+            "plan_too_large",
+            f"the plan has {size:,} bytes, over {MAX_BYTES:,}",
+            "pass large data as evidence, or let a tool fetch it",
         )
     try:
-        document: Any = orjson.loads(source)
+        return orjson.loads(source)
     except orjson.JSONDecodeError as error:
-        raise PlanError(
-            [
-                _problem(
-                    "not_json",
-                    "",
-                    f"not JSON: {error}",
-                    "a plan is one JSON object; NaN, comments and unpaired surrogates are not JSON",
-                )
-            ]
+        raise _refused(
+            "not_json",
+            f"not JSON: {error}",
+            "a plan is one JSON object; NaN, comments and unpaired surrogates are not JSON",
         ) from error
-    if not isinstance(document, dict):
-        raise PlanError(
-            [
-                _problem(
-                    "not_an_object",
-                    "",
-                    f"a plan is a JSON object, not {_kind(document)}",
-                    'begin with {"steps": […]}',
-                )
-            ]
-        )
-    return cast("dict[str, Any]", document)
+
+
+def _refused(code: str, message: str, remedy: str) -> PlanError:
+    return PlanError([problem(code, "", message, remedy)])
 
 
 class _Loader:
@@ -142,6 +149,8 @@ class _Loader:
 
     def __init__(self, document: Mapping[str, Any], format: PlanFormat) -> None:  # noqa: A002
         self.source = document
+        self.steps = _listed(document.get("steps"))
+        self.declared = _listed(document.get("declared_outputs"))
         self.format = format
         self.problems: list[Problem] = []
 
@@ -161,15 +170,14 @@ class _Loader:
 
     def _normalised(self) -> dict[str, Any]:
         document = dict(self.source)
-        steps = document.get("steps")
-        if isinstance(steps, list):
-            document["steps"] = list(self._steps(cast("list[Any]", steps)))
-        if isinstance(document.get("outputs"), list):
+        if self.steps:
+            document["steps"] = list(self._steps(self.steps))
+        outputs = as_list(document.get("outputs"))
+        if outputs is not None:
             # Published plans list outputs by name; the superset maps a name to where its value comes from.
-            document["declared_outputs"] = [
-                *_listed(document.get("declared_outputs")),
-                *document.pop("outputs"),
-            ]
+            del document["outputs"]
+            if isinstance(document.get("declared_outputs", []), list | tuple):
+                document["declared_outputs"] = [*self.declared, *outputs]
         return document
 
     def _steps(self, steps: list[Any]) -> Iterator[Any]:
@@ -196,56 +204,64 @@ class _Loader:
             adapter, capability = step.pop("adapter_id", None), step.pop("capability_id", None)
             if "tool" in step:
                 self._twice(index, "capability_id", "tool")
-            elif isinstance(adapter, str) and isinstance(capability, str):
-                step["tool"] = f"{adapter}.{capability}"
             else:
-                missing = "adapter_id" if not isinstance(adapter, str) else "capability_id"
-                self.problems.append(
-                    _problem(
-                        "missing_field",
-                        f"/steps/{index}/{missing}",
-                        f"step {index} needs both adapter_id and capability_id as strings",
-                        "name the tool by both",
-                    )
-                )
-                step["tool"] = "adapter.capability"
+                step["tool"] = self._tool(index, adapter, capability)
         return step
 
+    def _tool(self, index: int, adapter: Any, capability: Any) -> str:
+        if not isinstance(adapter, str) or not isinstance(capability, str):
+            missing = "capability_id" if isinstance(adapter, str) else "adapter_id"
+            message = f"step {index} needs both adapter_id and capability_id as strings"
+            self._problem("missing_field", f"/steps/{index}/{missing}", message, "name the tool by both")
+            return "adapter.capability"  # a stand-in, so that the same step is not refused twice for it
+        if "." in adapter:
+            message = f"the adapter of step {index} ends at the first dot"
+            remedy = "write what follows the first dot into capability_id"
+            self._problem("wrong_value", f"/steps/{index}/adapter_id", message, remedy)
+        return f"{adapter}.{capability}"
+
     def _twice(self, index: int, spelt: str, name: str) -> None:
-        self.problems.append(
-            _problem(
-                "duplicate_field",
-                f"/steps/{index}/{name}",
-                f"step {index} has both {spelt} and {name}",
-                f"keep {spelt}",
-            )
-        )
+        message = f"step {index} has both {spelt} and {name}"
+        self._problem("duplicate_field", f"/steps/{index}/{name}", message, f"keep {spelt}")
+
+    def _problem(self, code: str, place: str, message: str, remedy: str) -> None:
+        self.problems.append(problem(code, place, message, remedy))
 
     def _beyond_types(self, document: dict[str, Any]) -> Iterator[Problem]:
         """What the superset would also have objected to, had the types been right."""
         steps = [as_object(step) or {} for step in _listed(document.get("steps"))]
-        ids = [str(step.get("id", f"\0{index}")) for index, step in enumerate(steps)]
-        yield from map(self._respelt, duplicate_ids(ids))
+        ids = [step.get("id") for step in steps]
+        # A step whose id is missing or no string gets a stand-in that no other step has.
+        named = [found if isinstance(found, str) else f"\0{index}" for index, found in enumerate(ids)]
+        yield from map(self._respelt, duplicate_ids(named))
+        told = {problem.place for problem in self.problems}
         for index, step in enumerate(steps):
-            yield from map(self._respelt, malformed(step.get("params"), ("steps", index, "params")))
-        yield from map(self._respelt, malformed(document.get("outputs"), ("outputs",)))
+            if f"/steps/{index}" not in told:
+                yield from map(self._respelt, _misfit(index, step))
+            yield from map(self._respelt, _malformed_step(index, step))
+        yield from _malformed(document.get("outputs"), ("outputs",))
 
     def _from_pydantic(self, detail: Any) -> Problem:
-        location = list(detail["loc"])
-        message, remedy = _explain(detail, location)
-        return self._respelt(
-            _problem(_CODES.get(detail["type"], "wrong_value"), pointer.join(location), message, remedy)
-        )
+        location = [part for part in detail["loc"] if part != "[key]"]
+        return self._respelt(explained(detail, location))
 
     def _respelt(self, problem: Problem) -> Problem:
         """The problem at the place where the author wrote the field."""
-        tokens = list(pointer.parts(problem.place))
-        if len(tokens) > 2 and tokens[0] == "steps":
-            raw = as_object(self.source["steps"][int(tokens[1])]) if tokens[1].isdecimal() else None
-            for spelt, name in _SPELLING[self.format].items():
-                if tokens[2] == name and raw is not None and spelt in raw:
-                    tokens[2] = spelt
-        return problem.model_copy(update={"place": pointer.join(tokens)})
+        place = self._as_written(pointer.parts(problem.place))
+        return problem.model_copy(update={"place": pointer.join(place)})
+
+    def _as_written(self, place: tuple[str, ...]) -> Place:
+        match place:
+            case ("steps", index, name, *rest) if index.isdecimal() and int(index) < len(self.steps):
+                raw = as_object(self.steps[int(index)]) or {}
+                spelt = [
+                    own for own, proper in _SPELLING[self.format].items() if proper == name and own in raw
+                ]
+                return ("steps", index, spelt[0] if spelt else name, *rest)
+            case ("declared_outputs", index, *rest) if index.isdecimal() and int(index) >= len(self.declared):
+                return ("outputs", int(index) - len(self.declared), *rest)
+            case _:
+                return place
 
 
 def _ids(value: Any, steps: list[Any]) -> Any:
@@ -255,42 +271,36 @@ def _ids(value: Any, steps: list[Any]) -> Any:
     return [_id_at(item, steps) if type(item) is int else item for item in cast("list[Any]", value)]
 
 
-def _id_at(index: int, steps: list[Any]) -> str:
+def _id_at(index: int, steps: list[Any]) -> Any:
     fields = as_object(steps[index]) if 0 <= index < len(steps) else None
-    return str((fields or {}).get("id", f"s{index}"))
+    return (fields or {}).get("id", f"s{index}")
 
 
-_CODES = {"extra_forbidden": "unknown_field", "missing": "missing_field"}
+def _misfit(index: int, step: dict[str, Any]) -> Iterator[Problem]:
+    kind, tool = step.get("kind", "tool"), step.get("tool")
+    if kind in get_args(StepKind) and (tool is None or isinstance(tool, str)):
+        fault = tool_fault(kind, tool)
+        if fault is not None:
+            yield problem("wrong_value", f"/steps/{index}", fault, "")
 
 
-def _explain(detail: Any, location: list[str | int]) -> tuple[str, str]:
-    """A sentence for a person or a planner, and what to do about it."""
-    field = str(location[-1]) if location else "the plan"
-    owner = Step if location[:1] == ["steps"] and len(location) <= 3 else Plan
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    match detail["type"]:
-        case "extra_forbidden":
-            return f"unknown field {field!r}", f"known here: {', '.join(owner.model_fields)}" if len(
-                location
-            ) in (1, 3) else "remove it"
-        case "missing":
-            return f"{field!r} is missing", f"add {field!r}"
-        case "value_error":
-            return message, ""
-        case _:
-            given = repr(detail.get("input"))
-            return (
-                f"{message[:1].lower()}{message[1:]} (here: {given[:60]}{'…' if len(given) > 60 else ''})",
-                "",
-            )
+def _malformed_step(index: int, step: dict[str, Any]) -> list[Problem]:
+    own = (as_object(step.get("compensate")) or {}).get("params")
+    return [
+        *_malformed(step.get("params"), ("steps", index, "params")),
+        *_malformed(own, ("steps", index, "compensate", "params")),
+    ]
 
 
-def _problem(code: str, place: str, message: str, remedy: str) -> Problem:
-    return Problem(code=code, place=place, message=message, remedy=remedy)
+def _malformed(value: Any, place: Place) -> list[Problem]:
+    members = as_object(value)
+    if members is not None and all(map(is_text, members)):
+        return named_problems(members, place)
+    return malformed(value, place)
 
 
 def _listed(value: Any) -> list[Any]:
-    return as_list(value) or []
+    return list(cast("list[Any]", value)) if isinstance(value, list | tuple) else []
 
 
 def _kind(value: Any) -> str:
@@ -303,5 +313,7 @@ def _kind(value: Any) -> str:
             return "a string"
         case bool():
             return "a boolean"
-        case _:
+        case int() | float():
             return "a number"
+        case _:
+            return f"a {type(value).__name__}"

@@ -31,6 +31,8 @@ LITERAL = "$literal"
 
 MAX_DEPTH = 64
 """How deep a parameter may nest. Deeper values break tools, schemas and recursion limits."""
+TOO_DEEP = f"nests deeper than {MAX_DEPTH} levels"
+NO_KEYS = "the keys of an object are strings without unpaired surrogates"
 
 
 class Reference(NamedTuple):
@@ -48,10 +50,11 @@ class Reference(NamedTuple):
 
 
 class Malformed(NamedTuple):
-    """A dict that looks like a reference and is none."""
+    """A dict that looks like a reference and is none, or a container that no parameter may be."""
 
     place: Place
     message: str
+    is_reference: bool = True
 
 
 class Leaf(NamedTuple):
@@ -76,9 +79,9 @@ def _collect(value: Any, place: Place, found: list[Found], *, is_literal: bool) 
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         if len(place) > MAX_DEPTH:
-            found.append(Malformed(place, f"nests deeper than {MAX_DEPTH} levels"))
+            found.append(Malformed(place, TOO_DEEP, is_reference=False))
         elif not all(map(is_text, members)):
-            found.append(Malformed(place, "the keys of an object are strings without unpaired surrogates"))
+            found.append(Malformed(place, NO_KEYS, is_reference=False))
         elif not is_literal and any(key[:1] == "$" for key in members):
             _collect_reserved(members, place, found)
         elif not members:
@@ -89,7 +92,7 @@ def _collect(value: Any, place: Place, found: list[Found], *, is_literal: bool) 
                 _collect(member, (*place, key), found, is_literal=is_literal)
     elif isinstance(value, list):
         if len(place) > MAX_DEPTH:
-            found.append(Malformed(place, f"nests deeper than {MAX_DEPTH} levels"))
+            found.append(Malformed(place, TOO_DEEP, is_reference=False))
             return
         if not value:
             found.append(Leaf(value, place))
@@ -108,8 +111,8 @@ def _collect_reserved(members: dict[str, Any], place: Place, found: list[Found])
         _collect(body, (*place, key), found, is_literal=True)
     elif key not in _KEYS:
         found.append(Malformed(place, f"{key!r} is no reference: $from, $evidence, $cel and $literal are"))
-    elif not isinstance(body, str):
-        found.append(Malformed(place, f"{key} takes a string"))
+    elif not is_text(body):
+        found.append(Malformed(place, f"{key} takes a string without unpaired surrogates"))
     else:
         found.append(parse(_KEYS[key], body, place))
 
@@ -167,7 +170,8 @@ def parse(kind: Kind, text: str, place: Place = ()) -> Reference | Malformed:
 
 # The lexical grammar of CEL. It must agree with the evaluator to the letter: a read that hides from this scanner would
 # be worth nothing to anybody and still decide. Strings and comments come first, so that what they hold is never taken
-# for a name; raw ones have no escapes. Then numbers, so that 1e5 is no name and `1in.s1` is three tokens.
+# for a name; raw ones have no escapes. Then numbers, so that 1e5 is no name and `1in.s1` is three tokens. A field in
+# backquotes may hold the marks of a comment.
 _TOKEN = re.compile(
     r"""
     (?P<skip> //[^\n]* | \s+ )
@@ -180,6 +184,7 @@ _TOKEN = re.compile(
       | [0-9]+[uU]?
     )
   | (?P<name> [A-Za-z_][A-Za-z0-9_]* )
+  | (?P<quoted> `[^`\n]*` )
   | (?P<mark> . )
     """,
     re.VERBOSE | re.DOTALL,
@@ -206,8 +211,10 @@ def tokens(expression: str) -> tuple[Token, ...]:
     found: list[Token] = []
     for match in _TOKEN.finditer(expression):
         kind = match.lastgroup
-        if kind == "name" or kind == "literal" or kind == "mark":
-            is_member = len(found) > 1 and found[-1].text == "." and _ends_operand(found[-2])
+        is_member = len(found) > 1 and found[-1].text == "." and _ends_operand(found[-2])
+        if kind == "quoted":
+            found.append(Token(match.group()[1:-1], "name", is_member))
+        elif kind == "name" or kind == "literal" or kind == "mark":
             found.append(Token(match.group(), kind, is_member))
     return tuple(found)
 

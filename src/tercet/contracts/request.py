@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from tercet.contracts.shape import Authored, JsonObject
+from tercet.contracts.plain import PlainObject
+from tercet.contracts.shape import Authored
 
 
 class Actor(Authored):
@@ -26,7 +27,7 @@ class Request(Authored):
     """An intent with its input."""
 
     intent: str
-    input: JsonObject = {}
+    input: PlainObject = {}
     request_key: str | None = None
     """Two requests with one key and one body are one session."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -14,6 +15,7 @@ from tercet.contracts import (
     gate,
     invocation,
     loop,
+    mode,
     plan,
     policy,
     problem,
@@ -31,7 +33,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import TYPE_VERSION
 
 _ROOMS = (
-    plan, tool, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
+    plan, tool, mode, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
     session, loop, quality, saga, invocation, problem,
 )  # fmt: skip
 
@@ -40,7 +42,7 @@ PUBLIC_TYPES: dict[str, Any] = {
     for room in _ROOMS
     for name, thing in vars(room).items()
     if isinstance(thing, type)
-    and issubclass(thing, BaseModel)
+    and issubclass(thing, BaseModel | Enum)
     and thing.__module__ == room.__name__
     and name[0] != "_"
 } | {"VerifyVerdict": verdict.VerifyVerdict}

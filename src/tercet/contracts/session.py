@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from tercet.contracts.budget import BudgetRemaining
-from tercet.contracts.shape import Shape
+from tercet.contracts.shape import Shape, Timestamp
 
 SessionStatus = Literal[
     "in_progress", "awaiting_gate", "paused", "completed", "failed", "expired", "rejected", "cancelled"
 ]
-
-Timestamp = str
-"""ISO 8601, as it was recorded: published shapes print back to the letter."""
 
 
 class Heartbeat(Shape):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 TYPE_VERSION = 1
 """The version of the public types. Additive fields keep it; a breaking change raises it."""
@@ -17,7 +18,10 @@ TYPE_VERSION = 1
 class Shape(BaseModel):
     """A value that Tercet itself writes: frozen, and tolerant of fields added by a newer version."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    # A number that is none is dumped as it is rather than as null, so that its hash is refused and not a lie.
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", defer_build=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+    )
 
 
 class Authored(BaseModel):
@@ -41,6 +45,21 @@ Json = Any
 """A JSON value. The loaders check that it is one; a recursive type would cost time and say no more."""
 
 JsonObject = dict[str, Json]
+
+
+def _exists(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+Timestamp = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$"
+    ),
+    AfterValidator(_exists),
+]
+"""ISO 8601 with its zone, kept as it was recorded: published shapes print back to the letter."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Score = Annotated[float, Field(ge=0.0, le=1.0)]

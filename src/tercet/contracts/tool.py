@@ -9,8 +9,9 @@ from pydantic import Field, field_validator
 
 from tercet.contracts.canonical import canonical, digest
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility, Trust
+from tercet.contracts.plain import PlainObject
 from tercet.contracts.plan import Compensation
-from tercet.contracts.shape import Authored, JsonObject, as_list, as_object
+from tercet.contracts.shape import Authored, as_list, as_object
 
 AdapterKind = Literal["python", "mcp", "http", "command", "model"]
 
@@ -30,8 +31,8 @@ class ToolSpec(Authored):
 
     name: str = Field(pattern=r"^[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+$", max_length=200)
     description: str = ""
-    parameters: JsonObject = {"type": "object"}
-    result: JsonObject | None = None
+    parameters: PlainObject = {"type": "object"}
+    result: PlainObject | None = None
     mode: ApprovalMode
     reversibility: Reversibility | None = None
     """None means the careful assumption: pure if read_only, irreversible if destructive, else compensable."""

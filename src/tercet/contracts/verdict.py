@@ -10,7 +10,7 @@ from pydantic import Field, model_serializer
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
 from tercet.contracts.scorecard import Scorecard
-from tercet.contracts.shape import Shape
+from tercet.contracts.shape import Shape, Timestamp
 
 
 class RefusalKind(StrEnum):
@@ -193,7 +193,7 @@ class CriticReport(_Published):
     score: ScoreVerdict | None = None
     status: Literal["completed", "refused_by_critic", "partial"]
     rationale: str
-    decided_at: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
+    decided_at: Timestamp
 
 
 class StepScore(_Published):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from tercet.contracts import pointer
 from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.errors import UsageError
 from tercet.contracts.references import Place
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code
 from tercet.critic.review import Refusals, Review
 from tercet.policy import schemas
@@ -39,19 +41,30 @@ def arguments_fit_schema(review: Review) -> Refusals:
                 place=pointer.join(("params", name)),
             )
         open_places = review.open_places.get(call.position, ())
-        whole = frozenset(str(place[0]) for place in open_places if len(place) == 1)
-        for fault in schemas.faults(call.tool.parameters_text, review.arguments(call), unchecked=whole):
-            if _is_certain(fault, open_places):
-                yield review.refuse(
-                    Code.ARGUMENT_INVALID,
-                    f"step {call.position} {_named(fault.place)}: {fault.message}",
-                    f"{call.tool.name} takes {', '.join(call.tool.parameter_names) or 'no named parameters'}",
-                    step=call.position,
-                    place=pointer.join(("params", *fault.place)),
-                )
+        for fault in certain_faults(call.tool, review.arguments(call), open_places):
+            yield review.refuse(
+                Code.ARGUMENT_INVALID,
+                f"step {call.position} {_named(fault.place)}: {fault.message}",
+                f"{call.tool.name} takes {', '.join(call.tool.parameter_names) or 'no named parameters'}",
+                step=call.position,
+                place=pointer.join(("params", *fault.place)),
+            )
 
 
-def _is_certain(fault: schemas.Fault, open_places: tuple[Place, ...] | list[Place]) -> bool:
+def certain_faults(
+    tool: ToolSpec, arguments: dict[str, Any], open_places: Sequence[Place]
+) -> list[schemas.Fault]:
+    """The ways in which arguments break a tool's schema whatever their open values turn out to be."""
+    # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
+    unchecked = {str(place[0]) for place in open_places if len(place) == 1}.intersection(tool.parameter_names)
+    try:
+        faults = schemas.faults(tool.parameters_text, arguments, unchecked=frozenset(unchecked))
+    except UsageError as error:  # a schema that is none fits nothing
+        return [schemas.Fault((), "", f"the schema of {tool.name} cannot be used: {error}")]
+    return [fault for fault in faults if _is_certain(fault, open_places)]
+
+
+def _is_certain(fault: schemas.Fault, open_places: Sequence[Place]) -> bool:
     """Whether a fault stays whatever the open values turn out to be."""
     for place in open_places:
         if fault.place[: len(place)] == place:
@@ -67,15 +80,15 @@ def _named(place: Place) -> str:
 
 def arguments_are_permitted(review: Review) -> Refusals:
     """Each call's arguments satisfy its tool's limits; one that reads an open value is decided at dispatch."""
-    by_tool: defaultdict[str, list[EffectiveStep]] = defaultdict(list)
+    by_tool: dict[str, list[EffectiveStep]] = {}
     for call in review.calls:
         if call.tool.limits:
-            by_tool[call.tool.name].append(call)
-    for calls in by_tool.values():
-        if not _hold_together(review, calls):
-            for call in calls:
-                for limit in call.tool.limits:
-                    yield from _limit(review, call, limit.expression, limit.message)
+            by_tool.setdefault(call.tool.name, []).append(call)
+    doubtful = {name for name, calls in by_tool.items() if not _hold_together(review, calls)}
+    for call in review.calls if doubtful else ():
+        if call.tool.name in doubtful:
+            for limit in call.tool.limits:
+                yield from _limit(review, call, limit.expression, limit.message)
 
 
 def _hold_together(review: Review, calls: list[EffectiveStep]) -> bool:

@@ -5,20 +5,22 @@ A changed rule is a new version, since a recorded verdict must stay re-derivable
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Literal
 
 from tercet.contracts.canonical import canonical
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.plan import Plan
-from tercet.contracts.run import Outcome, Run
+from tercet.contracts.run import Outcome, Run, TranscriptEntry
 from tercet.contracts.scorecard import Evaluation, EvaluatorName, Finding
+from tercet.contracts.shape import JsonObject
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.checks import modes_are_within_safety_mode
-from tercet.critic.gates import gates_of
-from tercet.critic.review import Review
+from tercet.critic.flow import authority_is_bound
+from tercet.critic.gates import demand_gates
+from tercet.critic.review import Refusals, Review
 from tercet.critic.rules import policies_hold
 from tercet.policy import schemas
 from tercet.policy.resolution import ResolutionError, resolve
@@ -52,23 +54,35 @@ def _policy_findings(run: Run) -> Iterator[Finding]:
                 message=f"{entry.call.tool} is not in the surface",
                 step_id=entry.call.step_id,
             )
-    review = Review(run.context, run.compiled, run.spec, _as_run(run))
+    try:
+        review = _as_run(run)
+    except PlanError as error:
+        yield Finding(code="argument_invalid", message=f"the recorded arguments are no JSON: {error.message}")
+        return
     for check in (modes_are_within_safety_mode, arguments_fit_schema, arguments_are_permitted, policies_hold):
         for refusal in check(review):
             yield Finding(code=str(refusal.code), message=refusal.reason, step_id=refusal.step_id)
 
 
-def _as_run(run: Run) -> Plan:
+def _as_planned(run: Run) -> Review:
+    return Review(run.context, run.compiled, run.spec, run.plan)
+
+
+def _as_run(run: Run) -> Review:
     """The plan with the parameters that its steps really ran with, and without the steps that did not run."""
     ran = {entry.call.step_id: entry.call.params for entry in run.transcript}
+    pinned = _as_planned(run).pinned
     steps = [
         step.model_copy(
-            update={"params": {name: {"$literal": value} for name, value in ran[step.id].items()}}
+            update={
+                "params": {name: {"$literal": value} for name, value in ran[step.id].items()},
+                "evidence_refs": tuple(dict.fromkeys(refs)),
+            }
         )
-        for step in run.plan.steps
+        for step, refs in zip(run.plan.steps, pinned, strict=True)
         if step.id in ran
     ]
-    return run.plan.model_copy(update={"steps": steps})
+    return Review(run.context, run.compiled, run.spec, run.plan.model_copy(update={"steps": steps}))
 
 
 def evaluate_safety(run: Run) -> Evaluation:
@@ -100,49 +114,76 @@ def _safety_findings(run: Run) -> Iterator[Finding]:
 
 
 def _unapproved(run: Run) -> Iterator[Finding]:
+    """Steps that ran without an approval that they had to wait for, whoever demanded it."""
+    for step_id, name in sorted(_demanded(run)):
+        gate = run.compiled.gates_by_name[name]
+        answers = [a for a in run.approvals if a.gate == name and a.step_id == step_id]
+        approvers = {a.approver for a in answers if a.decision == "approve"} - {run.context.actor.id}
+        is_denied = any(answer.decision != "approve" for answer in answers)
+        if is_denied or len(approvers) < gate.quorum:
+            yield Finding(code="unapproved", message=f"step {step_id} ran without {name}", step_id=step_id)
+
+
+def _demanded(run: Run) -> set[tuple[str, str]]:
+    """The gates of every step that ran: its own, the decision's, those of policies, and that of unbound values.
+
+    Conditions and policies are decided on what the steps really ran with, where nothing is open any more.
+    """
+    planned = _as_planned(run)
+    try:
+        reviewed = _as_run(run)
+    except PlanError:  # the policy floor says so; conditions on such arguments stay open, and their gates closed
+        reviewed = planned
+    _exhaust(authority_is_bound(planned))
+    _exhaust(policies_hold(reviewed))
+    demand_gates(reviewed)
     ran = {entry.call.step_id for entry in run.transcript}
-    review = Review(run.context, run.compiled, run.spec, run.plan)
-    for call in review.calls:
-        if call.step.id not in ran:
-            continue
-        for name in gates_of(review, call):
-            gate = run.compiled.gates_by_name.get(name)
-            if gate is None or gate.when is not None:
-                continue  # a conditional gate is decided, and recorded, at dispatch
-            answers = [a for a in run.approvals if a.gate == name and a.step_id == call.step.id]
-            approvers = {answer.approver for answer in answers if answer.decision == "approve"}
-            is_denied = any(answer.decision != "approve" for answer in answers)
-            if is_denied or len(approvers) < gate.quorum:
-                yield Finding(
-                    code="unapproved", message=f"step {call.step.id} ran without {name}", step_id=call.step.id
-                )
+    demands = (*planned.demands, *reviewed.demands)
+    return {(demand.step_id, demand.gate) for demand in demands if demand.step_id in ran}
+
+
+def _exhaust(refusals: Refusals) -> None:
+    """Runs a check for the gates that it demands."""
+    for _ in refusals:
+        pass
 
 
 def _drifted(run: Run) -> Iterator[Finding]:
     """Calls whose parameters are not what the plan says, given the results before them."""
     results = {"request": run.compiled.input()}
     evidence = {entry.id: entry.content for entry in run.compiled.manifests.evidence_manifest}
-    review = Review(run.context, run.compiled, run.spec, run.plan)
-    by_id = {call.step.id: call for call in review.calls}
-    for step in run.plan.steps:
-        if step.kind == "note":
-            results[step.id] = step.params
+    review = _as_planned(run)
+    entries: defaultdict[str, list[TranscriptEntry]] = defaultdict(list)
     for entry in run.transcript:
-        call = by_id.get(entry.call.step_id)
-        if call is not None:
-            try:
-                expected = canonical(resolve(call.params, results, evidence))
-                is_same = expected == canonical(entry.call.params)
-            except (ResolutionError, UsageError):
-                is_same = False
-            if not is_same:
+        entries[entry.call.step_id].append(entry)
+    for index in review.graph.order:
+        step, call = run.plan.steps[index], review.call_at.get(index)
+        expected = _resolved(step.params if call is None else call.params, results, evidence)
+        if step.kind == "note" and expected is not None:
+            results[step.id] = expected
+        for entry in entries[step.id]:
+            if call is not None and not _is_same(expected, entry.call.params):
                 yield Finding(
                     code="argument_drift",
-                    message=f"step {call.step.id} ran with other arguments than the plan says",
-                    step_id=call.step.id,
+                    message=f"step {step.id} ran with other arguments than the plan says",
+                    step_id=step.id,
                 )
-        if entry.result.outcome is Outcome.DONE:
-            results[entry.call.step_id] = entry.result.value
+            if entry.result.outcome is Outcome.DONE:
+                results[step.id] = entry.result.value
+
+
+def _resolved(params: JsonObject, results: JsonObject, evidence: JsonObject) -> JsonObject | None:
+    try:
+        return resolve(params, results, evidence)
+    except ResolutionError:
+        return None
+
+
+def _is_same(expected: JsonObject | None, actual: JsonObject) -> bool:
+    try:
+        return expected is not None and canonical(expected) == canonical(actual)
+    except UsageError:
+        return False
 
 
 def evaluate_utility(run: Run) -> Evaluation:
@@ -175,7 +216,10 @@ def schema_faults(run: Run) -> list[str]:
     schema = run.spec.outputs_schema
     if schema is None:
         return []
-    return [fault.message for fault in schemas.faults(canonical(schema).decode(), run.outputs)]
+    try:
+        return [fault.message for fault in schemas.faults(canonical(schema).decode(), run.outputs)]
+    except UsageError as error:  # a schema that is none fits nothing
+        return [f"the schema of {run.spec.id} cannot be used: {error.message}"]
 
 
 def is_schema_valid(run: Run) -> bool:

@@ -6,11 +6,10 @@ import json
 from collections import defaultdict
 from typing import Any
 
-import orjson
-
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code
 from tercet.critic.review import Refusals, Review
@@ -18,20 +17,30 @@ from tercet.critic.review import Refusals, Review
 
 def preconditions_are_met(review: Review) -> Refusals:
     """What a step presupposes holds at the start, or a step before it brings it about."""
-    if not any(call.step.preconditions or call.tool.preconditions for call in review.calls):
+    presupposed = {
+        index: conditions
+        for index, step in enumerate(review.plan.steps)
+        if (
+            conditions := (
+                *step.preconditions,
+                *(call.tool.preconditions if (call := review.call_at.get(index)) else ()),
+            )
+        )
+    }
+    if not presupposed:
         return
-    holding: dict[int, frozenset[str]] = {}
     at_start = frozenset(review.spec.conditions)
+    before: dict[int, frozenset[str]] = {}
+    after: dict[int, frozenset[str]] = {}
     for index in review.graph.order:
-        before = at_start
-        for predecessor in review.graph.predecessors[index]:
-            before |= holding[predecessor]
+        before[index] = at_start.union(
+            *(after[predecessor] for predecessor in review.graph.predecessors[index])
+        )
         call = review.call_at.get(index)
-        holding[index] = before.union(call.tool.establishes) if call and call.tool.establishes else before
-        if call is None:
-            continue
-        for condition in (*call.step.preconditions, *call.tool.preconditions):
-            if condition not in before:
+        after[index] = before[index] if call is None else before[index].union(call.tool.establishes)
+    for index, conditions in presupposed.items():
+        for condition in conditions:
+            if condition not in before[index]:
                 yield review.refuse(
                     Code.UNMET_PRECONDITION,
                     f"step {index} presupposes {condition}, which nothing before it establishes",
@@ -100,7 +109,7 @@ def budget_is_left(review: Review) -> Refusals:
         (
             Code.TOKENS_EXCEEDED,
             "tokens",
-            sum(step.estimated_tokens for step in review.plan.steps),
+            sum(_tokens(review, index) for index in range(len(review.plan.steps))),
             budget.tokens,
             used.tokens,
         ),
@@ -120,6 +129,12 @@ def budget_is_left(review: Review) -> Refusals:
                 "prune low-priority steps, or ask for a larger budget",
                 place="/steps",
             )
+
+
+def _tokens(review: Review, index: int) -> int:
+    """What a step is estimated at, and at least what its tool is."""
+    own, call = review.plan.steps[index].estimated_tokens, review.call_at.get(index)
+    return own if call is None else max(own, call.tool.estimated_tokens)
 
 
 def checkpoints_are_bound(review: Review) -> Refusals:
@@ -172,26 +187,36 @@ def actions_are_not_repeated(review: Review) -> Refusals:
     for call in review.calls:
         if call.mode is not ApprovalMode.READ_ONLY and call.tool.name not in review.spec.repeatable:
             by_tool[call.tool.name].append(call)
+    repeated: dict[int, int] = {}
     for calls in by_tool.values():
-        if len(calls) == 1:
-            continue
         seen: dict[str, int] = {}
-        for call in calls:
+        for call in calls if len(calls) > 1 else ():
             first = seen.setdefault(identity_of(call.tool, call.params), call.position)
             if first != call.position:
-                yield review.refuse(
-                    Code.DUPLICATE_ACTION,
-                    f"step {call.position} repeats the action of step {first}: {call.tool.name} with the same identity",
-                    "drop one of them; a decision may list the tool as repeatable",
-                    step=call.position,
-                )
+                repeated[call.position] = first
+    for position in sorted(repeated):
+        yield review.refuse(
+            Code.DUPLICATE_ACTION,
+            f"step {position} repeats the action of step {repeated[position]}:"
+            f" {review.call_at[position].tool.name} with the same identity",
+            "drop one of them; a decision may list the tool as repeatable",
+            step=position,
+        )
 
 
 def identity_of(tool: ToolSpec, params: dict[str, Any]) -> str:
-    """What an action is, as text: its identity parameters, else its authority parameters, else all."""
+    """What an action is, as text: its identity parameters, else its authority parameters, else all.
+
+    Numbers count by value: an amount of 500.0 is the amount of 500.
+    """
     names = tool.identity or (tuple(tool.authority) if tool.authority else None)
     chosen = params if names is None else {name: params.get(name) for name in names}
-    try:
-        return orjson.dumps(chosen, option=orjson.OPT_SORT_KEYS).decode()
-    except TypeError:  # an integer beyond 64 bits
-        return json.dumps(chosen, sort_keys=True)
+    return json.dumps(_by_value(chosen), sort_keys=True)
+
+
+def _by_value(value: Any) -> Any:
+    if (members := as_object(value)) is not None:
+        return {key: _by_value(member) for key, member in members.items()}
+    if (items := as_list(value)) is not None:
+        return [_by_value(item) for item in items]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -41,7 +41,8 @@ def authority_is_bound(review: Review) -> Refusals:
     for call in review.calls:
         if call.tool.authority_parameters or call.tool.has_authority_everywhere:
             for origin in _unbound(worth, call.tool, review.found[call.position]):
-                yield from _violation(review, call, f"step {call.position}", "/params", origin)
+                who = f"step {call.position}"
+                yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
             yield from _condition(worth, call, review.conditions[call.position])
         if call.step.compensate is not None:
@@ -65,12 +66,13 @@ def _condition(worth: Worth, call: EffectiveStep, condition: Reference) -> Refus
     for read in references.reads(condition.text):
         if not worth.is_trusted_read(read):
             origin = Origin(
-                parameter="",
+                parameter="/when",
                 came_from=_named(read),
                 trust=Trust.UNTRUSTED,
                 detail=_read_detail(worth, read, None),
             )
-            yield from _violation(worth.review, call, f"the condition of step {call.position}", "/when", origin)
+            reason = f"the condition of step {call.position} is decided by {_named(read)}: {origin.detail}"
+            yield from _violation(worth.review, call, reason, "/when", origin)
 
 
 def _compensation(worth: Worth, call: EffectiveStep) -> Refusals:
@@ -81,25 +83,27 @@ def _compensation(worth: Worth, call: EffectiveStep) -> Refusals:
         return
     scanned = references.scan(unaliased(proposed.params, tool.aliases)[0])
     for origin in _unbound(worth, tool, scanned, call):
-        who = f"the compensation of step {call.position}"
-        yield from _violation(worth.review, call, who, "/compensate/params", origin)
+        reason = _taken(f"the compensation of step {call.position}", origin)
+        yield from _violation(worth.review, call, reason, f"/compensate/params{origin.parameter}", origin)
 
 
-def _violation(review: Review, call: EffectiveStep, who: str, place: str, origin: Origin) -> Refusals:
+def _taken(who: str, origin: Origin) -> str:
     source = "a literal of the plan" if origin.came_from == "literal" else origin.came_from
-    parameter = origin.parameter.split("/")[1] if origin.parameter else ""
-    what = f"takes {parameter} from" if parameter else "is decided by"
-    reason = f"{who} {what} {source}: {origin.detail}"
-    gate = review.spec.unbound_gate
-    if gate is not None and gate in review.compiled.gates_by_name:
-        review.demands.append(GateDemand(step=call.position, step_id=call.step.id, gate=gate, reason=reason))
+    return f"{who} takes {pointer.parts(origin.parameter)[0]} from {source}: {origin.detail}"
+
+
+def _violation(review: Review, call: EffectiveStep, reason: str, place: str, origin: Origin) -> Refusals:
+    gate = review.compiled.gates_by_name.get(review.spec.unbound_gate or "")
+    if gate is not None and gate.when is None:  # a condition could lift the gate and let the value through
+        demand = GateDemand(step=call.position, step_id=call.step.id, gate=gate.name, reason=reason)
+        review.demands.append(demand)
         return
     yield review.refuse(
         Code.UNBOUND_ARGUMENT,
         reason,
         "take the value by reference from trusted evidence or a trusted result, or let a person supply it in the request",
         step=call.position,
-        place=f"{place}{origin.parameter}",
+        place=place,
         sources=(origin,),
     )
 
@@ -122,7 +126,9 @@ def _literal_detail(worth: Worth, value: Any) -> str:
     for name, leaf in _untrusted_leaves(worth):
         is_part = isinstance(value, str) and value and isinstance(leaf.value, str) and value in leaf.value
         if is_part or scalar(leaf.value) == wanted:
-            return f"{_shown(value)} stands in {name} at {pointer.join(leaf.place) or '/'}, which is not trusted"
+            return (
+                f"{_shown(value)} stands in {name} at {pointer.join(leaf.place) or '/'}, which is not trusted"
+            )
     return f"{_shown(value)} equals nothing in the trusted request fields, evidence and results"
 
 
@@ -136,14 +142,15 @@ def _untrusted_leaves(worth: Worth) -> Iterator[tuple[str, Leaf]]:
             for leaf in scalars(entry.content):
                 yield f"evidence {entry.id}", leaf
     for result in compiled.results:
-        if result.trust is not Trust.TRUSTED:
-            for leaf in scalars(result.value):
+        trusted = compiled.trusted_leaves(result)
+        for leaf in scalars(result.value):
+            if leaf not in trusted:
                 yield f"the result of step {result.step_id}", leaf
 
 
 def _reference_detail(worth: Worth, found: Reference, own: EffectiveStep | None) -> str:
     if found.kind == "evidence":
-        return "this evidence is not trusted"
+        return f"evidence {found.target} is not trusted"
     if found.kind == "from":
         return _read_detail(worth, Read(found.target, pointer.parts(found.pointer)), own)
     loose = [c for c in references.constants(found.text) if not worth.is_trusted_scalar(c)]
@@ -158,7 +165,7 @@ def _read_detail(worth: Worth, read: Read, own: EffectiveStep | None) -> str:
     """Why a read is not trusted."""
     review, name = worth.review, read.name
     if name == references.EVIDENCE:
-        return "this evidence is not trusted"
+        return f"evidence {read.place[0]} is not trusted" if read.place else "it is not said which evidence"
     if name == references.REQUEST:
         return "this part of the request is not trusted"
     if name == references.PARAMS:

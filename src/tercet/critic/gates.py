@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from tercet.contracts import pointer, references
-from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.gate import Gate, GateDemand
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
+from tercet.contracts.plan import Compensation
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code, Refusal
-from tercet.critic.arguments import condition
-from tercet.critic.review import Refusals, Review
-from tercet.policy import schemas
+from tercet.critic.arguments import certain_faults, condition
+from tercet.critic.review import Refusals, Review, is_open
 
 
 def modes_are_not_understated(review: Review) -> Refusals:
@@ -30,8 +31,7 @@ def gates_are_present(review: Review) -> Refusals:
     """Every gate exists, and every destructive or irreversible step waits for one that no condition can lift."""
     gates = review.compiled.gates_by_name
     for call in review.calls:
-        names = gates_of(review, call)
-        for name in names:
+        for name in gates_of(review, call):
             if name not in gates:
                 yield review.refuse(
                     Code.GATE_UNKNOWN,
@@ -40,20 +40,27 @@ def gates_are_present(review: Review) -> Refusals:
                     step=call.position,
                     place="/gates",
                 )
-        if must_be_gated(call) and not any(name in gates and gates[name].when is None for name in names):
-            what = call.mode if call.mode is ApprovalMode.DESTRUCTIVE else call.reversibility
+        if (gravity := _gravity(call.mode, call.reversibility)) and not _is_gated(review, call):
             yield review.refuse(
                 Code.GATE_MISSING,
-                f"step {call.position} is {what} and waits for no unconditional gate",
+                f"step {call.position} is {gravity} and waits for no unconditional gate",
                 "request approval: add a gate to the step or to its tool",
                 step=call.position,
                 place="/gates",
             )
 
 
-def must_be_gated(call: EffectiveStep) -> bool:
-    """Whether a person must approve this step, whatever a policy says."""
-    return call.mode is ApprovalMode.DESTRUCTIVE or call.reversibility is Reversibility.IRREVERSIBLE
+def _gravity(mode: ApprovalMode, reversibility: Reversibility) -> str | None:
+    """Why a person must approve a call, whatever a policy says; None if nobody must."""
+    if mode is ApprovalMode.DESTRUCTIVE:
+        return mode
+    return reversibility if reversibility is Reversibility.IRREVERSIBLE else None
+
+
+def _is_gated(review: Review, call: EffectiveStep) -> bool:
+    """Whether a call waits for a gate that no condition can lift."""
+    gates = review.compiled.gates_by_name
+    return any(name in gates and gates[name].when is None for name in gates_of(review, call))
 
 
 def gates_of(review: Review, call: EffectiveStep) -> tuple[str, ...]:
@@ -123,16 +130,33 @@ def own_compensations_fit(review: Review) -> Refusals:
                 step=call.position,
                 place="/compensate",
             )
-        is_open = [f.place for f in references.scan(own.params) if type(f) is references.Reference]
-        for fault in schemas.faults(tool.parameters_text, own.params):
-            if not any(fault.place[: len(p)] == p or p[: len(fault.place)] == fault.place for p in is_open):
-                yield review.refuse(
-                    Code.ARGUMENT_INVALID,
-                    f"the compensation of step {call.position}: {fault.message}",
-                    f"{tool.name} takes {', '.join(tool.parameter_names)}",
-                    step=call.position,
-                    place=pointer.join(("compensate", "params", *fault.place)),
-                )
+        if (gravity := _gravity(tool.mode, tool.effective_reversibility)) and not _is_gated(review, call):
+            yield review.refuse(
+                Code.GATE_MISSING,
+                f"the compensation of step {call.position} is {gravity}, and the step waits for no unconditional gate",
+                "request approval: add a gate to the step; who approves it approves its way back",
+                step=call.position,
+                place="/gates",
+            )
+        for place, fault in _misfits(review, own, tool):
+            yield review.refuse(
+                Code.ARGUMENT_INVALID,
+                f"the compensation of step {call.position}: {fault}",
+                f"{tool.name} takes {', '.join(tool.parameter_names) or 'no named parameters'}",
+                step=call.position,
+                place=pointer.join(("compensate", "params", *place)),
+            )
+
+
+def _misfits(review: Review, own: Compensation, tool: ToolSpec) -> list[tuple[references.Place, str]]:
+    """What keeps the arguments of a compensation from being valid, as far as they are known at review."""
+    params, doubled = unaliased(own.params, tool.aliases)
+    found = references.scan(params)
+    open_places = [f.place for f in found if type(f) is references.Reference and is_open(f)]
+    return [
+        *(((name,), f"{name} is given twice, by name and by alias") for name in doubled),
+        *((f.place, f.message) for f in certain_faults(tool, review.resolved(params), open_places)),
+    ]
 
 
 def _uncompensated(review: Review, call: EffectiveStep, reason: str, remedy: str) -> Refusal:

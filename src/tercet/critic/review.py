@@ -55,7 +55,7 @@ class Review:
         self.position = {step.id: position for position, step in enumerate(plan.steps)}
         self.found = [_found(step, self.call_at.get(position)) for position, step in enumerate(plan.steps)]
         """The references and literals in the parameters of each step, parameters under their own names."""
-        self.pinned = [_pinned(step, found) for step, found in zip(plan.steps, self.found, strict=True)]
+        self.pinned = [_pinned(step) for step in plan.steps]
         """The evidence that each step pins: listed, or read by reference."""
         self.conditions = {
             position: condition
@@ -120,11 +120,12 @@ class Review:
         if found is None:
             found = call.params
             if any(map(_needs_resolving, self.found[call.position])):
-                found = {name: self._resolved(value) for name, value in call.params.items()}
+                found = {name: self.resolved(value) for name, value in call.params.items()}
             self._arguments[call.position] = found
         return found
 
-    def _resolved(self, value: Any) -> Any:
+    def resolved(self, value: Any) -> Any:
+        """A value with every known reference resolved and `$literal` unwrapped; open ones stay as they are written."""
         members = as_object(value)
         if members is not None:
             reference = references.as_reference(members)
@@ -133,9 +134,9 @@ class Review:
                 return value if known is None or known.fault else known.value
             if references.LITERAL in members:
                 return members[references.LITERAL]
-            return {key: self._resolved(member) for key, member in members.items()}
+            return {key: self.resolved(member) for key, member in members.items()}
         items = as_list(value)
-        return value if items is None else [self._resolved(item) for item in items]
+        return value if items is None else [self.resolved(item) for item in items]
 
     def refuse(
         self,
@@ -176,8 +177,8 @@ def _found(step: Step, call: EffectiveStep | None) -> list[Found]:
     return references.scan(call.params)
 
 
-def _pinned(step: Step, found: list[Found]) -> tuple[str, ...]:
-    read = [f.target for f in found if type(f) is Reference and f.kind == "evidence"]
+def _pinned(step: Step) -> tuple[str, ...]:
+    read = [f.target for f in step.found if type(f) is Reference and f.kind == "evidence"]
     return (*step.evidence_refs, *read) if read else step.evidence_refs
 
 

@@ -20,9 +20,9 @@ from tercet.policy.expressions import (
     ExpressionError,
     Outcome,
     Rule,
-    all_read,
     compile_rule,
     compile_together,
+    union,
 )
 
 
@@ -31,7 +31,10 @@ def policies_hold(review: Review) -> Refusals:
     if not review.compiled.policies:
         return
     rules = [_compiled(policy) for policy in review.compiled.policies]
-    steps = plan_steps(review, all_read([rule for rule in rules if isinstance(rule, Rule)]))
+    compiled = [rule for rule in rules if isinstance(rule, Rule)]
+    steps = plan_steps(
+        review, union(rule.fields for rule in compiled), union(rule.reads for rule in compiled)
+    )
     values = {
         **review.frame,
         "plan.intent": review.plan.intent or "",
@@ -77,9 +80,8 @@ def _step_policy(
         if reads_open(review, rule, index):
             review.deferred.append(f"policy {policy.name} at step {index}")
             continue
-        outcome = rule.evaluate(
-            STEP.activation(shared | {f"step.{name}": value for name, value in step.items()})
-        )
+        values_here = shared | {f"step.{name}": value for name, value in step.items()}
+        outcome = rule.evaluate(STEP.activation(values_here))
         if not outcome.holds:
             yield from _broken(review, policy, outcome, index)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from tercet.contracts import pointer, references
-from tercet.contracts.references import Reference
+from tercet.contracts.errors import UsageError
+from tercet.contracts.references import Place, Reference
 from tercet.contracts.shape import as_object
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.review import Refusals, Review, is_open
 from tercet.policy.expressions import ExpressionError, compile_planner, yields_boolean
@@ -53,56 +55,73 @@ def references_resolve(review: Review) -> Refusals:
     """Every name, reference and expression of the plan leads to something."""
     for index, name in review.graph.unknown:
         yield _unresolved(review, index, f"step {index} refers to {name!r}, which no step has", "/depends_on")
-    for index, found in enumerate(review.found):
-        for item in found:
-            if type(item) is Reference:
-                yield from _reference(review, index, item)
+    for index, step in enumerate(review.plan.steps):
+        for item in step.found:
+            if type(item) is Reference and (item.kind == "cel" or _fault(review, item)):
+                yield from _reference(review, _Holder(f"step {index}", index, ("params",)), item)
     for index, condition in review.conditions.items():
-        yield from _expression(review, index, condition, "/when", is_condition=True)
-    yield from _outputs(review)
+        yield from _expression(review, _Holder(f"step {index}", index), condition, is_condition=True)
+    for index, step in enumerate(review.plan.steps):
+        if step.compensate is not None:
+            holder = _Holder(
+                f"the compensation of step {index}", index, ("compensate", "params"), is_compensation=True
+            )
+            yield from _apart(review, holder, step.compensate.params)
+    for name, value in review.plan.outputs.items():
+        yield from _apart(review, _Holder(f"output {name}", None, ("outputs", name)), value)
 
 
-def _outputs(review: Review) -> Refusals:
-    for item in references.scan(review.plan.outputs, ("outputs",)):
+class _Holder(NamedTuple):
+    """What a reference stands in; a compensation may refer to the step's own result and parameters."""
+
+    name: str
+    step: int | None
+    place: Place = ()
+    is_compensation: bool = False
+
+    def place_of(self, item: Reference) -> str:
+        """Where a reference stands, as a JSON Pointer inside the step or the plan."""
+        return pointer.join((*self.place, *item.place))
+
+
+def _apart(review: Review, holder: _Holder, value: Any) -> Refusals:
+    """The references of a compensation or of an output, whose names add no edges to the graph."""
+    for item in references.scan(value):
         if type(item) is not Reference:
             continue
-        place = pointer.join(item.place)
         for name in item.names:
-            if name not in review.position and name != references.REQUEST and name != references.EVIDENCE:
-                yield _unresolved(
-                    review, None, f"output {item.place[1]} refers to {name!r}, which no step has", place
-                )
-        yield from _reference(review, None, item)
+            if name not in review.position and name not in references.RESERVED_IDS:
+                reason = f"{holder.name} refers to {name!r}, which no step has"
+                yield _unresolved(review, holder.step, reason, holder.place_of(item))
+        yield from _reference(review, holder, item)
 
 
-def _reference(review: Review, index: int | None, item: Reference) -> Refusals:
-    fault = None if item.kind == "cel" else _fault(review, item)
-    if item.kind != "cel" and fault is None:
-        return
-    place = pointer.join(item.place if index is None else ("params", *item.place))
+def _reference(review: Review, holder: _Holder, item: Reference) -> Refusals:
     if item.kind == "cel":
-        yield from _expression(review, index, item, place, is_condition=False)
-    else:
-        who = f"output {item.place[1]}" if index is None else f"step {index}"
-        yield _unresolved(review, index, f"{who} refers to {item.text}, but {fault}", place)
+        yield from _expression(review, holder, item, is_condition=False)
+    elif holder.is_compensation and item.target in (references.SELF, references.PARAMS):
+        return
+    elif (fault := _fault(review, item)) is not None:
+        reason = f"{holder.name} refers to {item.text}, but {fault}"
+        yield _unresolved(review, holder.step, reason, holder.place_of(item))
 
 
 def _fault(review: Review, item: Reference) -> str | None:
-    """Why a plain reference leads nowhere; names that no step has are reported with the graph."""
+    """Why a plain reference leads nowhere; names that no step has are reported by themselves."""
     if item.target in (references.SELF, references.PARAMS):
         return f"only a compensation may refer to {item.target!r}"
+    if item.target == references.EVIDENCE and item.kind == "from":
+        return 'evidence is read as {"$evidence": "<ref>#/field"}'
     if not is_open(item):
         known = review.known(item)
         return known.fault if known is not None else None
     call = review.call_at.get(review.position.get(item.target, -1))
-    missing = None if call is None else _missing(call.tool.result_text, item.pointer)
+    missing = None if call is None else _missing(_result_text(call.tool), item.pointer)
     return None if call is None or missing is None else f"the result of {call.tool.name} has {missing}"
 
 
-def _expression(
-    review: Review, index: int | None, item: Reference, place: str, *, is_condition: bool
-) -> Refusals:
-    who = f"step {index}" if index is not None else "an output"
+def _expression(review: Review, holder: _Holder, item: Reference, *, is_condition: bool) -> Refusals:
+    who, index, place = holder.name, holder.step, holder.place_of(item)
     refs = references.evidence_read(item.text)
     if refs is None:
         yield _invalid(review, index, f'{who}: evidence in an expression is read as evidence["<ref>"]', place)
@@ -112,7 +131,7 @@ def _expression(
                 review, index, f"{who} refers to evidence {ref}, which is not in the snapshot", place
             )
     own = next((name for name in item.names if name in (references.SELF, references.PARAMS)), None)
-    if own is not None:
+    if own is not None and not holder.is_compensation:
         yield _unresolved(review, index, f"{who} refers to {own!r}, which only a compensation may", place)
     try:
         program = compile_planner(item.text, frozenset(item.names))
@@ -137,6 +156,14 @@ def _unresolved(review: Review, index: int | None, reason: str, place: str) -> R
 def _invalid(review: Review, index: int | None, reason: str, place: str) -> Refusal:
     remedy = "write a short CEL expression without comprehensions over steps, request and evidence"
     return review.refuse(Code.EXPRESSION_INVALID, reason, remedy, step=index, place=place)
+
+
+def _result_text(tool: ToolSpec) -> str:
+    """The schema of a tool's results; empty where there is none that can be used, and any field may be there."""
+    try:
+        return tool.result_text
+    except UsageError:
+        return ""
 
 
 @lru_cache(maxsize=4_096)

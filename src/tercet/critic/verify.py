@@ -104,8 +104,9 @@ def verify(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan:
 def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> ValidationResult:
     """The feasibility matrix as a list of issues. Valid exactly where `verify` says ok."""
     verdict = verify(ctx, compiled, spec, plan)
-    cyclic = [refusal for refusal in verdict.refusals if refusal.code is Code.CYCLIC_DEPENDENCY]
-    issues = [_issue(refusal) for refusal in cyclic[:1] or verdict.refusals]
+    # Asked for by itself: a verdict keeps so many refusals that come before it, and no more.
+    cyclic = tuple(graph_is_acyclic(Review(ctx, compiled, spec, plan)))
+    issues = [_issue(refusal) for refusal in cyclic or verdict.refusals]
     issues += [
         ValidationIssue(
             severity="WARNING", code="decided_at_dispatch", message=f"{rule} is decided at dispatch"

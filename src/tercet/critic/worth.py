@@ -69,8 +69,9 @@ class Worth:
             return []
         keys = [key for key in _keys(place[1:]) if key not in known]
         name = str(place[0])
-        if name not in known and (known or not _MEMBERS.isdisjoint(tool.parameters)):
-            keys.append(name)  # where a schema says nothing about names at all, they are taken for plain names
+        is_silent = not known and _MEMBERS.isdisjoint(tool.parameters)
+        if name not in known and not is_silent:  # a schema that says nothing about names allows any
+            keys.append(name)
         return [key for key in keys if not self.is_trusted_scalar(key)]
 
     def is_trusted_result(self, index: int) -> bool:
@@ -87,13 +88,15 @@ class Worth:
             if top in known:
                 stack.pop()
                 continue
-            if top not in self._needs:
+            is_new = top not in self._needs
+            if is_new:
                 self._needs[top] = self._node(top)
             needs = self._needs[top]
             waiting = [other for other in needs or () if other not in known]
-            stack += waiting
-            if not waiting:
-                known[top] = needs is not None and all(known[other] for other in needs)
+            if waiting and is_new:
+                stack += waiting
+            else:  # one that still waits the second time waits for itself, and is worth nothing
+                known[top] = needs is not None and not waiting and all(known[other] for other in needs)
         return known[node]
 
     def _node(self, node: Node) -> Needs:
@@ -130,7 +133,9 @@ class Worth:
         known = frozenset[str]() if call is None else call.tool.known_keys
         found = references.scan({references.LITERAL: value} if is_data else value)
         if any(
-            key not in known and not self.is_trusted_scalar(key) for item in found for key in _keys(item.place)
+            key not in known and not self.is_trusted_scalar(key)
+            for item in found
+            for key in _keys(item.place)
         ):
             return None
         return _together(self._found(item, None) for item in found)

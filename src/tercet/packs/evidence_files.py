@@ -9,11 +9,10 @@ from typing import Any, NoReturn
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from tercet.contracts.canonical import canonical
-from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence, EvidenceRef
 from tercet.contracts.mode import Trust
-from tercet.contracts.shape import Authored, Json, as_object
+from tercet.contracts.plain import PlainValue
+from tercet.contracts.shape import Authored, as_object
 from tercet.packs.declarations import explain, note_duplicate
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Spot
@@ -28,7 +27,7 @@ class Fact(Authored):
 
     classification: str = Field(alias="class", pattern=r"^[^:#\s]+$")
     id: str = Field(pattern=r"^[^#\s]+$")
-    content: Json
+    content: PlainValue
     trust: Trust = Trust.TRUSTED
     """Trusted by default: whoever writes the pack vouches for the facts in it."""
     source: str = ""
@@ -111,7 +110,6 @@ def _read_fact(draft: Draft, name: str, snapshot: str, number: int, raw: Any) ->
     place = f"facts.{number}"
     try:
         fact = Fact.model_validate(raw)
-        canonical(fact.content)
         return Evidence(
             id=str(EvidenceRef(fact.classification, fact.id, snapshot)),
             classification=fact.classification,
@@ -124,8 +122,6 @@ def _read_fact(draft: Draft, name: str, snapshot: str, number: int, raw: Any) ->
         for detail in error.errors(include_url=False):
             code, message, remedy = explain(detail, Fact)
             draft.note(code, message, remedy, file=name, place=".".join((place, *map(str, detail["loc"]))))
-    except UsageError as error:
-        draft.note(error.code, error.message, error.remedy or "", file=name, place=f"{place}.content")
     return None
 
 

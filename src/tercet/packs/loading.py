@@ -13,6 +13,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
+from tercet.contracts.plan import Plan
 from tercet.contracts.problem import Problem
 from tercet.packs.declarations import (
     ALL_DECLARED,
@@ -30,6 +31,7 @@ from tercet.packs.folder import Draft
 from tercet.packs.header import PackFile
 from tercet.packs.parts import PACK, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
+from tercet.packs.template_files import read_templates
 from tercet.tools.tool import Tool
 
 _TOML_FILES = (PACK_FILE, *(declared.file for declared in ALL_DECLARED))
@@ -44,6 +46,7 @@ class Loaded:
     tools: tuple[Tool, ...]
     code: Mapping[str, str]
     snapshot_times: Mapping[str, datetime]
+    templates: tuple[Plan, ...] = ()
     problems: tuple[Problem, ...]
     is_pack: bool = True
     """Whether this is a pack folder at all."""
@@ -65,6 +68,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
     decisions, gates = read_decisions(draft), read_gates(draft)
     policies, actors = read_policies(draft), read_actors(draft)
     evidence, times = read_evidence(draft)
+    templates = read_templates(draft)
     parts = Parts(
         safety_mode=pack_file.safety_mode,
         budget=pack_file.budget,
@@ -84,6 +88,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         tools=tools,
         code=code,
         snapshot_times=times,
+        templates=templates,
         problems=tuple(draft.problems),
     )
 

@@ -18,6 +18,7 @@ from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
@@ -48,6 +49,8 @@ class Pack(Header):
     policies: Listed[Policy] = ()
     actors: Listed[Actor] = ()
     evidence: Listed[Evidence] = ()
+    templates: Listed[Plan] = ()
+    """The plans that the template planner proposes, one for each intent."""
     snapshot_times: Mapping[str, AwareDatetime] = Field(default={}, repr=False)
     """When each snapshot was taken; one without a time counts as older than all that have one."""
     code: Mapping[str, str] = Field(default={}, repr=False)
@@ -79,6 +82,7 @@ class Pack(Header):
             policies=parts.policies,
             actors=parts.actors,
             evidence=parts.evidence,
+            templates=loaded.templates,
             snapshot_times=loaded.snapshot_times,
             code=loaded.code,
             spots=parts.spots,
@@ -104,7 +108,9 @@ class Pack(Header):
                 # Policies are judged in the order in which they stand, so for them the order counts.
                 "policies": [_dump(policy) for policy in self.policies],
                 "actors": [_dump(actor) for actor in sorted(self.actors, key=lambda actor: actor.id)],
-                "code": dict(self.code) or {tool.name: _code_name(tool.call) for tool in self.tools},
+                **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
+                "code": dict(self.code),
+                "calls": {tool.name: _code_name(tool.call) for tool in self.tools},
             }
         )
 

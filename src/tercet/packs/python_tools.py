@@ -36,7 +36,7 @@ def read_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...], dic
     hashes: dict[str, str] = {}
     for name in _files(draft, pack_file):
         source = draft.read_bytes(name) if _is_python(draft, name) else None
-        if source is None or draft.decode(name, source) is None:
+        if source is None or not _is_text(draft, name, source):
             draft.unread.add("tool")
             continue
         hashes[name] = hash_bytes(source)
@@ -68,6 +68,15 @@ def _is_python(draft: Draft, name: str) -> bool:
         place=f"{PACK}, tools",
     )
     return False
+
+
+def _is_text(draft: Draft, name: str, source: bytes) -> bool:
+    """Whether a file can be Python at all; what the compiler says otherwise differs between versions of Python."""
+    if b"\0" in source:
+        row = source.count(b"\n", 0, source.index(b"\0")) + 1
+        draft.note("python_syntax", "not Python: it holds a null character", "remove it", file=name, row=row)
+        return False
+    return draft.decode(name, source) is not None
 
 
 def _run(draft: Draft, name: str, source: bytes) -> list[Tool]:

@@ -14,7 +14,7 @@ A rule that fails while it runs has not held: `Outcome.error` says why, and ever
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs] - it has stubs, but for the module alone
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.references import tokens
+from tercet.contracts.plain import not_plain
+from tercet.contracts.references import Token, is_text, tokens
 from tercet.contracts.shape import as_object
 
 MAX_RULE_LENGTH = 4_000
@@ -122,6 +123,8 @@ class Rule:
     program: Any
     reads: frozenset[str] | None
     """The parameters that it reads by name; None if it reads parameters in a way that names cannot tell."""
+    fields: frozenset[str] | None = None
+    """The fields of steps that it reads by name; None if it uses steps in a way that names cannot tell."""
 
     def evaluate(self, activation: Any) -> Outcome:
         """What the rule yields for these values."""
@@ -134,7 +137,13 @@ def compile_rule(text: str, scope: Scope) -> Rule:
     _bound(text, MAX_RULE_LENGTH, MAX_RULE_NESTING)
     program = _compile(scope.env, text)
     _demand_boolean(program)
-    return Rule(text, scope, program, _parameters_read(text, "args" if scope is CALL else "params"))
+    return Rule(
+        text,
+        scope,
+        program,
+        _parameters_read(text, "args" if scope is CALL else "params"),
+        _fields_read(text),
+    )
 
 
 @lru_cache(maxsize=1_024)
@@ -144,7 +153,7 @@ def compile_together(rules: tuple[Rule, ...]) -> Rule | None:
     None if together they are too large. A caller that does not get true evaluates them one by one.
     """
     texts = [r.text if r.scope is PLAN else f"plan.steps.all(step, ({r.text}\n))" for r in rules]
-    return _joined(texts, PLAN, all_read(rules))
+    return _joined(texts, PLAN, union(rule.reads for rule in rules))
 
 
 @lru_cache(maxsize=1_024)
@@ -154,7 +163,9 @@ def compile_limits(texts: tuple[str, ...]) -> Rule | None:
         rules = [compile_rule(text, CALL) for text in texts]
     except ExpressionError:
         return None
-    return _joined([f"calls.all(args, ({text}\n))" for text in texts], _CALLS, all_read(rules))
+    return _joined(
+        [f"calls.all(args, ({text}\n))" for text in texts], _CALLS, union(rule.reads for rule in rules)
+    )
 
 
 def _joined(texts: Sequence[str], scope: Scope, reads: frozenset[str] | None) -> Rule | None:
@@ -165,14 +176,14 @@ def _joined(texts: Sequence[str], scope: Scope, reads: frozenset[str] | None) ->
         return None
 
 
-def all_read(rules: Sequence[Rule]) -> frozenset[str] | None:
-    """The parameters that any of these rules reads; None if that cannot be told."""
-    read: set[str] = set()
-    for rule in rules:
-        if rule.reads is None:
+def union(sets: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """All of what rules read together; None if that cannot be told of one of them."""
+    together: frozenset[str] = frozenset()
+    for read in sets:
+        if read is None:
             return None
-        read |= rule.reads
-    return frozenset(read)
+        together |= read
+    return together
 
 
 def check_call_rule(text: str, parameters: Mapping[str, Any]) -> None:
@@ -203,12 +214,15 @@ def _planner_env(names: frozenset[str]) -> Any:
 
 
 def evaluate_planner(text: str, values: Mapping[str, Any]) -> Outcome:
-    """What a planner's expression yields for these values."""
+    """What a planner's expression yields for these values; only JSON counts as a value."""
     try:
         program = compile_planner(text, frozenset(values))
     except ExpressionError as error:
         return Outcome(error=str(error))
-    return _evaluate(program, data=values)
+    outcome = _evaluate(program, data=values)
+    # CEL has bytes, timestamps, infinities and maps with numbers for keys; none of them can be a parameter.
+    fault = None if outcome.error is not None else not_plain(outcome.value)
+    return outcome if fault is None else Outcome(error=f"it yields no JSON value: {fault}")
 
 
 def yields_boolean(program: Any) -> bool:
@@ -266,6 +280,8 @@ def _demand_boolean(program: Any) -> None:
 def _bound(text: str, length: int, nesting: int) -> None:
     if not text.strip():
         raise ExpressionError("it is empty", remedy="write a condition")
+    if not is_text(text):
+        raise ExpressionError("it holds an unpaired surrogate", remedy="remove it")
     if len(text) > length:
         raise ExpressionError(f"it has {len(text):,} characters, over {length:,}", remedy="shorten it")
     depth = comprehension_depth(text)
@@ -303,6 +319,27 @@ def _parameters_read(text: str, holder: str) -> frozenset[str] | None:
             if dot is None or name is None or dot.text != "." or not name.is_name:
                 return None
             read.add(name.text)
+    return frozenset(read)
+
+
+def _fields_read(text: str) -> frozenset[str] | None:
+    """The names that follow `step.` or the variable of a comprehension; None if an index or a whole step is used."""
+    found = (*tokens(text), Token("", "mark", is_member=False))
+    variables = {"step"} | {
+        found[position + 2].text
+        for position, token in enumerate(found[:-2])
+        if token.is_member and token.text in _COMPREHENSIONS and found[position + 1].text == "("
+    }
+    read: set[str] = set()
+    for position, token in enumerate(found[:-1]):
+        after = found[position + 1]
+        is_declaration = position > 0 and found[position - 1].text == "(" and after.text == ","
+        if token.text == "[" or (token.text == "steps" and token.is_member and after.text not in (".", ")")):
+            return None
+        if token.is_name and not token.is_member and token.text in variables and not is_declaration:
+            if after.text != ".":
+                return None
+            read.add(found[position + 2].text)
     return frozenset(read)
 
 

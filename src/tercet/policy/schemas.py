@@ -34,7 +34,9 @@ def validator(schema_text: str) -> Any:
 @lru_cache(maxsize=4_096)
 def _relaxed(schema_text: str, unchecked: frozenset[str]) -> Any:
     """The validator of an object schema in which these members may be anything."""
-    schema = orjson.loads(schema_text)
+    schema = as_object(orjson.loads(schema_text))
+    if schema is None:
+        return validator(schema_text)
     properties = {**(as_object(schema.get("properties")) or {}), **dict.fromkeys(sorted(unchecked), True)}
     return validator(orjson.dumps({**schema, "properties": properties}).decode())
 
@@ -42,8 +44,11 @@ def _relaxed(schema_text: str, unchecked: frozenset[str]) -> Any:
 def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()) -> list[Fault]:
     """Every way in which a value breaks a schema; the members in `unchecked` may be anything."""
     compiled = _relaxed(schema_text, unchecked) if unchecked else validator(schema_text)
-    if compiled.is_valid(value):
-        return []
+    try:
+        if compiled.is_valid(value):
+            return []
+    except ValueError as error:
+        return [Fault((), "type", f"no JSON value: {_short(str(error))}")]
     return [
         Fault(
             tuple(error.instance_path),

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from tercet.contracts import references
 from tercet.contracts.mode import ApprovalMode, Reversibility
+from tercet.contracts.plain import not_json
 from tercet.contracts.plan import Compensation
-from tercet.contracts.references import Malformed, Reference
+from tercet.contracts.references import Leaf, Malformed, Reference
 from tercet.contracts.shape import as_list
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems
@@ -128,7 +129,9 @@ def _references_fit(tool: ToolSpec, compensation: Compensation) -> Iterator[str]
     for found in references.scan(compensation.params):
         if isinstance(found, Malformed):
             yield found.message
-        elif isinstance(found, Reference):
+        elif isinstance(found, Leaf):
+            yield from filter(None, [not_json(found.value)])
+        else:
             strange = [name for name in found.names if name not in _VISIBLE]
             if strange:
                 yield f"{found.text} refers to {strange[0]!r}: a tool sees self, params and request, but no steps"
@@ -141,16 +144,16 @@ def _references_fit(tool: ToolSpec, compensation: Compensation) -> Iterator[str]
 def _expression_fits(found: Reference) -> Iterator[str]:
     try:
         compile_planner(found.text, frozenset(found.names))
-    except (ExpressionError, TypeError) as error:  # TypeError: an unpaired surrogate
-        yield f"{found.text[:80]!r} does not compile: {str(error).partition(chr(10))[0]}"
+    except ExpressionError as error:
+        yield f"{found.text[:80]!r} does not compile: {error.message}"
 
 
 def _pointer_fits(tool: ToolSpec, found: Reference) -> Iterator[str]:
     schema = {references.SELF: tool.result, references.PARAMS: tool.parameters}.get(found.target)
     field = None if schema is None else missing_field(schema, found.pointer)
     if field is not None:
-        what = "result" if found.target == references.SELF else "parameters"
-        yield f"{found.text} leads nowhere: the {what} of {tool.name} have no {field!r}"
+        lacks = "the result has" if found.target == references.SELF else "the parameters have"
+        yield f"{found.text} leads nowhere: {lacks} no {field!r}"
 
 
 EFFECT_CHECKS: tuple[Check, ...] = (effects_are_gated, compensations_are_recorded, compensations_fit)

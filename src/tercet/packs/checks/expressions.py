@@ -58,7 +58,11 @@ def schemas_are_schemas(parts: Parts) -> Problems:
 
 def declarations_can_be_hashed(parts: Parts) -> Problems:
     """No declaration holds what canonical JSON does not have: unpaired surrogates, NaN, integers beyond 2^53."""
-    schemas = {"parameters", "result", "outputs_schema"}
+    # What the checks above have compiled needs no second objection.
+    elsewhere: Any = {
+        **dict.fromkeys(("parameters", "result", "outputs_schema", "expression", "when"), True),
+        "limits": {"__all__": {"expression"}},
+    }
     declared: dict[str, Authored] = {
         f"{PACK}, budget": parts.budget,
         **{f"tool {tool.name}": tool for tool in parts.tools},
@@ -69,12 +73,13 @@ def declarations_can_be_hashed(parts: Parts) -> Problems:
     }
     for place, declaration in declared.items():
         try:
-            digest(declaration.model_dump(mode="json", exclude_defaults=True, exclude=schemas))
-        except (UsageError, ValueError) as error:  # ValueError: Pydantic meets an unpaired surrogate first
+            digest(declaration.model_dump(mode="json", exclude_defaults=True, exclude=elsewhere))
+        except (UsageError, ValueError) as error:  # ValueError: Pydantic cannot even dump it
+            why = error.message if isinstance(error, UsageError) else str(error)
             yield parts.problem(
                 "not_canonical",
                 place,
-                f"it cannot be written as JSON: {str(error).splitlines()[0]}",
+                f"it cannot be hashed: {why.splitlines()[0]}",
                 "use Unicode text, finite numbers and integers up to 2^53 - 1",
             )
 
@@ -96,8 +101,6 @@ def _compiled(
         compile_text(text, scope)
     except ExpressionError as error:
         yield _invalid(parts, place, text, scope, error)
-    except TypeError:  # how the compiler refuses a string that is no UTF-8
-        yield _invalid(parts, place, text, scope, ExpressionError("it holds an unpaired surrogate"))
 
 
 def _invalid(parts: Parts, place: str, text: str, scope: Scope, error: ExpressionError) -> Problem:

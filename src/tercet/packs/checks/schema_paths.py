@@ -14,7 +14,7 @@ ANY_ITEM = "*"
 def fields_of(schema: JsonObject) -> tuple[str, ...] | None:
     """The fields that an object of this schema has; None if the schema does not list them all in one place."""
     found = dereferenced(schema, schema)
-    if found is None or any(word in found for word in _OPEN):
+    if found is None or any(word in found for word in _OPEN) or _takes_more(found):
         return None
     return tuple(map(str, as_object(found.get("properties", {})) or {}))
 
@@ -33,9 +33,14 @@ def missing_field(schema: JsonObject, where: str) -> str | None:
         if properties is None:
             return None
         if token != ANY_ITEM and token not in properties:
-            return None if current.get("additionalProperties") not in (None, False) else token
+            return None if _takes_more(current) else token
         current = as_object(properties.get(token))
     return None
+
+
+def _takes_more(schema: JsonObject) -> bool:
+    """Whether a schema says that there may be other fields; by silence, JSON Schema allows them and authors do not."""
+    return schema.get("additionalProperties") not in (None, False)
 
 
 def dereferenced(root: JsonObject, schema: JsonObject | None) -> JsonObject | None:

@@ -5,7 +5,7 @@ The greenhouse is invented and lives in memory, so that everything here runs as 
 
 from dataclasses import dataclass
 
-from tercet.tools import ToolContext, tool
+from tercet import ToolContext, tool
 
 MOISTURE_PERCENT = {"bed_tomato": 18, "bed_basil": 55}
 LITRES_PER_PERCENT = 2

@@ -1,0 +1,66 @@
+"""Plain data: JSON values as they come in with a request, as evidence, or as a result.
+
+A value that is none of JSON's, cannot be encoded, has no canonical form or nests without end would break a hash, a
+rule or a tool much later. So the contracts refuse it where it enters.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias, cast
+
+from pydantic import AfterValidator
+
+from tercet.contracts import pointer
+from tercet.contracts.references import MAX_DEPTH, NO_KEYS, TOO_DEEP, Place, is_text
+from tercet.contracts.shape import JsonObject, as_list, as_object
+
+MAX_NUMBER = 2**53 - 1
+"""Up to here every JSON reader keeps whole numbers exactly. Beyond, two account numbers may be read as one."""
+_TOO_LARGE = "NaN, infinities and numbers beyond ±(2^53 - 1) are no JSON numbers; write them as strings"
+
+
+def not_json(value: Any) -> str | None:
+    """Why a scalar cannot be written as JSON, or None if it can."""
+    kind = cast("type[object]", type(value))
+    if kind is str:
+        # Encoding is the test for unpaired surrogates; most strings are ASCII and skip it.
+        return None if is_text(value) else "a string holds an unpaired surrogate"
+    if kind is int or kind is float:
+        return None if -MAX_NUMBER <= value <= MAX_NUMBER else _TOO_LARGE
+    if kind is bool or value is None or kind is dict or kind is list:
+        return None  # a container is a leaf only when it is empty
+    return f"a {kind.__name__} is no JSON value"
+
+
+def not_plain(value: Any) -> str | None:
+    """Where and why a value is no plain data, or None if it is."""
+    stack: list[tuple[Any, Place]] = [(value, ())]
+    while stack:
+        item, place = stack.pop()
+        if (fault := _fault(item, place)) is not None:
+            return f"{pointer.join(place)}: {fault}" if place else fault
+        if (members := as_object(item)) is not None:
+            stack.extend((member, (*place, key)) for key, member in members.items())
+        elif (items := as_list(item)) is not None:
+            stack.extend((member, (*place, index)) for index, member in enumerate(items))
+    return None
+
+
+def _fault(item: Any, place: Place) -> str | None:
+    if len(place) > MAX_DEPTH:
+        return TOO_DEEP
+    members = as_object(item)
+    if members is None:
+        return not_json(item)
+    return None if all(map(is_text, members)) else NO_KEYS
+
+
+def _checked(value: Any) -> Any:
+    fault = not_plain(value)
+    if fault is not None:
+        raise ValueError(fault)
+    return value
+
+
+PlainValue: TypeAlias = Annotated[Any, AfterValidator(_checked)]
+PlainObject: TypeAlias = Annotated[JsonObject, AfterValidator(_checked)]

@@ -1,0 +1,102 @@
+"""The circuit breaker of a tool: shared by all runs of a tenant, and remembered in a stream of its own.
+
+CLOSED opens after `threshold` failures in a row; OPEN lets one call through after `cooldown_ms` (HALF_OPEN), which closes
+or opens it again. Every failure counts. The state that a run saw is written into its INTENT; replay reads that.
+A success while nothing is wrong writes nothing, so that a healthy tool costs no append.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tercet.contracts.invocation import CircuitState
+from tercet.journal.errors import PositionConflict
+from tercet.journal.protocol import Append, Journal
+
+THRESHOLD = 5
+COOLDOWN_MS = 30_000
+FRESH_MS = 1_000
+"""How long what a process knows of a breaker counts as fresh."""
+
+
+class Circuit(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool is doing."""
+
+    failures: int = 0
+    opened_at: int = 0
+    at: int = 0
+
+    def state(self, now: int) -> CircuitState:
+        """What the breaker does at this time."""
+        if not self.opened_at:
+            return CircuitState.CLOSED
+        return CircuitState.HALF_OPEN if now >= self.opened_at + COOLDOWN_MS else CircuitState.OPEN
+
+    def failed(self, now: int) -> Circuit:
+        """After one more failure."""
+        failures = self.failures + 1
+        is_open = failures >= THRESHOLD or bool(self.opened_at)
+        return Circuit(failures=failures, opened_at=now if is_open else 0, at=now)
+
+    def succeeded(self, now: int) -> Circuit:
+        """After a success: closed, with nothing held against it."""
+        return Circuit(at=now)
+
+
+class Breakers:
+    """The breakers of one tenant, kept in its journal."""
+
+    def __init__(self, journal: Journal, tenant: str) -> None:
+        self._journal = journal
+        self._tenant = tenant
+        self._known: dict[str, tuple[int, Circuit]] = {}
+        self._looked: dict[str, int] = {}
+
+    async def look(self, tool: str) -> Circuit:
+        """How a tool is doing, as far as the journal knows."""
+        return (await self._read(tool))[1]
+
+    async def refresh(self, tool: str, now: int) -> None:
+        """Look at a tool again if this process has not done so lately."""
+        if now - self._looked.get(tool, -FRESH_MS) >= FRESH_MS:
+            self._looked[tool] = now
+            await self._read(tool)
+
+    def glance(self, tool: str) -> Circuit:
+        """How a tool was doing when this process last looked or wrote."""
+        return self._known.get(tool, (0, Circuit()))[1]
+
+    async def record(self, tool: str, *, is_success: bool, now: int) -> None:
+        """Count the end of a call; another process that counts at the same moment is waited for."""
+        if is_success and not self.glance(tool).failures:
+            return
+        while True:
+            position, circuit = await self._read(tool)
+            if is_success and not circuit.failures:
+                return
+            moved = circuit.succeeded(now) if is_success else circuit.failed(now)
+            unit = Append(
+                tenant=self._tenant,
+                stream=_stream(tool),
+                expected=position,
+                events=(msgspec.json.encode(moved),),
+            )
+            try:
+                await self._journal.append(unit)
+            except PositionConflict:
+                continue
+            self._known[tool] = (position + 1, moved)
+            return
+
+    async def _read(self, tool: str) -> tuple[int, Circuit]:
+        position, circuit = self._known.get(tool, (0, Circuit()))
+        head = await self._journal.head(self._tenant, _stream(tool))
+        if head.seq > position:
+            newest = await self._journal.read(self._tenant, _stream(tool), after=head.seq - 1, limit=1)
+            position, circuit = newest[-1].seq, msgspec.json.decode(newest[-1].data, type=Circuit)
+            self._known[tool] = (position, circuit)
+        return position, circuit
+
+
+def _stream(tool: str) -> str:
+    return f"breaker:{tool}"

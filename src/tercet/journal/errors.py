@@ -1,0 +1,208 @@
+"""What a journal may answer instead of doing as it was told.
+
+    JournalError
+    ├── PositionConflict      the stream does not end where the caller thinks
+    ├── LeaseHeld             another owner's lease still runs
+    ├── LeaseLost             the caller's lease was taken over or given up
+    ├── ClaimHeld             another stream holds the idempotency key
+    ├── CheckpointExists      a checkpoint is never overwritten
+    ├── BlobMissing           no bytes with this digest
+    ├── JournalFull           no room to write
+    ├── JournalBusy           locked by somebody else beyond our patience
+    ├── JournalUnavailable    cannot be opened, read or written
+    │   └── AppendUnknown     the store went away during an append, and did not come back to tell
+    ├── JournalCorrupt        what is stored is not what was written; names the place
+    ├── NewerJournal          written by a newer version of Tercet
+    └── JournalClosed         used after close
+
+The first six are answers about one unit: nothing of it was written, and the journal is as it was.
+After the others nothing was written either, except where `AppendUnknown` says that nobody knows.
+"""
+
+from __future__ import annotations
+
+from tercet.contracts.errors import TercetError
+
+
+class JournalError(TercetError):
+    """The journal did not do what it was asked."""
+
+    default_code = "journal"
+
+
+class PositionConflict(JournalError):
+    """The stream ends at `actual`, not at `expected`: somebody else appended, or the caller read too little."""
+
+    default_code = "position_conflict"
+
+    def __init__(self, *, stream: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"stream {stream} ends at {actual}, not at {expected}; nothing was written",
+            remedy="read the stream from the expected position and decide again",
+        )
+        self.stream = stream
+        self.expected = expected
+        self.actual = actual
+
+
+class LeaseHeld(JournalError):
+    """Another owner's lease on the stream still runs."""
+
+    default_code = "lease_held"
+
+    def __init__(self, *, stream: str, owner: str, until: int) -> None:
+        super().__init__(
+            f"stream {stream} is leased to {owner} until {until} ms",
+            remedy="wait until the lease and the grace after it have run out, or let its owner release it",
+        )
+        self.stream = stream
+        self.owner = owner
+        self.until = until
+
+
+class LeaseLost(JournalError):
+    """The lease with this epoch is not the current one: another took over, or it was released."""
+
+    default_code = "lease_lost"
+
+    def __init__(self, *, stream: str, epoch: int | None, current: int) -> None:
+        had = "no lease" if epoch is None else f"lease epoch {epoch}"
+        super().__init__(
+            f"{had} does not allow writing to stream {stream}, whose lease epoch is {current}; nothing was written",
+            remedy="stop working on this stream; acquire its lease and read it again before going on",
+        )
+        self.stream = stream
+        self.epoch = epoch
+        self.current = current
+
+
+class ClaimHeld(JournalError):
+    """An idempotency key is held by another stream."""
+
+    default_code = "claim_held"
+
+    def __init__(self, *, key: str, holder: str) -> None:
+        super().__init__(
+            f"idempotency key {key} is held by stream {holder}; nothing was written",
+            remedy="look at what the holder did before repeating the action",
+        )
+        self.key = key
+        self.holder = holder
+
+
+class CheckpointExists(JournalError):
+    """Another checkpoint of this kind stands at this position."""
+
+    default_code = "checkpoint_exists"
+
+    def __init__(self, *, stream: str, kind: str, seq: int) -> None:
+        super().__init__(
+            f"stream {stream} has a different {kind} checkpoint at {seq}; nothing was written",
+            remedy="checkpoints are immutable: write the next one at a later position",
+        )
+        self.stream = stream
+        self.kind = kind
+        self.seq = seq
+
+
+class BlobMissing(JournalError):
+    """The tenant has no blob with this digest."""
+
+    default_code = "blob_missing"
+
+    def __init__(self, *, tenant: str, digest: str) -> None:
+        super().__init__(
+            f"tenant {tenant} has no blob {digest}",
+            remedy="a blob is stored with the append that refers to it; check the digest and the tenant",
+        )
+        self.tenant = tenant
+        self.digest = digest
+
+
+class JournalFull(JournalError):
+    """There is no room left to write."""
+
+    default_code = "journal_full"
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            f"the journal {place} cannot grow: {reason}; nothing was written",
+            remedy="make room on its disk, then resume; what was written before is safe",
+        )
+        self.place = place
+
+
+class JournalBusy(JournalError):
+    """Somebody else held the journal's lock for longer than we wait."""
+
+    default_code = "journal_busy"
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            f"the journal {place} stayed locked by another process: {reason}; nothing was written",
+            remedy="end the process that holds it (a database shell, a backup), then try again",
+        )
+        self.place = place
+
+
+class JournalUnavailable(JournalError):
+    """The journal cannot be opened, read or written."""
+
+    default_code = "journal_unavailable"
+
+    def __init__(self, place: str, reason: str, *, remedy: str | None = None) -> None:
+        super().__init__(
+            f"the journal {place} is not available: {reason}",
+            remedy=remedy or "see that it exists and may be written, then try again",
+        )
+        self.place = place
+
+
+class AppendUnknown(JournalUnavailable):
+    """The store went away during an append: the unit is wholly there or not at all, and nobody can say which."""
+
+    default_code = "append_unknown"
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            place,
+            f"{reason}; the append under way was either stored whole or not at all",
+            remedy="when the journal is back, read the stream again and go on from what it holds",
+        )
+
+
+class JournalCorrupt(JournalError):
+    """What is stored is not what was written; `place` says where."""
+
+    default_code = "journal_corrupt"
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            f"the journal is damaged at {place}: {reason}",
+            remedy="keep the file as it is, restore a copy from before the damage, and compare the two",
+        )
+        self.place = place
+
+
+class NewerJournal(JournalError):
+    """The journal was written by a newer version of Tercet."""
+
+    default_code = "journal_newer"
+
+    def __init__(self, place: str, *, version: int, known: int) -> None:
+        super().__init__(
+            f"the journal {place} has version {version}, and this Tercet knows versions up to {known}",
+            remedy="upgrade Tercet, or open another journal; nothing was changed",
+        )
+        self.place = place
+        self.version = version
+        self.known = known
+
+
+class JournalClosed(JournalError):
+    """The journal was used after it was closed."""
+
+    default_code = "journal_closed"
+
+    def __init__(self) -> None:
+        super().__init__("the journal is closed", remedy="open it again with open_journal")

@@ -1,0 +1,81 @@
+"""The closed union of events: one file a family.
+
+An event is a fact: frozen, tagged by `type`, tolerant of fields that a newer version adds. Its id, time and cause are
+given by the shell; nothing here reads a clock. What an event carries is all that replay will ever know.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tercet.journal.events.gate import GateAnswered, GateOpened
+from tercet.journal.events.plan import (
+    Decomposed,
+    EvidenceRetrieved,
+    OutputsProduced,
+    PlanningFailed,
+    PlanProposed,
+    PlanReviewed,
+)
+from tercet.journal.events.session import SessionEnded, SessionPaused, SessionResumed, SessionStarted
+from tercet.journal.events.step import (
+    Abort,
+    Complete,
+    Intent,
+    RetryScheduled,
+    Settled,
+    StepRefused,
+    StepSkipped,
+)
+from tercet.journal.events.verdict import LoopGuardTripped, RunReported, StepJudged
+
+Event: TypeAlias = (
+    SessionStarted
+    | SessionResumed
+    | SessionPaused
+    | SessionEnded
+    | PlanProposed
+    | PlanningFailed
+    | Decomposed
+    | EvidenceRetrieved
+    | PlanReviewed
+    | OutputsProduced
+    | Intent
+    | Complete
+    | Abort
+    | RetryScheduled
+    | Settled
+    | StepRefused
+    | StepSkipped
+    | StepJudged
+    | LoopGuardTripped
+    | RunReported
+    | GateOpened
+    | GateAnswered
+)
+
+__all__ = [
+    "Abort",
+    "Complete",
+    "Decomposed",
+    "Event",
+    "EvidenceRetrieved",
+    "GateAnswered",
+    "GateOpened",
+    "Intent",
+    "LoopGuardTripped",
+    "OutputsProduced",
+    "PlanProposed",
+    "PlanReviewed",
+    "PlanningFailed",
+    "RetryScheduled",
+    "RunReported",
+    "SessionEnded",
+    "SessionPaused",
+    "SessionResumed",
+    "SessionStarted",
+    "Settled",
+    "StepJudged",
+    "StepRefused",
+    "StepSkipped",
+]

@@ -1,0 +1,12 @@
+"""What every event has."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """An event's time in milliseconds since the epoch, and the position of the event that caused it."""
+
+    at: int
+    cause: int = 0

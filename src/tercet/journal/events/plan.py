@@ -1,0 +1,50 @@
+"""Plans and what the critic said of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tercet.journal.events.fact import Fact
+
+
+class PlanProposed(Fact, frozen=True, kw_only=True, tag="plan_proposed"):
+    """A planner, or the caller in its place, proposed a plan."""
+
+    plan: dict[str, Any]
+    hash: str
+    origin: str
+    planner: str = ""
+
+
+class PlanningFailed(Fact, frozen=True, kw_only=True, tag="planning_failed"):
+    """The planner has no plan to propose."""
+
+    reason: str
+    code: str = "planning_failure"
+
+
+class PlanReviewed(Fact, frozen=True, kw_only=True, tag="plan_reviewed"):
+    """The critic reviewed the plan."""
+
+    hash: str
+    verdict: dict[str, Any]
+
+
+class Decomposed(Fact, frozen=True, kw_only=True, tag="decomposed"):
+    """The plan was split into sub-tasks."""
+
+    steps: int
+
+
+class EvidenceRetrieved(Fact, frozen=True, kw_only=True, tag="evidence_retrieved"):
+    """The evidence that the plan pins was looked up: its ids, each with the hash of its content."""
+
+    evidence: dict[str, str] = {}
+
+
+class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):
+    """Every step has ended, and these are the plan's outputs."""
+
+    outputs: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    """Outputs that could not be produced, each with the reason."""

@@ -1,0 +1,85 @@
+"""What happens to one step: INTENT before the call, COMPLETE or ABORT after it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from tercet.journal.events.fact import Fact
+
+
+class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
+    """A call is about to be made, with these parameters, under this key, for these reserved costs."""
+
+    step: str
+    tool: str
+    params: dict[str, Any]
+    key: str
+    attempt: int
+    occurrence: int = 0
+    deadline: int = 0
+    epoch: int = 0
+    tokens: int = 0
+    cost: int = 0
+    breaker: str = "CLOSED"
+    call: str = ""
+    """The hash of tool and parameters: what the loop guard compares."""
+
+
+class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):
+    """A call happened. `error` says why its result is unusable; a reconciled one was found, not called."""
+
+    step: str
+    attempt: int
+    value: Any = None
+    blob: str = ""
+    """The digest of the value where it is too large to stand here."""
+    error: str = ""
+    latency: int = 0
+    tokens: int = 0
+    cost: int = 0
+    reconciled: bool = False
+
+
+class Abort(Fact, frozen=True, kw_only=True, tag="ABORT"):
+    """A call did not happen (`not_done`), or nobody knows whether it did (`unknown`)."""
+
+    step: str
+    attempt: int
+    outcome: Literal["not_done", "unknown"]
+    error: str
+    code: str = ""
+    retriable: bool = True
+    latency: int = 0
+
+
+class StepRefused(Fact, frozen=True, kw_only=True, tag="step_refused"):
+    """The step is not called: a reference does not resolve, or the resolved call breaks a rule or the budget."""
+
+    step: str
+    code: str
+    reason: str
+
+
+class RetryScheduled(Fact, frozen=True, kw_only=True, tag="retry_scheduled"):
+    """The step is tried again, not before a time."""
+
+    step: str
+    attempt: int
+    not_before: int
+
+
+class Settled(Fact, frozen=True, kw_only=True, tag="settled"):
+    """An unknown outcome was settled to have not happened, or is asked about again later."""
+
+    step: str
+    attempt: int
+    how: Literal["absent", "ask_again", "run_again"]
+    by: str
+    not_before: int = 0
+
+
+class StepSkipped(Fact, frozen=True, kw_only=True, tag="step_skipped"):
+    """The step does not run: its condition is false, or what it needs was skipped or failed."""
+
+    step: str
+    reason: Literal["condition_false", "optional_failed", "not_reached"]

@@ -1,0 +1,33 @@
+"""What the critic says while a run goes on, and at its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tercet.journal.events.fact import Fact
+
+
+class StepJudged(Fact, frozen=True, kw_only=True, tag="step_judged"):
+    """The critic judged the result of a step."""
+
+    step: str
+    attempt: int
+    outcome: str
+    reason: str = ""
+
+
+class LoopGuardTripped(Fact, frozen=True, kw_only=True, tag="loop_guard_tripped"):
+    """The same call brought the same result once too often, or the run made no progress."""
+
+    step: str
+    reason: str
+    count: int
+
+
+class RunReported(Fact, frozen=True, kw_only=True, tag="run_reported"):
+    """The critic scored the run, and said what follows."""
+
+    report: dict[str, Any]
+    outcome: str
+    reasons: tuple[str, ...] = ()
+    outputs: dict[str, Any] = {}

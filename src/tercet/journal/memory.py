@@ -1,0 +1,195 @@
+"""The journal in memory: the same rules as the durable ones, and gone with the process.
+
+For tests, for trying a pack out, and as the plainest statement of what a journal does. Nothing here awaits, so every
+append is atomic by itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from tercet.contracts.canonical import hash_bytes
+from tercet.journal import stream as rules
+from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld, JournalClosed
+from tercet.journal.protocol import (
+    Append,
+    CheckpointKind,
+    ClaimHolder,
+    Lease,
+    Position,
+    SessionRow,
+    Stored,
+    StoredCheckpoint,
+)
+from tercet.journal.stream import (
+    NEW,
+    Acquire,
+    LeaseAct,
+    Release,
+    Renew,
+    StreamState,
+    check_names,
+    check_unit,
+    unknown_session,
+)
+
+
+class _Stream:
+    """Everything that one stream holds."""
+
+    def __init__(self) -> None:
+        self.state: StreamState = NEW
+        self.events: list[Stored] = []
+        self.checkpoints: dict[tuple[int, str], StoredCheckpoint] = {}
+
+
+class MemoryJournal:
+    """A journal that lives as long as its process."""
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[str, str], _Stream] = {}
+        self._blobs: dict[tuple[str, str], bytes] = {}
+        self._claims: dict[tuple[str, str], ClaimHolder] = {}
+        self._rows: dict[tuple[str, str], SessionRow] = {}
+        self._closed = False
+
+    async def append(self, unit: Append) -> Position:
+        """Write a unit."""
+        self._check(unit.tenant)
+        check_unit(unit)
+        stream = self._streams.get((unit.tenant, unit.stream)) or _Stream()
+        after, links = rules.extend(stream.state, unit)
+        for key in unit.claims:
+            holder = self._claims.get((unit.tenant, key))
+            if holder is not None and holder.stream != unit.stream:
+                raise ClaimHeld(key=key, holder=holder.stream)
+        checkpoints = _added_checkpoints(stream, unit)
+        # From here on nothing can fail.
+        self._streams[unit.tenant, unit.stream] = stream
+        numbered = enumerate(zip(unit.events, links, strict=True), start=stream.state.seq + 1)
+        stream.events += [Stored(seq, data, chain) for seq, (data, chain) in numbered]
+        stream.checkpoints.update(checkpoints)
+        stream.state = after
+        for data in unit.blobs:
+            self._blobs[unit.tenant, hash_bytes(data)] = data
+        for key in unit.claims:
+            self._claims.setdefault((unit.tenant, key), ClaimHolder(unit.stream, after.seq))
+        if unit.row is not None:
+            self._rows[unit.tenant, unit.row.session_id] = unit.row
+        return after.position()
+
+    async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
+        """At most `limit` events behind position `after`."""
+        self._check(tenant, stream)
+        events = self._stream(tenant, stream).events
+        start = max(after, 0)
+        return events[start : start + max(limit, 0)]
+
+    async def head(self, tenant: str, stream: str) -> Position:
+        """Where a stream ends."""
+        self._check(tenant, stream)
+        return self._stream(tenant, stream).state.position()
+
+    async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
+        """The checkpoint of this kind with the highest position."""
+        self._check(tenant, stream)
+        found = [each for each in self._stream(tenant, stream).checkpoints.values() if each.kind == kind]
+        return max(found, key=lambda each: each.seq, default=None)
+
+    async def checkpoints(
+        self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
+    ) -> list[StoredCheckpoint]:
+        """The checkpoints behind position `after`, in order."""
+        self._check(tenant, stream)
+        found = [
+            each for (seq, _), each in sorted(self._stream(tenant, stream).checkpoints.items()) if seq > after
+        ]
+        if limit <= 0 or not found:
+            return []
+        last = found[min(limit, len(found)) - 1].seq
+        return found[: bisect_right(found, last, key=lambda each: each.seq)]
+
+    async def blob(self, tenant: str, digest: str) -> bytes:
+        """The bytes with this digest."""
+        self._check(tenant)
+        try:
+            return self._blobs[tenant, digest]
+        except KeyError:
+            raise BlobMissing(tenant=tenant, digest=digest) from None
+
+    async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
+        """Who holds an idempotency key."""
+        self._check(tenant, key)
+        return self._claims.get((tenant, key))
+
+    async def acquire(
+        self, tenant: str, stream: str, *, owner: str, now_ms: int, ttl_ms: int, grace_ms: int = 0
+    ) -> Lease:
+        """Begin a new epoch."""
+        self._check(tenant, stream, owner)
+        return self._act(
+            Acquire(
+                tenant=tenant, stream=stream, owner=owner, now_ms=now_ms, ttl_ms=ttl_ms, grace_ms=grace_ms
+            )
+        )
+
+    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
+        """The same epoch with a later end."""
+        self._check(lease.tenant)
+        return self._act(
+            Renew(tenant=lease.tenant, stream=lease.stream, lease=lease, now_ms=now_ms, ttl_ms=ttl_ms)
+        )
+
+    async def release(self, lease: Lease) -> None:
+        """Give a lease up."""
+        self._check(lease.tenant)
+        self._act(Release(tenant=lease.tenant, stream=lease.stream, lease=lease))
+
+    async def session(self, tenant: str, session_id: str) -> SessionRow | None:
+        """The row of one session."""
+        self._check(tenant, session_id)
+        return self._rows.get((tenant, session_id))
+
+    async def sessions(
+        self, tenant: str, *, status: str | None = None, limit: int = 50, before: str | None = None
+    ) -> list[SessionRow]:
+        """Rows by start, newest first."""
+        self._check(tenant)
+        rows = [row for (owner, _), row in self._rows.items() if owner == tenant]
+        rows.sort(key=lambda row: (row.started_at, row.session_id), reverse=True)
+        if before is not None:
+            last = self._rows.get((tenant, before))
+            if last is None:
+                raise unknown_session(tenant, before)
+            rows = [row for row in rows if (row.started_at, row.session_id) < (last.started_at, before)]
+        return [row for row in rows if status is None or row.status == status][: max(limit, 0)]
+
+    async def close(self) -> None:
+        """Refuse everything from now on."""
+        self._closed = True
+
+    def _check(self, *names: str) -> None:
+        if self._closed:
+            raise JournalClosed
+        check_names(*names)
+
+    def _stream(self, tenant: str, stream: str) -> _Stream:
+        return self._streams.get((tenant, stream)) or _Stream()
+
+    def _act(self, act: LeaseAct) -> Lease:
+        stream = self._stream(act.tenant, act.stream)
+        stream.state, lease = rules.lease(stream.state, act)
+        self._streams[act.tenant, act.stream] = stream
+        return lease
+
+
+def _added_checkpoints(stream: _Stream, unit: Append) -> dict[tuple[int, str], StoredCheckpoint]:
+    """The checkpoints of a unit by their place; one that stands already may come again, but not changed."""
+    added: dict[tuple[int, str], StoredCheckpoint] = {}
+    for new in unit.checkpoints:
+        place = (new.seq, new.kind)
+        present = added.get(place) or stream.checkpoints.get(place)
+        if present is not None and present.data != new.data:
+            raise CheckpointExists(stream=unit.stream, kind=new.kind, seq=new.seq)
+        added[place] = StoredCheckpoint(new.seq, new.kind, hash_bytes(new.data), new.data)
+    return added

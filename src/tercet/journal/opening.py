@@ -1,0 +1,80 @@
+"""Opening a journal by its address: `memory:`, `sqlite:///runs.db`, `postgresql://…`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tercet.contracts.errors import UsageError
+from tercet.journal.memory import MemoryJournal
+from tercet.journal.protocol import Journal
+
+_SQLITE = "sqlite:///"
+_POSTGRES = ("postgresql://", "postgres://")
+_REMEDY = 'use "memory:", "sqlite:///runs.db", "sqlite:////var/lib/runs.db" or "postgresql://host/database"'
+
+
+class Opening:
+    """A journal about to be opened: await it, or enter it to have it closed at the end."""
+
+    def __init__(self, url: str, patience_s: float) -> None:
+        self._url = url
+        self._patience_s = patience_s
+        self._journal: Journal | None = None
+
+    def __await__(self) -> Generator[Any, Any, Journal]:
+        return _open(self._url, self._patience_s).__await__()
+
+    async def __aenter__(self) -> Journal:
+        self._journal = await self
+        return self._journal
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._journal is not None:
+            await self._journal.close()
+
+
+def open_journal(url: str, *, patience_s: float = 5.0) -> Opening:
+    """A journal by its address; `async with open_journal(url) as journal`, or `await open_journal(url)`.
+
+    `patience_s` is how long to wait for a lock that somebody else holds, and for a server that does not answer.
+    An address that names no journal raises `UsageError`; a store that cannot be opened, one of `JournalError`'s kinds.
+    """
+    return Opening(url, patience_s)
+
+
+async def _open(url: str, patience_s: float) -> Journal:
+    # The drivers are imported where they are used: sqlite3 costs time that a process without a journal need not
+    # spend, and asyncpg is an optional dependency.
+    if url == "memory:":
+        return MemoryJournal()
+    if url.startswith(_SQLITE):
+        path = _sqlite_path(url)
+        from tercet.journal.sqlite import SqliteJournal  # noqa: PLC0415 - see above
+
+        return await SqliteJournal.open(path, patience_s=patience_s)
+    if url.startswith(_POSTGRES):
+        try:
+            from tercet.journal.postgres import PostgresJournal  # noqa: PLC0415 - see above
+        except ModuleNotFoundError as error:
+            if error.name != "asyncpg":
+                raise
+            raise UsageError(
+                "a journal on PostgreSQL needs asyncpg, which is not installed",
+                code="postgres_not_installed",
+                remedy="pip install 'tercet[postgres]'",
+            ) from error
+        return await PostgresJournal.open(url, patience_s=patience_s)
+    scheme = url.partition(":")[0] if ":" in url else url
+    raise UsageError(f"{scheme!r} is no kind of journal", code="unknown_journal", remedy=_REMEDY)
+
+
+def _sqlite_path(url: str) -> Path:
+    name = url.removeprefix(_SQLITE)
+    if not name or name == ":memory:" or "\0" in name:
+        raise UsageError(f"{url!r} names no file", code="unknown_journal", remedy=_REMEDY)
+    return Path(name)

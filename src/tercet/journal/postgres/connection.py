@@ -1,0 +1,98 @@
+"""Connecting to a PostgreSQL server as a journal: the settings, and the schema brought up to date in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from tercet.contracts.errors import UsageError
+from tercet.journal.errors import NewerJournal
+from tercet.journal.postgres import driver
+from tercet.journal.postgres.driver import Connection
+from tercet.journal.postgres.faults import LOST
+from tercet.journal.sqlfiles import Migration, read_migrations, read_queries, read_schema
+
+QUERIES = read_queries("tercet.journal.postgres")
+MIGRATIONS = read_migrations("tercet.journal.postgres")
+
+_MIGRATION_LOCK = 0x7E7C_E701
+"""The advisory lock that keeps two processes from migrating at once."""
+
+_RETRY_S = 0.05
+
+
+class Server:
+    """Where the journal is, and how long to wait for it."""
+
+    def __init__(self, url: str, *, patience_s: float) -> None:
+        self.url = url
+        self.patience_s = patience_s
+        self.place = name_place(url)
+
+    def settings(self) -> dict[str, str]:
+        """What the journal relies on, whatever the server's own settings are."""
+        return {
+            "application_name": "tercet",
+            # A commit that is acknowledged is on the disk.
+            "synchronous_commit": "on",
+            # The checks in `store` look again after waiting for a lock, which only this level does.
+            "default_transaction_isolation": "read committed",
+            "lock_timeout": f"{max(1, int(self.patience_s * 1000))}ms",
+        }
+
+    async def connect(self) -> Connection:
+        """A connection of one's own. Raises the driver's errors."""
+        try:
+            return await driver.connect(self.url, timeout_s=self.patience_s, settings=self.settings())
+        except (driver.ClientConfigurationError, ValueError) as error:
+            raise UsageError(
+                f"{self.place} is no address of a PostgreSQL database: {error}",
+                code="unknown_journal",
+                remedy='use "postgresql://user@host/database"',
+            ) from error
+
+    async def reconnect(self) -> Connection:
+        """A connection after one was lost: tries until patience ends, while a server restarts."""
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + self.patience_s
+        while True:
+            try:
+                return await self.connect()
+            except LOST:
+                if clock.time() + _RETRY_S >= deadline:
+                    raise
+                await asyncio.sleep(_RETRY_S)
+
+
+def name_place(url: str) -> str:
+    """The address without user and password, for messages."""
+    parts = urlsplit(url)
+    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+async def migrate(connection: Connection, place: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Run the migrations that the database lacks, all in one transaction; refuse one from a newer version."""
+    known = migrations[-1].version
+    if await _read_version(connection, place, known) == known:
+        return
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATION_LOCK)
+        version = await _read_version(connection, place, known)
+        await connection.execute(read_schema("tercet.journal.postgres"))
+        for migration in migrations:
+            if migration.version > version:
+                await connection.execute(migration.script)
+                await connection.execute(
+                    "INSERT INTO tercet.journal_schema (version) VALUES ($1)", migration.version
+                )
+
+
+async def _read_version(connection: Connection, place: str, known: int) -> int:
+    """The schema version of a database; 0 for one without a journal. A newer one is refused."""
+    if await connection.fetchval("SELECT to_regclass('tercet.journal_schema')") is None:
+        return 0
+    version: int = await connection.fetchval("SELECT coalesce(max(version), 0) FROM tercet.journal_schema")
+    if version > known:
+        raise NewerJournal(place, version=version, known=known)
+    return version

@@ -1,0 +1,53 @@
+"""What PostgreSQL's errors, and those of the way to it, mean to the user of a journal."""
+
+from __future__ import annotations
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+from tercet.journal.errors import JournalBusy, JournalCorrupt, JournalError, JournalFull, JournalUnavailable
+
+LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+    OSError,
+)
+"""The connection is gone or cannot be had; whether the statement under way was done is not known.
+
+`OSError` includes time-outs and refused connections; asyncpg says `InterfaceError` when it finds a connection closed.
+"""
+
+CONTENTION = (
+    asyncpg.UniqueViolationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+"""Somebody else was quicker: nothing was done, and looking again tells more."""
+
+FAILURES = (asyncpg.PostgresError, *LOST)
+"""Everything that the driver raises when a statement was not carried out as asked."""
+
+
+def translate(error: BaseException, place: str) -> JournalError:
+    """The journal's error for one of the driver's."""
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    match error:
+        case asyncpg.LockNotAvailableError() | asyncpg.QueryCanceledError():
+            return JournalBusy(place, reason)
+        case asyncpg.DiskFullError() | asyncpg.ProgramLimitExceededError() | asyncpg.OutOfMemoryError():
+            return JournalFull(place, reason)
+        case asyncpg.DataCorruptedError() | asyncpg.IndexCorruptedError():
+            return JournalCorrupt(place, reason)
+        case asyncpg.InvalidCatalogNameError():
+            return JournalUnavailable(place, reason, remedy="create the database, then try again")
+        case asyncpg.InvalidAuthorizationSpecificationError() | asyncpg.InsufficientPrivilegeError():
+            return JournalUnavailable(
+                place, reason, remedy="give the user of the address the right to use the database"
+            )
+        case _:
+            return JournalUnavailable(
+                place, reason, remedy="see that the server runs and takes writes, then try again"
+            )

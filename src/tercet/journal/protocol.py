@@ -1,0 +1,178 @@
+"""The journal's interface: what is handed over, what comes back, and what is promised.
+
+A *stream* is named by tenant and stream id and holds events at positions 1, 2, 3 and so on. The journal stores bytes;
+it knows neither plans nor steps. Times are milliseconds since 1970 in UTC and come from the caller: no backend looks
+at a clock to decide anything.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+CheckpointKind: TypeAlias = Literal["point", "fold"]
+"""`point` is small and written at every verdict; `fold` holds the whole folded state."""
+
+
+class NewCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint to be written with an append, at a position that exists once the append is done."""
+
+    kind: CheckpointKind
+    seq: int
+    data: bytes
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What lists of sessions show. A view: the events are the truth, and the row is written with them."""
+
+    session_id: str
+    tenant: str
+    status: str
+    pack: str
+    pack_hash: str
+    snapshot: str
+    intent: str
+    owner: str
+    started_at: int
+    updated_at: int
+    next_step: str | None = None
+    details: bytes = b""
+    """Anything else a list should show without reading the stream, encoded by the caller."""
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """One atomic unit: all of it becomes durable, or nothing."""
+
+    tenant: str
+    stream: str
+    expected: int
+    """The position at which the stream ends now."""
+    epoch: int | None = None
+    """The epoch of the caller's lease; None only for a stream that was never leased."""
+    events: tuple[bytes, ...] = ()
+    checkpoints: tuple[NewCheckpoint, ...] = ()
+    blobs: tuple[bytes, ...] = ()
+    claims: tuple[str, ...] = ()
+    """Idempotency keys that this stream claims; it may claim a key that it holds already."""
+    row: SessionRow | None = None
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a stream ends: the last position, and the chain over all bytes up to it."""
+
+    seq: int
+    chain: bytes
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One event as it is stored."""
+
+    seq: int
+    data: bytes
+    chain: bytes
+
+
+class StoredCheckpoint(msgspec.Struct, frozen=True):
+    """One checkpoint as it is stored; `hash` is `sha256:` and the digest of its bytes."""
+
+    seq: int
+    kind: CheckpointKind
+    hash: str
+    data: bytes
+
+
+class ClaimHolder(msgspec.Struct, frozen=True):
+    """Who holds an idempotency key: the stream, and where it ended after the append that claimed it."""
+
+    stream: str
+    seq: int
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to write to a stream, until another epoch begins."""
+
+    tenant: str
+    stream: str
+    owner: str
+    epoch: int
+    until: int
+
+
+@runtime_checkable
+class Journal(Protocol):
+    """An append-only store of streams, with checkpoints, blobs, claims, leases and a table of sessions.
+
+    Promised: an append is atomic, and durable when it returns; appends to one stream are totally ordered; a unit whose
+    position, lease or claim does not hold is refused with a typed error and leaves no trace; tenants see nothing of
+    each other, and share no bytes. Any number of tasks may use one journal, and any number of journals, also in
+    different processes, one store.
+
+    Not promised: that a cancelled append left nothing behind. A unit whose caller is cancelled while it waits becomes
+    durable whole or not at all; read the head to learn which. A lease that has run out still fences until another
+    owner acquires the stream, since the journal has no clock. A journal object belongs to the event loop (asyncio)
+    that opened it.
+
+    Every method may raise `JournalBusy`, `JournalUnavailable`, `JournalCorrupt` and `JournalClosed`. Names are 1 to 512
+    bytes of UTF-8 without NUL; others raise `UsageError`.
+    """
+
+    async def append(self, unit: Append) -> Position:
+        """Write a unit. Raises `LeaseLost`, `PositionConflict`, `ClaimHeld`, `CheckpointExists`, in this order,
+        or `JournalFull`, or `AppendUnknown`."""
+        ...
+
+    async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
+        """At most `limit` events behind position `after`, in order. Their chain is not checked here."""
+        ...
+
+    async def head(self, tenant: str, stream: str) -> Position:
+        """Where a stream ends; position 0 and 32 zero bytes if there is nothing in it."""
+        ...
+
+    async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
+        """The checkpoint of this kind with the highest position, its bytes checked against its hash."""
+        ...
+
+    async def checkpoints(
+        self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
+    ) -> list[StoredCheckpoint]:
+        """The checkpoints behind position `after`, in order. A page never splits a position, so it may hold one more."""
+        ...
+
+    async def blob(self, tenant: str, digest: str) -> bytes:
+        """The bytes with this digest (`sha256:…`), checked against it. Raises `BlobMissing`."""
+        ...
+
+    async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
+        """Who holds an idempotency key."""
+        ...
+
+    async def acquire(
+        self, tenant: str, stream: str, *, owner: str, now_ms: int, ttl_ms: int, grace_ms: int = 0
+    ) -> Lease:
+        """Begin a new epoch. Raises `LeaseHeld` while another owner's lease and the grace after it run."""
+        ...
+
+    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
+        """The same epoch with a later end. Raises `LeaseLost`."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Give a lease up; its epoch can write no more. A lease that was lost is left alone."""
+        ...
+
+    async def session(self, tenant: str, session_id: str) -> SessionRow | None:
+        """The row of one session."""
+        ...
+
+    async def sessions(
+        self, tenant: str, *, status: str | None = None, limit: int = 50, before: str | None = None
+    ) -> list[SessionRow]:
+        """Rows by start, newest first; `before` is the last session id of the page before. An unknown one raises
+        `UsageError`."""
+        ...
+
+    async def close(self) -> None:
+        """Finish the appends under way, refuse new ones, and let go of the store. May be called again."""
+        ...

@@ -1,0 +1,188 @@
+"""One commit: the acts of many callers, each accepted or refused on its own, in a single transaction.
+
+Theory of operation. The writer holds SQLite's write lock from BEGIN IMMEDIATE to COMMIT, so what it reads in between
+cannot change. For every act it knows the state of the stream (from a cache, or from one query for the whole batch),
+asks the pure rules, and keeps the rows of accepted acts. Refused acts leave no rows. At the end each kind of row goes
+out with one `executemany`. An act sees what the acts before it in the same batch did, through the cache.
+
+The cache is true as long as nobody else wrote to the file, which `PRAGMA data_version` tells. It is dropped when
+somebody did, when a transaction failed, and when it grows too large.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from tercet.journal import stream as rules
+from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
+from tercet.journal.protocol import Append, Lease, Position, SessionRow
+from tercet.journal.sqlite.connection import QUERIES
+from tercet.journal.stream import NEW, Act, LeaseAct, StreamState
+
+Outcome: TypeAlias = Position | Lease | JournalError
+
+_FIND_STREAMS = QUERIES["find_streams"]
+_FIND_CLAIMS = QUERIES["find_claims"]
+_FIND_CHECKPOINT = QUERIES["find_checkpoint_hash"]
+_ADD_STREAM = QUERIES["add_stream"]
+_MOVE_STREAM = QUERIES["move_stream"]
+_INSERTS = {
+    name: QUERIES[name] for name in ("add_event", "add_checkpoint", "add_blob", "add_claim", "put_session")
+}
+_CACHE_LIMIT = 10_000
+
+
+class _Known:
+    """A stream's state and the number of its row, which a new stream does not have yet."""
+
+    __slots__ = ("id", "state")
+
+    def __init__(self, row_id: int | None, state: StreamState) -> None:
+        self.id = row_id
+        self.state = state
+
+
+class Batcher:
+    """Runs batches on the writing connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._streams: dict[tuple[str, str], _Known] = {}
+        self._data_version = -1
+        self._claims: dict[tuple[str, str], str] = {}
+        self._rows: dict[str, list[tuple[object, ...]]] = {}
+        self._changed: dict[int, _Known] = {}
+
+    def run(self, acts: Sequence[Act]) -> list[Outcome]:
+        """Commit the acts that the rules accept. An error of SQLite's means that none of them was written."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._prepare(acts)
+            outcomes = [self._attempt(act) for act in acts]
+            self._write()
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._streams.clear()
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        return outcomes
+
+    def _prepare(self, acts: Sequence[Act]) -> None:
+        """Know every stream and every claim that these acts touch."""
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if version != self._data_version or len(self._streams) > _CACHE_LIMIT:
+            self._streams.clear()
+            self._data_version = version
+        self._rows = {name: [] for name in _INSERTS}
+        self._changed = {}
+        missing = {(act.tenant, act.stream) for act in acts} - self._streams.keys()
+        if missing:
+            wanted = msgspec.json.encode(list(missing)).decode()
+            for tenant, stream, row_id, *state in self._connection.execute(_FIND_STREAMS, (wanted,)):
+                self._streams[tenant, stream] = _Known(row_id, StreamState(*state))
+            for key in missing - self._streams.keys():
+                self._streams[key] = _Known(None, NEW)
+        keys = [(act.tenant, key) for act in acts if isinstance(act, Append) for key in act.claims]
+        self._claims = {}
+        if keys:
+            wanted = msgspec.json.encode(keys).decode()
+            for tenant, key, stream in self._connection.execute(_FIND_CLAIMS, (wanted,)):
+                self._claims[tenant, key] = stream
+
+    def _attempt(self, act: Act) -> Outcome:
+        try:
+            return self._append(act) if isinstance(act, Append) else self._lease(act)
+        except JournalError as error:
+            return error
+
+    def _lease(self, act: LeaseAct) -> Lease:
+        known = self._streams[act.tenant, act.stream]
+        after, lease = rules.lease(known.state, act)
+        if after is not known.state:
+            self._change(act, known, after)
+        return lease
+
+    def _append(self, unit: Append) -> Position:
+        known = self._streams[unit.tenant, unit.stream]
+        seq = known.state.seq
+        after, links = rules.extend(known.state, unit)
+        if unit.claims:
+            self._check_claims(unit)
+        checkpoints = self._added_checkpoints(known, unit) if unit.checkpoints else ()
+        # From here on the unit is accepted.
+        row_id = self._change(unit, known, after)
+        rows = self._rows
+        for data, chain in zip(unit.events, links, strict=True):
+            seq += 1
+            rows["add_event"].append((row_id, seq, data, chain))
+        for checkpoint in checkpoints:
+            rows["add_checkpoint"].append((row_id, *checkpoint))
+        for data in unit.blobs:
+            rows["add_blob"].append((unit.tenant, hashlib.sha256(data).digest(), data))
+        for key in unit.claims:
+            if (unit.tenant, key) not in self._claims:
+                self._claims[unit.tenant, key] = unit.stream
+                rows["add_claim"].append((unit.tenant, key, unit.stream, after.seq))
+        if unit.row is not None:
+            rows["put_session"].append(_session_values(unit.row))
+        return Position(after.seq, after.chain)
+
+    def _check_claims(self, unit: Append) -> None:
+        for key in unit.claims:
+            holder = self._claims.get((unit.tenant, key))
+            if holder is not None and holder != unit.stream:
+                raise ClaimHeld(key=key, holder=holder)
+
+    def _added_checkpoints(self, known: _Known, unit: Append) -> list[tuple[str, int, bytes, bytes]]:
+        """The checkpoints to insert. Only one at or before the old end can stand already."""
+        added: dict[tuple[str, int], tuple[str, int, bytes, bytes]] = {}
+        for new in unit.checkpoints:
+            place = (new.kind, new.seq)
+            digest = hashlib.sha256(new.data).digest()
+            present = added[place][2] if place in added else self._stored_checkpoint(known, unit, *place)
+            if present is None:
+                added[place] = (new.kind, new.seq, digest, new.data)
+            elif present != digest:
+                raise CheckpointExists(stream=unit.stream, kind=new.kind, seq=new.seq)
+        return list(added.values())
+
+    def _stored_checkpoint(self, known: _Known, unit: Append, kind: str, seq: int) -> bytes | None:
+        if seq > unit.expected or known.id is None:
+            return None
+        self._flush_checkpoints()
+        row = self._connection.execute(_FIND_CHECKPOINT, (known.id, kind, seq)).fetchone()
+        return None if row is None else row[0]
+
+    def _flush_checkpoints(self) -> None:
+        """Write what earlier units of this batch added, so that a query sees it."""
+        self._connection.executemany(_INSERTS["add_checkpoint"], self._rows["add_checkpoint"])
+        self._rows["add_checkpoint"] = []
+
+    def _change(self, act: Act, known: _Known, state: StreamState) -> int:
+        """Take over a stream's new state, to be written at the end; a stream's first change makes its row."""
+        if known.id is None:
+            row = (act.tenant, act.stream, *msgspec.structs.astuple(NEW))
+            known.id = self._connection.execute(_ADD_STREAM, row).lastrowid
+            assert known.id is not None  # noqa: S101 - for the type checker: an insert into a rowid table has one
+        known.state = state
+        self._changed[known.id] = known
+        return known.id
+
+    def _write(self) -> None:
+        """Send the rows of this batch out, one statement a table."""
+        moved = [(*msgspec.structs.astuple(known.state), row_id) for row_id, known in self._changed.items()]
+        self._connection.executemany(_MOVE_STREAM, moved)
+        for name, rows in self._rows.items():
+            if rows:
+                self._connection.executemany(_INSERTS[name], rows)
+
+
+def _session_values(row: SessionRow) -> tuple[object, ...]:
+    session_id, tenant, *rest = msgspec.structs.astuple(row)
+    return (tenant, session_id, *rest)

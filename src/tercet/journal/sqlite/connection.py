@@ -1,0 +1,114 @@
+"""Opening a SQLite file as a journal: the pragmas, and the schema brought up to date in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tercet.contracts.errors import UsageError
+from tercet.journal.errors import JournalUnavailable, NewerJournal
+from tercet.journal.sqlfiles import Migration, read_migrations, read_queries, read_schema
+from tercet.journal.sqlite.faults import is_busy
+
+QUERIES = read_queries("tercet.journal.sqlite")
+MIGRATIONS = read_migrations("tercet.journal.sqlite")
+
+_RETRY_S = 0.01
+
+
+def connect_writer(
+    path: Path, *, patience_s: float, migrations: Sequence[Migration] = MIGRATIONS
+) -> sqlite3.Connection:
+    """The writing connection, its schema brought up to date. Raises sqlite3's errors, which the caller translates."""
+    if not path.parent.is_dir():
+        raise JournalUnavailable(str(path), "its folder does not exist", remedy=f"create {path.parent}")
+    connection = _connect(path, patience_s)
+    try:
+        _enter_wal(connection, patience_s)
+        # FULL waits for the disk at every commit: what was acknowledged survives a power cut.
+        connection.execute("PRAGMA synchronous = FULL")
+        migrate(connection, str(path), migrations)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path, *, patience_s: float) -> sqlite3.Connection:
+    """A connection that can only read."""
+    connection = _connect(path, patience_s)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _connect(path: Path, patience_s: float) -> sqlite3.Connection:
+    # isolation_level=None: transactions begin and end where we say. A connection wanders between the threads of a
+    # pool, but only one uses it at a time.
+    return sqlite3.connect(
+        path, timeout=patience_s, isolation_level=None, check_same_thread=False, cached_statements=64
+    )
+
+
+def _enter_wal(connection: sqlite3.Connection, patience_s: float) -> None:
+    """Switch to the write-ahead log. SQLite does not wait for locks here, so we do."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return
+
+
+def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[Migration]) -> None:
+    """Run the migrations that the file lacks, all in one transaction; refuse a file from a newer version."""
+    known = migrations[-1].version
+    if _read_version(connection, place, known) == known:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _read_version(connection, place, known)
+        for statement in split_script(read_schema("tercet.journal.sqlite")):
+            connection.execute(statement)
+        for migration in migrations:
+            if migration.version > version:
+                for statement in split_script(migration.script):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO journal_schema (version) VALUES (?)", (migration.version,))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _read_version(connection: sqlite3.Connection, place: str, known: int) -> int:
+    """The schema version of a file; 0 for an empty one. A newer one, and a database of something else, is refused."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if "journal_schema" in tables:
+        (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM journal_schema").fetchone()
+        if version > known:
+            raise NewerJournal(place, version=version, known=known)
+        return int(version)
+    if tables:
+        raise UsageError(
+            f"{place} is a SQLite database, but not a journal",
+            code="not_a_journal",
+            remedy="name a new file, or the file of a journal",
+        )
+    return 0
+
+
+def split_script(script: str) -> Iterator[str]:
+    """The statements of a script one by one, since `executescript` would end the transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,40 @@
+"""What SQLite's error codes mean to the user of a journal."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from tercet.journal.errors import JournalBusy, JournalCorrupt, JournalError, JournalFull, JournalUnavailable
+
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+
+
+def primary_code(error: sqlite3.Error) -> int | None:
+    """SQLite's primary result code; errors of the Python module itself have none."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether somebody else holds the lock."""
+    return primary_code(error) in _BUSY
+
+
+def translate(error: sqlite3.Error, place: str) -> JournalError:
+    """The journal's error for one of SQLite's."""
+    code = primary_code(error)
+    if code in _BUSY:
+        return JournalBusy(place, str(error))
+    if code == sqlite3.SQLITE_FULL:
+        return JournalFull(place, str(error))
+    if code in _CORRUPT:
+        return JournalCorrupt(place, str(error))
+    if code in _UNWRITABLE:
+        return JournalUnavailable(
+            place,
+            str(error),
+            remedy="give the user of this process the right to write the file and its folder",
+        )
+    return JournalUnavailable(place, str(error))

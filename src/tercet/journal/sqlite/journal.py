@@ -1,0 +1,150 @@
+"""The journal in a SQLite file: the writer's acts and the reader's queries under the journal's interface."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from tercet.contracts.errors import UsageError
+from tercet.journal.chain import START
+from tercet.journal.content import check_blob, checkpoint_from, digest_bytes
+from tercet.journal.protocol import (
+    Append,
+    CheckpointKind,
+    ClaimHolder,
+    Lease,
+    Position,
+    SessionRow,
+    Stored,
+    StoredCheckpoint,
+)
+from tercet.journal.sqlite.connection import QUERIES
+from tercet.journal.sqlite.reader import Reader
+from tercet.journal.sqlite.writer import Writer
+from tercet.journal.stream import Acquire, Release, Renew, check_names, check_unit, unknown_session
+
+OLDEST = (3, 37, 0)
+"""The first SQLite with STRICT tables."""
+
+
+class SqliteJournal:
+    """A durable journal in one file, for one machine. Open it with `open_journal("sqlite:///runs.db")`."""
+
+    def __init__(self, path: Path, *, patience_s: float = 5.0) -> None:
+        self._path = path
+        self._writer = Writer(path, patience_s=patience_s)
+        self._reader = Reader(path, patience_s=patience_s)
+
+    @classmethod
+    async def open(cls, path: Path, *, patience_s: float = 5.0) -> SqliteJournal:
+        """Open or create a file; `patience_s` is how long to wait for another process's lock."""
+        if sqlite3.sqlite_version_info < OLDEST:
+            raise UsageError(
+                f"this Python has SQLite {sqlite3.sqlite_version}, and a journal needs 3.37 or newer",
+                code="old_sqlite",
+                remedy="use a Python that was built with a newer SQLite",
+            )
+        journal = cls(path, patience_s=patience_s)
+        try:
+            await journal._writer.open()
+        except BaseException:
+            await journal.close()
+            raise
+        return journal
+
+    async def append(self, unit: Append) -> Position:
+        """Write a unit; it is on the disk when this returns."""
+        check_unit(unit)
+        return await self._writer.submit(unit)
+
+    async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
+        """At most `limit` events behind position `after`."""
+        check_names(tenant, stream)
+        rows = await self._rows("read_events", tenant, stream, after, max(limit, 0))
+        return [Stored(*row) for row in rows]
+
+    async def head(self, tenant: str, stream: str) -> Position:
+        """Where a stream ends."""
+        check_names(tenant, stream)
+        rows = await self._rows("read_head", tenant, stream)
+        return Position(*rows[0]) if rows else START
+
+    async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
+        """The checkpoint of this kind with the highest position."""
+        check_names(tenant, stream)
+        rows = await self._rows("newest_checkpoint", tenant, stream, kind)
+        return checkpoint_from(stream, rows[0]) if rows else None
+
+    async def checkpoints(
+        self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
+    ) -> list[StoredCheckpoint]:
+        """The checkpoints behind position `after`, in order."""
+        check_names(tenant, stream)
+        rows = await self._rows("read_checkpoints", tenant, stream, after, max(limit, 0))
+        return [checkpoint_from(stream, row) for row in rows]
+
+    async def blob(self, tenant: str, digest: str) -> bytes:
+        """The bytes with this digest."""
+        check_names(tenant)
+        rows = await self._rows("read_blob", tenant, digest_bytes(digest))
+        return check_blob(tenant, digest, rows)
+
+    async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
+        """Who holds an idempotency key."""
+        check_names(tenant, key)
+        rows = await self._rows("read_claim", tenant, key)
+        return ClaimHolder(*rows[0]) if rows else None
+
+    async def acquire(
+        self, tenant: str, stream: str, *, owner: str, now_ms: int, ttl_ms: int, grace_ms: int = 0
+    ) -> Lease:
+        """Begin a new epoch."""
+        check_names(tenant, stream, owner)
+        return await self._writer.submit(
+            Acquire(
+                tenant=tenant, stream=stream, owner=owner, now_ms=now_ms, ttl_ms=ttl_ms, grace_ms=grace_ms
+            )
+        )
+
+    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
+        """The same epoch with a later end."""
+        return await self._writer.submit(
+            Renew(tenant=lease.tenant, stream=lease.stream, lease=lease, now_ms=now_ms, ttl_ms=ttl_ms)
+        )
+
+    async def release(self, lease: Lease) -> None:
+        """Give a lease up."""
+        await self._writer.submit(Release(tenant=lease.tenant, stream=lease.stream, lease=lease))
+
+    async def session(self, tenant: str, session_id: str) -> SessionRow | None:
+        """The row of one session."""
+        check_names(tenant, session_id)
+        rows = await self._rows("read_session", tenant, session_id)
+        return _session(rows[0]) if rows else None
+
+    async def sessions(
+        self, tenant: str, *, status: str | None = None, limit: int = 50, before: str | None = None
+    ) -> list[SessionRow]:
+        """Rows by start, newest first."""
+        check_names(tenant)
+        last = None if before is None else await self.session(tenant, before)
+        if before is not None and last is None:
+            raise unknown_session(tenant, before)
+        wanted = {
+            "tenant": tenant, "status": status, "limit": max(limit, 0),
+            "before": before, "started_at": last and last.started_at,
+        }  # fmt: skip
+        return [_session(row) for row in await self._reader.rows(QUERIES["list_sessions"], wanted)]
+
+    async def close(self) -> None:
+        """Finish the appends under way and close the file."""
+        await self._writer.close()
+        await self._reader.close()
+
+    async def _rows(self, query: str, *parameters: Any) -> list[Any]:
+        return await self._reader.rows(QUERIES[query], parameters)
+
+
+def _session(row: tuple[Any, ...]) -> SessionRow:
+    return SessionRow(**dict(zip(SessionRow.__struct_fields__, row, strict=True)))

@@ -1,0 +1,90 @@
+-- Writing. Streams and claims are looked up for a whole batch at once.
+
+-- name: find_streams
+SELECT s.tenant, s.stream, s.id, s.seq, s.chain, s.owner, s.epoch, s.until
+  FROM json_each(?) AS wanted
+ CROSS JOIN streams AS s
+    ON s.tenant = json_extract(wanted.value, '$[0]') AND s.stream = json_extract(wanted.value, '$[1]')
+
+-- name: find_claims
+SELECT c.tenant, c.key, c.stream
+  FROM json_each(?) AS wanted
+ CROSS JOIN claims AS c
+    ON c.tenant = json_extract(wanted.value, '$[0]') AND c.key = json_extract(wanted.value, '$[1]')
+
+-- name: find_checkpoint_hash
+SELECT hash FROM checkpoints WHERE stream_id = ? AND kind = ? AND seq = ?
+
+-- name: add_stream
+INSERT INTO streams (tenant, stream, seq, chain, owner, epoch, until) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: move_stream
+UPDATE streams SET seq = ?, chain = ?, owner = ?, epoch = ?, until = ? WHERE id = ?
+
+-- name: add_event
+INSERT INTO events (stream_id, seq, data, chain) VALUES (?, ?, ?, ?)
+
+-- name: add_checkpoint
+INSERT INTO checkpoints (stream_id, kind, seq, hash, data) VALUES (?, ?, ?, ?, ?)
+
+-- name: add_blob
+INSERT INTO blobs (tenant, digest, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: add_claim
+INSERT INTO claims (tenant, key, stream, seq) VALUES (?, ?, ?, ?)
+
+-- name: put_session
+INSERT INTO sessions (tenant, session_id, status, pack, pack_hash, snapshot, intent, owner,
+                      started_at, updated_at, next_step, details)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (tenant, session_id) DO UPDATE
+   SET status = excluded.status, pack = excluded.pack, pack_hash = excluded.pack_hash, snapshot = excluded.snapshot,
+       intent = excluded.intent, owner = excluded.owner, started_at = excluded.started_at,
+       updated_at = excluded.updated_at, next_step = excluded.next_step, details = excluded.details
+
+-- Reading.
+
+-- name: read_events
+SELECT seq, data, chain
+  FROM events
+ WHERE stream_id = (SELECT id FROM streams WHERE tenant = ? AND stream = ?) AND seq > ?
+ ORDER BY seq LIMIT ?
+
+-- name: read_head
+SELECT seq, chain FROM streams WHERE tenant = ? AND stream = ?
+
+-- name: newest_checkpoint
+SELECT seq, kind, hash, data
+  FROM checkpoints
+ WHERE stream_id = (SELECT id FROM streams WHERE tenant = ? AND stream = ?) AND kind = ?
+ ORDER BY seq DESC LIMIT 1
+
+-- name: read_checkpoints
+WITH mine AS (
+    SELECT seq, kind, hash, data
+      FROM checkpoints
+     WHERE stream_id = (SELECT id FROM streams WHERE tenant = ? AND stream = ?) AND seq > ?
+)
+SELECT seq, kind, hash, data
+  FROM mine
+ WHERE seq <= (SELECT max(seq) FROM (SELECT seq FROM mine ORDER BY seq LIMIT ?))
+ ORDER BY seq, kind
+
+-- name: read_blob
+SELECT data FROM blobs WHERE tenant = ? AND digest = ?
+
+-- name: read_claim
+SELECT stream, seq FROM claims WHERE tenant = ? AND key = ?
+
+-- name: read_session
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details
+  FROM sessions
+ WHERE tenant = ? AND session_id = ?
+
+-- name: list_sessions
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details
+  FROM sessions
+ WHERE tenant = :tenant
+   AND (:status IS NULL OR status = :status)
+   AND (:before IS NULL OR (started_at, session_id) < (:started_at, :before))
+ ORDER BY started_at DESC, session_id DESC LIMIT :limit

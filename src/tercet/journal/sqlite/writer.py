@@ -1,0 +1,151 @@
+"""The writer thread: callers hand their acts over once per tick of the event loop, the thread commits all that wait.
+
+Theory of operation. `submit` puts an act and a future into a list; the first of a tick asks the loop to flush the list
+at the end of the tick, in one `SimpleQueue.put`. The thread takes everything that is queued, commits it, and wakes the
+loop with one `call_soon_threadsafe` that settles all futures of that commit. While a commit waits for the disk, the
+next batch gathers. This talks to asyncio directly, because a portable wake-up for every append costs more than the
+append.
+
+A batch that SQLite refuses as a whole is tried again act by act, so that one caller's oversized unit does not fail
+another's; a lock that somebody holds fails all of them, since each would wait for it anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tercet.journal.errors import JournalClosed, JournalError, JournalUnavailable
+from tercet.journal.sqlite.batch import Batcher, Outcome
+from tercet.journal.sqlite.connection import connect_writer
+from tercet.journal.sqlite.faults import is_busy, translate
+from tercet.journal.stream import Act
+
+Waiting: TypeAlias = tuple[Act, "asyncio.Future[Any]"]
+
+_MOST = 1024
+"""The most acts in one commit, so that a burst does not make its first caller wait for its last."""
+
+
+class Writer:
+    """Owns the writing connection and its thread."""
+
+    def __init__(self, path: Path, *, patience_s: float) -> None:
+        self._path = path
+        self._patience_s = patience_s
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[list[Waiting] | None] = queue.SimpleQueue()
+        self._gathered: list[Waiting] = []
+        self._closed = False
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._thread = threading.Thread(target=self._run, name=f"journal {path.name}", daemon=True)
+
+    async def open(self) -> None:
+        """Start the thread and wait until the file is open and its schema up to date."""
+        self._thread.start()
+        await asyncio.shield(self._opened)
+
+    def submit(self, act: Act) -> asyncio.Future[Any]:
+        """Hand an act over; the future holds its outcome once it is durable."""
+        if self._closed:
+            raise JournalClosed
+        future = self._loop.create_future()
+        if not self._gathered:
+            self._loop.call_soon(self._flush)
+        self._gathered.append((act, future))
+        return future
+
+    async def close(self) -> None:
+        """Let the thread finish what was handed over, and wait for it."""
+        if not self._closed:
+            self._closed = True
+            self._flush()
+            self._queue.put(None)
+        await asyncio.shield(self._ended)
+        self._thread.join()
+
+    def _flush(self) -> None:
+        # Whoever was cancelled within this tick has not been heard by the thread, and need not be.
+        waiting = [each for each in self._gathered if not each[1].cancelled()]
+        self._gathered.clear()
+        if waiting:
+            self._queue.put(waiting)
+
+    def _run(self) -> None:
+        try:
+            connection = connect_writer(self._path, patience_s=self._patience_s)
+        except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for the opening
+            known = isinstance(error, sqlite3.Error)
+            self._call(_settle_error, self._opened, translate(error, str(self._path)) if known else error)
+            self._call(_settle, [(self._ended, None)])
+            return
+        self._call(_settle, [(self._opened, None)])
+        try:
+            self._serve(Batcher(connection))
+        finally:
+            connection.close()
+            self._call(_settle, [(self._ended, None)])
+
+    def _serve(self, batcher: Batcher) -> None:
+        """Commit batch after batch until the stop sign is taken from the queue."""
+        stopping = False
+        while not stopping:
+            waiting, stopping = self._take()
+            if waiting:
+                outcomes = self._commit(batcher, [act for act, _ in waiting])
+                futures = [future for _, future in waiting]
+                self._call(_settle, list(zip(futures, outcomes, strict=True)))
+
+    def _take(self) -> tuple[list[Waiting], bool]:
+        """Wait for acts, then take all that are there; whether the stop sign was among them."""
+        taken: list[Waiting] = []
+        some = self._queue.get()
+        while some is not None:
+            taken += some
+            if len(taken) >= _MOST:
+                return taken, False
+            try:
+                some = self._queue.get_nowait()
+            except queue.Empty:
+                return taken, False
+        return taken, True
+
+    def _commit(self, batcher: Batcher, acts: Sequence[Act]) -> Sequence[Outcome]:
+        try:
+            return batcher.run(acts)
+        except sqlite3.Error as error:
+            if len(acts) == 1 or is_busy(error):
+                return [translate(error, str(self._path)) for _ in acts]
+        except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it and the thread live on
+            if len(acts) == 1:
+                return [JournalUnavailable(str(self._path), f"{type(error).__name__}: {error}")]
+        return [self._commit(batcher, [act])[0] for act in acts]
+
+    def _call(self, settle: Callable[..., None], *args: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(settle, *args)
+        except RuntimeError:
+            # The loop is closed: nobody waits any more.
+            return
+
+
+def _settle(outcomes: Sequence[tuple[asyncio.Future[Any], Outcome | None]]) -> None:
+    """Wake everybody whose act was in the commit."""
+    for future, outcome in outcomes:
+        if future.done():
+            continue
+        if isinstance(outcome, JournalError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+def _settle_error(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,166 @@
+"""The rules of a stream, pure: what an append and the three acts on a lease do to its state.
+
+Every backend holds one `StreamState` a stream, asks these functions, and stores the answer. So all backends agree on
+which request is refused, with which error, and in which order the checks run: lease, position, claims, checkpoints.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from tercet.contracts.errors import UsageError
+from tercet.journal.chain import ZERO, link
+from tercet.journal.errors import LeaseHeld, LeaseLost, PositionConflict
+from tercet.journal.protocol import Append, Lease, Position
+
+MOST_BYTES = 512
+"""The longest name. PostgreSQL cannot index a pair of much longer ones."""
+
+
+class StreamState(msgspec.Struct, frozen=True):
+    """Where a stream ends, and who may write to it. `owner` is None when nobody holds the lease."""
+
+    seq: int = 0
+    chain: bytes = ZERO
+    owner: str | None = None
+    epoch: int = 0
+    until: int = 0
+
+    def position(self) -> Position:
+        """Where the stream ends."""
+        return Position(self.seq, self.chain)
+
+
+NEW = StreamState()
+
+
+class Acquire(msgspec.Struct, frozen=True, kw_only=True):
+    """A wish for a new epoch."""
+
+    tenant: str
+    stream: str
+    owner: str
+    now_ms: int
+    ttl_ms: int
+    grace_ms: int
+
+
+class Renew(msgspec.Struct, frozen=True, kw_only=True):
+    """A wish for a later end of the same epoch."""
+
+    tenant: str
+    stream: str
+    lease: Lease
+    now_ms: int
+    ttl_ms: int
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """An epoch is given up."""
+
+    tenant: str
+    stream: str
+    lease: Lease
+
+
+LeaseAct: TypeAlias = Acquire | Renew | Release
+Act: TypeAlias = Append | LeaseAct
+
+
+def extend(state: StreamState, unit: Append) -> tuple[StreamState, list[bytes]]:
+    """The state after a unit, and the chain at each of its events; or `LeaseLost` or `PositionConflict`."""
+    never_leased = unit.epoch is None and state.epoch == 0
+    holds_lease = unit.epoch == state.epoch and state.owner is not None
+    if not never_leased and not holds_lease:
+        raise LeaseLost(stream=unit.stream, epoch=unit.epoch, current=state.epoch)
+    if unit.expected != state.seq:
+        raise PositionConflict(stream=unit.stream, expected=unit.expected, actual=state.seq)
+    chain, links = state.chain, list[bytes]()
+    for data in unit.events:
+        chain = link(chain, data)
+        links.append(chain)
+    return StreamState(state.seq + len(links), chain, state.owner, state.epoch, state.until), links
+
+
+def lease(state: StreamState, act: LeaseAct) -> tuple[StreamState, Lease]:
+    """The state after an act on the lease, and the lease that was acquired, renewed or given up."""
+    match act:
+        case Acquire():
+            return _acquire(state, act)
+        case Renew():
+            return _renew(state, act)
+        case Release():
+            held = state.epoch == act.lease.epoch and state.owner is not None
+            return (_leased(state, None, state.epoch, 0) if held else state), act.lease
+
+
+def _acquire(state: StreamState, act: Acquire) -> tuple[StreamState, Lease]:
+    other = state.owner is not None and state.owner != act.owner
+    if state.owner is not None and other and act.now_ms < state.until + act.grace_ms:
+        raise LeaseHeld(stream=act.stream, owner=state.owner, until=state.until)
+    after = _leased(state, act.owner, state.epoch + 1, act.now_ms + act.ttl_ms)
+    return after, Lease(
+        tenant=act.tenant, stream=act.stream, owner=act.owner, epoch=after.epoch, until=after.until
+    )
+
+
+def _renew(state: StreamState, act: Renew) -> tuple[StreamState, Lease]:
+    if state.epoch != act.lease.epoch or state.owner is None:
+        raise LeaseLost(stream=act.stream, epoch=act.lease.epoch, current=state.epoch)
+    after = _leased(state, state.owner, state.epoch, act.now_ms + act.ttl_ms)
+    return after, msgspec.structs.replace(act.lease, until=after.until)
+
+
+def _leased(state: StreamState, owner: str | None, epoch: int, until: int) -> StreamState:
+    return StreamState(state.seq, state.chain, owner, epoch, until)
+
+
+def check_unit(unit: Append) -> None:
+    """Refuse a unit that no backend could store, before it is queued."""
+    check_names(unit.tenant, unit.stream, *unit.claims)
+    end = unit.expected + len(unit.events)
+    for checkpoint in unit.checkpoints:
+        if not 0 < checkpoint.seq <= end:
+            raise UsageError(
+                f"a checkpoint at {checkpoint.seq} lies outside stream {unit.stream}, which would end at {end}",
+                code="checkpoint_outside",
+                remedy="give it the position of an event that is stored or part of this append",
+            )
+    row = unit.row
+    if row is not None:
+        if (row.tenant, row.session_id) != (unit.tenant, unit.stream):
+            raise UsageError(
+                f"the row of session {row.session_id} cannot be written by stream {unit.stream} of {unit.tenant}",
+                code="foreign_row",
+                remedy="a session's row is written with its own stream",
+            )
+        check_names(row.status)
+
+
+def check_names(*names: str) -> None:
+    """Refuse a name that some backend could not store."""
+    for name in names:
+        if not name or len(name) > MOST_BYTES or "\0" in name or not (name.isascii() or _fits(name)):
+            raise UsageError(
+                f"{name[:40]!r} cannot name anything in a journal",
+                code="bad_name",
+                remedy=f"use 1 to {MOST_BYTES} bytes of UTF-8, without NUL",
+            )
+
+
+def _fits(name: str) -> bool:
+    try:
+        return len(name.encode()) <= MOST_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+def unknown_session(tenant: str, session_id: str) -> UsageError:
+    """The answer to a page that should begin behind a session which is not there."""
+    return UsageError(
+        f"tenant {tenant} has no session {session_id}",
+        code="unknown_session",
+        remedy="give the last session id of the page before, or none for the first page",
+    )

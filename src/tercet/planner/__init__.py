@@ -1,0 +1,1 @@
+"""Proposes plans, and touches nothing. For now: templates, one for each intent."""

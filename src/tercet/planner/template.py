@@ -1,0 +1,55 @@
+"""Plans from templates: a pack's own plans, one for each intent, filled with parameters from the request.
+
+A template is a plan whose strings may hold `${input.order_id}` and `${snapshot}`. A string that is nothing but one
+placeholder becomes the value itself, whatever its type. Values that carry authority are better taken by reference
+(`{"$from": "request#/order_id"}`): a template is filled before review, and review looks at where values come from.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tercet.contracts import pointer
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plan import Plan
+from tercet.contracts.request import Request
+from tercet.contracts.shape import as_list, as_object
+
+_PLACEHOLDER = re.compile(r"\$\{(input(?:\.[A-Za-z0-9_]+)+|snapshot)\}")
+
+
+class PlanningError(UsageError):
+    """There is no plan to propose."""
+
+    default_code = "planning_failure"
+
+
+def fill(template: Plan, request: Request, snapshot: str) -> Plan:
+    """The plan that a template comes to for a request."""
+    document = template.model_dump(mode="json", exclude_defaults=True)
+    values: dict[str, Any] = {"input": request.input, "snapshot": snapshot}
+    return Plan.model_validate(_filled(document, values))
+
+
+def _filled(value: Any, values: dict[str, Any]) -> Any:
+    if (members := as_object(value)) is not None:
+        return {key: _filled(member, values) for key, member in members.items()}
+    if (items := as_list(value)) is not None:
+        return [_filled(item, values) for item in items]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    whole = _PLACEHOLDER.fullmatch(value)
+    if whole:
+        return _look_up(whole.group(1), values)
+    return _PLACEHOLDER.sub(lambda match: str(_look_up(match.group(1), values)), value)
+
+
+def _look_up(path: str, values: dict[str, Any]) -> Any:
+    try:
+        return pointer.follow(values, pointer.join(path.split(".")))
+    except pointer.PointerError as error:
+        raise PlanningError(
+            f"the template needs {path}, which the request does not have",
+            remedy=f"give {path} in the request's input",
+        ) from error

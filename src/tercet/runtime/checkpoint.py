@@ -1,0 +1,97 @@
+"""Checkpoints: small points at every verdict, and now and then a whole fold.
+
+A point says where the run stood, and carries a hash over the state's summary: on resume the fold must come to the same
+summary at the same position, or what was recorded is not what this code makes of it. A fold is written when the tail
+behind the last one has outgrown it, so that the bytes of folds stay within a constant factor of the bytes of events.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.errors import ReplayError
+from tercet.journal.protocol import NewCheckpoint, StoredCheckpoint
+from tercet.runtime.state import State, Used
+
+SMALLEST_FOLD = 32 * 1024
+"""A tail of fewer bytes is read faster than a fold is written."""
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a run stood after a verdict."""
+
+    position: int
+    phase: str
+    status: str
+    verdict: str
+    plan: str
+    next: tuple[str, ...]
+    used: Used
+    results: str
+    """The head of the hash-linked list of results."""
+    summary: str
+
+
+_fold_decoder = msgspec.msgpack.Decoder(State)
+_point_decoder = msgspec.json.Decoder(Point)
+
+
+def summary(state: State) -> str:
+    """The hash over what must come out the same on every fold of the same events."""
+    parts = [
+        state.position,
+        state.phase,
+        state.status,
+        state.plan_hash,
+        state.head,
+        state.frontier,
+        len(state.done),
+        state.used,
+        tuple(state.gates),
+    ]
+    return hash_bytes(msgspec.json.encode(parts))
+
+
+def point(state: State, verdict: str) -> NewCheckpoint:
+    """The point at which a run stands."""
+    taken = Point(
+        position=state.position,
+        phase=state.phase,
+        status=state.status,
+        verdict=verdict,
+        plan=state.plan_hash,
+        next=state.frontier[:8],
+        used=state.used,
+        results=state.head,
+        summary=summary(state),
+    )
+    return NewCheckpoint(kind="point", seq=state.position, data=msgspec.json.encode(taken))
+
+
+def fold(state: State) -> NewCheckpoint:
+    """The whole state."""
+    return NewCheckpoint(kind="fold", seq=state.position, data=msgspec.msgpack.encode(state))
+
+
+def read_fold(stored: StoredCheckpoint) -> State:
+    """The state in a fold."""
+    try:
+        return _fold_decoder.decode(stored.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ReplayError(
+            recorded=f"a fold at position {stored.seq}",
+            expected="the state of this version",
+            check=f"the fold was written by another version of Tercet: {error}",
+        ) from error
+
+
+def compare(state: State, stored: StoredCheckpoint) -> None:
+    """Raises `ReplayError` if a state is not the one that a point was taken of."""
+    taken = _point_decoder.decode(stored.data)
+    if taken.position == state.position and taken.summary != summary(state):
+        raise ReplayError(
+            recorded=f"state {taken.summary[:20]} at position {taken.position}",
+            expected=f"state {summary(state)[:20]}",
+            check="the journal was changed, or this version folds its events differently",
+        )

@@ -1,0 +1,269 @@
+"""`decide`: what the shell must do now. Pure: it reads the state, the setting and the plan's course, and no clock.
+
+Steps that have ended are judged first. Then unknown outcomes are settled, by what the tool declares:
+
+| the tool says           | an unknown outcome                                                        |
+|-------------------------|---------------------------------------------------------------------------|
+| pure or read_only       | is run again                                                              |
+| idempotent              | is run again under the same key                                           |
+| reconcile=              | is looked up: found is taken, absent is run again, unknown is asked again |
+| nothing                 | opens a gate: only a person may say whether it happened                   |
+
+Then ready steps go out by priority, by how much waits on them, and by position, while there are slots. A step that
+failed for good stops the dispatch of others: what is in flight is waited for, and then the critic judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.loop import Phase
+from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
+from tercet.critic.dispatch import recheck
+from tercet.executor.identity import idempotency_key
+from tercet.policy.resolution import ResolutionError, evaluate, resolve
+from tercet.runtime import commands as c
+from tercet.runtime.results import Results
+from tercet.runtime.setting import Course, Setting
+from tercet.runtime.state import State, StepState
+
+SLOTS = 8
+"""How many calls of one run may be in flight at once, where its budget does not say."""
+MAX_ASKED = 3
+"""How often an unknown outcome is looked up before a person is asked."""
+
+
+def decide(
+    state: State, setting: Setting, course: Course | None, blobs: Mapping[str, Any]
+) -> tuple[c.Command, ...]:
+    """The commands that are due; none means that the run waits, or is over."""
+    match state.phase:
+        case Phase.PLAN:
+            return (c.Propose(feedback=state.feedback),)
+        case Phase.DECOMPOSE:
+            return (c.Decompose(),)
+        case Phase.RETRIEVE:
+            return (c.Retrieve(),)
+        case Phase.REVIEW:
+            return (c.Review(),)
+        case Phase.ACT if course is not None:
+            return tuple(_Acting(state, setting, course, blobs).commands())
+        case Phase.VERIFY:
+            return (c.Score(),)
+        case Phase.COMMIT | Phase.FAIL if not state.is_over:
+            return (c.End(status="completed" if state.phase is Phase.COMMIT else "failed"),)
+        case _:
+            return ()
+
+
+class _Acting:
+    """What is due while steps are carried out."""
+
+    def __init__(self, state: State, setting: Setting, course: Course, blobs: Mapping[str, Any]) -> None:
+        self.state = state
+        self.setting = setting
+        self.course = course
+        self.results = Results(state, setting.compiled.input(), blobs)
+
+    def commands(self) -> Iterator[c.Command]:
+        state = self.state
+        is_draining = False
+        for name in state.unjudged:
+            step = state.steps[name]
+            if step.status == "failed" and not can_retry(state, self.setting, step):
+                is_draining = True
+            else:
+                yield c.Judge(step=name)
+        running = len(state.in_flight)
+        if is_draining:
+            if not running:
+                yield c.Judge(step=state.unjudged[0])
+            return
+        if state.unjudged:
+            return
+        if not state.frontier:
+            yield c.Finish()
+            return
+        limit = self.setting.ctx.run_budget.max_parallel or SLOTS
+        for name in sorted(state.frontier, key=self.course.order.__getitem__):
+            command = self._due(name, state.steps[name])
+            if isinstance(command, c.Dispatch):
+                if running >= limit:
+                    continue
+                running += 1
+            if command is not None:
+                yield command
+
+    def _due(self, name: str, step: StepState) -> c.Command | None:
+        if step.gate or step.status in ("in_flight", "failed"):
+            return None
+        if step.status == "unknown":
+            return self._unknown(name, step)
+        return self._ready(name, step)
+
+    # --- unknown outcomes ---
+
+    def _unknown(self, name: str, step: StepState) -> c.Command:
+        call = self.course.calls[name]
+        is_pure = call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY
+        is_tried_out = step.attempt > self.setting.ctx.run_budget.max_retries
+        if (is_pure or call.tool.idempotent) and not is_tried_out:
+            return c.Settle(step=name)
+        if call.tool.reconciles and step.asked < MAX_ASKED:
+            return c.Settle(step=name, not_before=step.not_before)
+        shown = {"tool": call.tool.name, "key": step.key, "attempt": step.attempt, "why": step.error}
+        return c.Ask(
+            step=name, kind="reconcile", names=(), digest=digest([name, step.key, step.attempt]), shown=shown
+        )
+
+    # --- ready steps ---
+
+    def _ready(self, name: str, step: StepState) -> c.Command | None:
+        planned = self.course.steps[name]
+        evidence = self.setting.evidence
+        try:
+            if (
+                planned.when is not None
+                and step.attempt == 0
+                and not _is_true(evaluate(planned.when, self.results, evidence))
+            ):
+                return c.Skip(step=name, reason="condition_false")
+            call = self.course.calls.get(name)
+            params = resolve(planned.params if call is None else call.params, self.results, evidence)
+        except ResolutionError as error:
+            if planned.optional:
+                return c.Skip(step=name, reason="optional_failed")
+            return c.Fault(step=name, code=error.code, reason=error.message)
+        if call is None:
+            return c.Note(step=name, params=params)
+        return self._call(name, step, call, params)
+
+    def _call(
+        self, name: str, step: StepState, call: EffectiveStep, params: dict[str, Any]
+    ) -> c.Command | None:
+        occurrence = step.occurrence if step.key else self._occurrence(call, params)
+        if occurrence is None:
+            return c.Fault(
+                step=name,
+                code="duplicate_action",
+                reason=f"{call.tool.name} with this identity was done before in this session",
+            )
+        if step.attempt == 0 and params != call.params:
+            refusal = recheck(
+                self.setting.ctx, self.setting.compiled, self.setting.spec, self.course.plan, name, params
+            )
+            if refusal is not None:
+                return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
+        key = step.key or self._key(call, params, occurrence)
+        if (shortage := self._shortage(call)) is not None:
+            # A call in flight may give back some of what is reserved for it: only what is spent for good refuses.
+            return (
+                None if self.state.in_flight else c.Fault(step=name, code="budget_exceeded", reason=shortage)
+            )
+        if needs_approval(call):
+            bound = self._digest(name, call, params, key)
+            if step.approved != bound:
+                return c.Ask(
+                    step=name,
+                    kind="approval",
+                    names=call.gates,
+                    digest=bound,
+                    shown=self._shown(call, params),
+                )
+        return c.Dispatch(
+            step=name,
+            params=params,
+            key=key,
+            occurrence=occurrence,
+            attempt=step.attempt + 1,
+            not_before=step.not_before,
+        )
+
+    def _key(self, call: EffectiveStep, params: dict[str, Any], occurrence: int) -> str:
+        start = self.state.start
+        return idempotency_key(start["tenant"], start["session"], call.tool, params, occurrence)
+
+    def _occurrence(self, call: EffectiveStep, params: dict[str, Any]) -> int | None:
+        """The how-manieth time this action happens; None if it may not happen again."""
+        taken = {self.state.steps[name].key for name in self.state.frontier}
+        may_repeat = call.mode is ApprovalMode.READ_ONLY or call.tool.name in self.setting.spec.repeatable
+        occurrence = 0
+        while (key := self._key(call, params, occurrence)) in self.state.keys or key in taken:
+            if not may_repeat:
+                return None
+            occurrence += 1
+        return occurrence
+
+    def _shortage(self, call: EffectiveStep) -> str | None:
+        """Why the budget does not allow this call."""
+        budget, used = self.setting.ctx.run_budget, self.state.used
+        needs = (
+            ("tool calls", budget.tool_calls, used.tool_calls + used.reserved_calls, 1),
+            ("tokens", budget.tokens, used.tokens + used.reserved_tokens, call.step.estimated_tokens),
+            (
+                "micro-cents",
+                budget.cost_microcents,
+                used.cost + used.reserved_cost,
+                call.tool.cost_microcents,
+            ),
+            ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
+        )
+        for unit, limit, spent, needed in needs:
+            if limit is not None and spent + needed > limit:
+                return f"{needed:,} {unit} are needed, {max(0, limit - spent):,} are left"
+        return None
+
+    def _digest(self, name: str, call: EffectiveStep, params: dict[str, Any], key: str) -> str:
+        """What an approval binds to."""
+        compiled = self.setting.compiled
+        pinned = {
+            ref: compiled.evidence[ref].hash for ref in call.step.evidence_refs if ref in compiled.evidence
+        }
+        gates = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in call.gates]
+        undo = call.compensate.model_dump(mode="json") if call.compensate else None
+        start = self.state.start
+        return digest(
+            [
+                start["tenant"],
+                start["run"],
+                name,
+                call.tool.hash,
+                params,
+                key,
+                call.mode,
+                pinned,
+                compiled.pack_hash,
+                gates,
+                undo,
+            ]
+        )
+
+    def _shown(self, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "tool": call.tool.name,
+            "params": params,
+            "mode": str(call.mode),
+            "reversibility": str(call.reversibility),
+        }
+
+
+def needs_approval(call: EffectiveStep) -> bool:
+    """Whether a person is asked before this call: anything above local_write, irreversible, or gated."""
+    is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
+    return is_strong or call.reversibility is Reversibility.IRREVERSIBLE or bool(call.gates)
+
+
+def can_retry(state: State, setting: Setting, step: StepState) -> bool:
+    """Whether a failed step may be tried again by itself."""
+    budget = setting.ctx.run_budget
+    is_known = step.outcome == "not_done" and step.is_retriable
+    return is_known and step.retries < budget.max_step_retries and state.used.retries < budget.max_retries
+
+
+def _is_true(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ResolutionError(f"the condition yields {value!r}, not a boolean")
+    return value

@@ -1,0 +1,589 @@
+"""The transition table, and `evolve`: how an event changes a run.
+
+    PLAN ──plan_proposed──▶ DECOMPOSE ──decomposed──▶ RETRIEVE ──evidence_retrieved──▶ REVIEW
+    REVIEW ──plan_reviewed: ok──▶ ACT, replan ──▶ PLAN, reject ──▶ FAIL
+    ACT ──outputs_produced──▶ VERIFY ──run_reported: accept──▶ COMMIT, replan ──▶ PLAN, otherwise ──▶ FAIL or HALT
+    ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT
+    any ──session_paused──▶ HALT ──session_resumed──▶ where it was;  COMMIT, FAIL ──session_ended──▶ over
+
+`evolve` is pure and total: it either returns the next state or raises `IllegalEvent`, which names run, phase and event,
+and the state that was handed in is as it was. Time comes from the events and from nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from tercet.contracts import graph, references
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.errors import TercetError
+from tercet.contracts.loop import Phase
+from tercet.contracts.plan import Plan
+from tercet.contracts.shape import as_object
+from tercet.journal import events as e
+from tercet.runtime.state import Answer, OpenGate, State, StepState, Used
+
+_E = TypeVar("_E", bound=e.Event)
+P = Phase
+
+TABLE: dict[type[e.Event], frozenset[Phase]] = {
+    e.SessionStarted: frozenset({P.PLAN}),
+    e.SessionResumed: frozenset(P),
+    e.SessionPaused: frozenset({P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY}),
+    e.SessionEnded: frozenset({P.COMMIT, P.FAIL}),
+    e.PlanProposed: frozenset({P.PLAN}),
+    e.PlanningFailed: frozenset({P.PLAN}),
+    e.Decomposed: frozenset({P.DECOMPOSE}),
+    e.EvidenceRetrieved: frozenset({P.RETRIEVE}),
+    e.PlanReviewed: frozenset({P.REVIEW}),
+    e.Intent: frozenset({P.ACT}),
+    e.Complete: frozenset({P.ACT}),
+    e.Abort: frozenset({P.ACT}),
+    e.RetryScheduled: frozenset({P.ACT}),
+    e.Settled: frozenset({P.ACT}),
+    e.StepRefused: frozenset({P.ACT}),
+    e.StepSkipped: frozenset({P.ACT}),
+    e.StepJudged: frozenset({P.ACT}),
+    e.LoopGuardTripped: frozenset({P.ACT}),
+    e.GateOpened: frozenset({P.ACT}),
+    e.GateAnswered: frozenset({P.ACT, P.HALT}),
+    e.OutputsProduced: frozenset({P.ACT}),
+    e.RunReported: frozenset({P.VERIFY}),
+}
+"""In which phases an event may happen. What it leads to is in the function of its name below."""
+
+
+class IllegalEvent(TercetError):  # noqa: N818 - what happened is named, not that it is an error
+    """An event that the table does not allow; nothing was changed."""
+
+    default_code = "illegal_event"
+
+
+def evolve(state: State, event: e.Event) -> State:
+    """The state after an event."""
+    if state.is_over or state.phase not in TABLE[type(event)]:
+        raise _illegal(state, event, "the phase does not allow it")
+    moved = _HANDLERS[type(event)](state, event)
+    return msgspec.structs.replace(
+        moved,
+        position=state.position + 1,
+        at=event.at,
+        used=_clocked(state, moved, event),
+        active_since=_running(moved, event.at),
+    )
+
+
+def _illegal(state: State, event: e.Event, why: str) -> IllegalEvent:
+    name = type(event).__struct_config__.tag
+    run = state.start.get("run", "?")
+    return IllegalEvent(
+        f"run {run}: {name} cannot happen in phase {state.phase}: {why}",
+        remedy="this is a bug in the driver, or the journal was changed by hand",
+    )
+
+
+def _clocked(before: State, after: State, event: e.Event) -> Used:
+    """The wall clock runs while the session is in progress, and stands still at gates and pauses."""
+    if not before.active_since or isinstance(event, e.SessionResumed):
+        return after.used  # while no process had the session, no time was spent on it
+    spent = max(0, event.at - before.active_since)
+    return (
+        msgspec.structs.replace(after.used, wall_clock=before.used.wall_clock + spent)
+        if spent
+        else after.used
+    )
+
+
+def _running(after: State, now: int) -> int:
+    return now if after.status == "in_progress" else 0
+
+
+def _with(state: State, **changes: Any) -> State:
+    return msgspec.structs.replace(state, **changes)
+
+
+def _step(state: State, name: str, event: e.Event) -> StepState:
+    if name not in state.steps:
+        raise _illegal(state, event, f"there is no step {name}")
+    return state.steps[name]
+
+
+def _set(state: State, name: str, **changes: Any) -> dict[str, StepState]:
+    return {**state.steps, name: msgspec.structs.replace(state.steps[name], **changes)}
+
+
+def _demand(state: State, event: e.Event, *, is_met: bool, why: str) -> None:
+    if not is_met:
+        raise _illegal(state, event, why)
+
+
+# --- the session ---------------------------------------------------------------------------------------------------
+
+
+def _session_started(state: State, event: e.SessionStarted) -> State:
+    _demand(state, event, is_met=not state.start, why="it has started already")
+    return _with(state, start=msgspec.to_builtins(event))
+
+
+def _session_resumed(state: State, _: e.SessionResumed) -> State:
+    steps = dict(state.steps)
+    unjudged = list(state.unjudged)
+    for name in state.frontier:
+        step = steps[name]
+        if step.status == "in_flight":
+            # Whether a call that was under way when its process stopped took effect is not known any more,
+            # and it may still take effect until its deadline.
+            steps[name] = msgspec.structs.replace(
+                step,
+                status="unknown",
+                outcome="unknown",
+                error="its process stopped",
+                not_before=step.deadline,
+                asked=0,
+            )
+        elif step.status == "failed" and name not in unjudged:
+            # It was handed to a person, who lets the run go on: what did not happen may be tried afresh.
+            if step.outcome == "done":
+                unjudged.append(name)
+            else:
+                steps[name] = msgspec.structs.replace(step, status="pending", retries=0, not_before=0)
+    resumed = _with(
+        state,
+        phase=state.halted_from or state.phase,
+        halted_from=None,
+        steps=steps,
+        unjudged=tuple(unjudged),
+        used=_unreserved(state),
+        reason="",
+    )
+    return _with(resumed, status=_status(resumed))
+
+
+def _unreserved(state: State) -> Used:
+    return msgspec.structs.replace(state.used, reserved_calls=0, reserved_tokens=0, reserved_cost=0)
+
+
+def _session_paused(state: State, event: e.SessionPaused) -> State:
+    _demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    return _with(state, phase=P.HALT, halted_from=state.phase, status="paused", reason=event.reason)
+
+
+def _session_ended(state: State, event: e.SessionEnded) -> State:
+    wanted = "completed" if state.phase is P.COMMIT else "failed"
+    _demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
+    return _with(state, status=wanted, reason=event.reason, record=event.record)
+
+
+# --- the plan ------------------------------------------------------------------------------------------------------
+
+
+def _plan_proposed(state: State, event: e.PlanProposed) -> State:
+    plan = Plan.model_validate(event.plan)
+    order = graph.build(plan)
+    ids = [step.id for step in plan.steps]
+    kept = {
+        name: step for name, step in state.steps.items() if step.status in ("done", "skipped") and name in ids
+    }
+    steps = {
+        step.id: kept.get(step.id)
+        or StepState(unmet=sum(ids[p] not in kept for p in order.predecessors[index]))
+        for index, step in enumerate(plan.steps)
+    }
+    return _with(
+        state,
+        phase=P.DECOMPOSE,
+        plan=event.plan,
+        plan_hash=event.hash,
+        plan_origin=event.origin,
+        revision=state.revision + 1,
+        steps=steps,
+        after={ids[index]: tuple(ids[s] for s in after) for index, after in enumerate(order.successors)},
+        frontier=tuple(name for name in ids if name not in kept and not steps[name].unmet),
+        verdict={},
+        needed=_needed(plan),
+    )
+
+
+def _needed(plan: Plan) -> frozenset[str]:
+    """The steps whose results a parameter, a condition or an output refers to."""
+    found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
+    named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
+    return frozenset(
+        named.union(*(references.names(step.when) for step in plan.steps if step.when is not None))
+    )
+
+
+def _planning_failed(state: State, event: e.PlanningFailed) -> State:
+    return _with(state, phase=P.FAIL, reason=event.reason)
+
+
+def _decomposed(state: State, _: e.Decomposed) -> State:
+    return _with(state, phase=P.RETRIEVE)
+
+
+def _evidence_retrieved(state: State, _: e.EvidenceRetrieved) -> State:
+    return _with(state, phase=P.REVIEW)
+
+
+def _plan_reviewed(state: State, event: e.PlanReviewed) -> State:
+    _demand(state, event, is_met=event.hash == state.plan_hash, why="it reviews another plan")
+    outcome = event.verdict["outcome"]
+    reasons = tuple(event.verdict["reasons"])
+    if outcome == "ok":
+        return _with(state, phase=P.ACT, verdict=event.verdict)
+    refused = _with(state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons)
+    if outcome == "replan":
+        return _with(refused, phase=P.PLAN, used=_more(state, replans=1))
+    return _with(refused, phase=P.FAIL, reason="; ".join(reasons))
+
+
+def _more(state: State, **amounts: int) -> Used:
+    return msgspec.structs.replace(
+        state.used, **{name: getattr(state.used, name) + n for name, n in amounts.items()}
+    )
+
+
+# --- the steps -----------------------------------------------------------------------------------------------------
+
+
+def _intent(state: State, event: e.Intent) -> State:
+    step = _step(state, event.step, event)
+    _demand(
+        state,
+        event,
+        is_met=step.status in ("pending", "gated", "unknown") and not step.unmet,
+        why=f"step {event.step} is {step.status}",
+    )
+    _demand(state, event, is_met=event.attempt == step.attempt + 1, why=f"attempt {step.attempt + 1} is due")
+    used = _more(state, reserved_calls=1, reserved_tokens=event.tokens, reserved_cost=event.cost)
+    steps = _set(
+        state,
+        event.step,
+        status="in_flight",
+        attempt=event.attempt,
+        key=event.key,
+        occurrence=event.occurrence,
+        tokens=event.tokens,
+        cost=event.cost,
+        error="",
+        code="",
+        call=event.call,
+        began=event.at,
+        deadline=event.deadline,
+    )
+    return _with(state, steps=steps, used=used)
+
+
+def _in_flight(state: State, name: str, attempt: int, event: e.Event) -> StepState:
+    step = _step(state, name, event)
+    _demand(state, event, is_met=step.attempt == attempt, why=f"step {name} is at attempt {step.attempt}")
+    _demand(state, event, is_met=step.status in ("in_flight", "unknown"), why=f"step {name} is {step.status}")
+    return step
+
+
+def _complete(state: State, event: e.Complete) -> State:
+    step = _in_flight(state, event.step, event.attempt, event)
+    steps = _set(
+        state,
+        event.step,
+        status="failed" if event.error else "done",
+        outcome="done",
+        value=event.value if event.step in state.needed else None,
+        blob=event.blob,
+        error=event.error,
+        gate="",
+    )
+    ended = _with(
+        state,
+        steps=steps,
+        used=_spent(state, step, event.tokens, event.cost),
+        keys={**state.keys, step.key: event.step},
+        unjudged=(*state.unjudged, event.step),
+    )
+    if event.error:
+        return _with(ended, status=_status(ended))
+    same = _same(step.call, event)
+    done = _with(
+        ended,
+        done=(*state.done, event.step),
+        head=hash_bytes(f"{state.head}{event.step}{same}".encode()),
+        repeats={**state.repeats, same: state.repeats.get(same, 0) + 1} if step.call else state.repeats,
+        steps={**steps, event.step: msgspec.structs.replace(steps[event.step], same=same)},
+        named=_named(state, event.value),
+    )
+    return _freed(done, event.step)
+
+
+def _same(call: str, event: e.Complete) -> str:
+    """The hash of a call with its result: what the loop guard counts."""
+    return hash_bytes(msgspec.json.encode([call, event.value, event.blob]))
+
+
+def _named(state: State, value: Any) -> dict[str, Any]:
+    """Outputs by name only come from the last completed result that carries them."""
+    result = as_object(value)
+    if not result or not state.plan.get("declared_outputs"):
+        return state.named
+    carried = {name: result[name] for name in state.plan["declared_outputs"] if name in result}
+    return {**state.named, **carried} if carried else state.named
+
+
+def _spent(state: State, step: StepState, tokens: int, cost: int) -> Used:
+    """What was reserved for a call is given back, and what it really used is booked."""
+    used = state.used
+    is_reserved = step.status == "in_flight"
+    return msgspec.structs.replace(
+        used,
+        steps=used.steps + 1,
+        tool_calls=used.tool_calls + 1,
+        tokens=used.tokens + tokens,
+        cost=used.cost + cost,
+        reserved_calls=used.reserved_calls - is_reserved,
+        reserved_tokens=used.reserved_tokens - step.tokens * is_reserved,
+        reserved_cost=used.reserved_cost - step.cost * is_reserved,
+    )
+
+
+def _abort(state: State, event: e.Abort) -> State:
+    step = _in_flight(state, event.step, event.attempt, event)
+    is_known = event.outcome == "not_done"
+    steps = _set(
+        state,
+        event.step,
+        status="failed" if is_known else "unknown",
+        outcome=event.outcome,
+        error=event.error,
+        code=event.code,
+        is_retriable=event.retriable,
+    )
+    unjudged = (*state.unjudged, event.step) if is_known else state.unjudged
+    ended = _with(state, steps=steps, used=_spent(state, step, 0, 0), unjudged=unjudged)
+    return _with(ended, status=_status(ended))
+
+
+def _step_refused(state: State, event: e.StepRefused) -> State:
+    step = _step(state, event.step, event)
+    _demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
+    steps = _set(
+        state,
+        event.step,
+        status="failed",
+        outcome="refused",
+        error=event.reason,
+        code=event.code,
+        is_retriable=False,
+    )
+    return _with(state, steps=steps, unjudged=(*state.unjudged, event.step))
+
+
+def _retry_scheduled(state: State, event: e.RetryScheduled) -> State:
+    step = _step(state, event.step, event)
+    is_due = step.status == "failed" and event.step not in state.unjudged
+    _demand(state, event, is_met=is_due, why=f"step {event.step} is {step.status}")
+    steps = _set(state, event.step, status="pending", not_before=event.not_before, retries=step.retries + 1)
+    return _with(state, steps=steps, used=_more(state, retries=1))
+
+
+def _settled(state: State, event: e.Settled) -> State:
+    step = _step(state, event.step, event)
+    is_open = step.status in ("unknown", "gated")
+    _demand(state, event, is_met=is_open, why=f"the outcome of step {event.step} is known")
+    if event.how == "ask_again":
+        return _with(state, steps=_set(state, event.step, asked=step.asked + 1, not_before=event.not_before))
+    used = _more(state, retries=1) if event.how == "run_again" else state.used
+    steps = _set(state, event.step, status="pending", asked=0, not_before=event.not_before, gate="")
+    return _with(state, steps=steps, used=used)
+
+
+def _step_skipped(state: State, event: e.StepSkipped) -> State:
+    step = _step(state, event.step, event)
+    _demand(
+        state, event, is_met=step.status in ("pending", "failed"), why=f"step {event.step} is {step.status}"
+    )
+    return _freed(
+        _with(state, steps=_set(state, event.step, status="skipped", error=event.reason)), event.step
+    )
+
+
+def _freed(state: State, name: str) -> State:
+    """What waited for a step that has ended comes nearer."""
+    steps = dict(state.steps)
+    ready: list[str] = []
+    for after in state.after.get(name, ()):
+        waiting = msgspec.structs.replace(steps[after], unmet=steps[after].unmet - 1)
+        steps[after] = waiting
+        if not waiting.unmet and waiting.status == "pending":
+            ready.append(after)
+    frontier = (*(step for step in state.frontier if step != name), *ready)
+    freed = _with(state, steps=steps, frontier=frontier)
+    return _with(freed, status=_status(freed))
+
+
+def _step_judged(state: State, event: e.StepJudged) -> State:
+    step = _step(state, event.step, event)
+    _demand(
+        state,
+        event,
+        is_met=step.status in ("done", "failed", "unknown"),
+        why=f"step {event.step} is {step.status}",
+    )
+    judged = _with(state, unjudged=tuple(name for name in state.unjudged if name != event.step))
+    match event.outcome:
+        case "replan":
+            return _with(
+                judged,
+                phase=P.PLAN,
+                used=_more(state, replans=1),
+                feedback=(event.reason,),
+                refused=(*state.refused, state.plan_hash),
+            )
+        case "escalate":
+            return _with(
+                judged, phase=P.HALT, halted_from=P.ACT, status="paused", reason=f"escalated: {event.reason}"
+            )
+        case _:
+            return judged
+
+
+def _loop_guard_tripped(state: State, event: e.LoopGuardTripped) -> State:
+    return _with(state, trips=state.trips + 1, feedback=(event.reason,))
+
+
+# --- people --------------------------------------------------------------------------------------------------------
+
+
+def _gate_opened(state: State, event: e.GateOpened) -> State:
+    step = _step(state, event.step, event)
+    _demand(state, event, is_met=event.gate not in state.gates, why="this gate is open already")
+    _demand(
+        state, event, is_met=step.status in ("pending", "unknown"), why=f"step {event.step} is {step.status}"
+    )
+    gate = OpenGate(
+        id=event.gate,
+        kind=event.kind,
+        step=event.step,
+        names=event.names,
+        digest=event.digest,
+        shown=event.shown,
+        at=event.at,
+    )
+    status = "gated" if event.kind == "approval" else "unknown"
+    opened = _with(
+        state,
+        gates={**state.gates, event.gate: gate},
+        steps=_set(state, event.step, status=status, gate=event.gate),
+    )
+    return _with(opened, status=_status(opened))
+
+
+def _gate_answered(state: State, event: e.GateAnswered) -> State:
+    gate = state.gates.get(event.gate)
+    if gate is None:
+        raise _illegal(state, event, f"gate {event.gate} is not open")
+    _demand(state, event, is_met=event.digest == gate.digest, why="the answer is about another call")
+    answer = Answer(
+        gate=event.gate,
+        names=gate.names,
+        step=gate.step,
+        actor=event.actor,
+        auth=event.auth,
+        answer=event.answer,
+        digest=event.digest,
+        at=event.at,
+        note=event.note,
+    )
+    rest = {name: other for name, other in state.gates.items() if name != event.gate}
+    answered = _with(state, gates=rest, answers=(*state.answers, answer))
+    if event.answer == "deny":
+        return _with(
+            answered,
+            phase=P.FAIL,
+            halted_from=None,
+            status="in_progress",
+            reason=f"{event.actor} denied {gate.step}: {event.note}".rstrip(": "),
+        )
+    if event.answer == "approve":
+        answered = _with(
+            answered, steps=_set(answered, gate.step, status="pending", gate="", approved=gate.digest)
+        )
+    elif event.answer == "did_not_happen":
+        answered = _with(
+            answered, steps=_set(answered, gate.step, status="pending", gate="", asked=0, not_before=0)
+        )
+    else:
+        attempt = state.steps[gate.step].attempt
+        answered = _complete(
+            answered,
+            e.Complete(at=event.at, step=gate.step, attempt=attempt, value=event.value, reconciled=True),
+        )
+    return _with(answered, status="paused" if state.phase is P.HALT else _status(answered))
+
+
+def _status(state: State) -> str:
+    """A session waits at a gate while one is open and nothing else can go on."""
+    if not state.gates:
+        return "in_progress"
+    is_blocked = all(
+        state.steps[step].gate or state.steps[step].status == "failed" for step in state.frontier
+    )
+    return "awaiting_gate" if is_blocked else "in_progress"
+
+
+# --- the end -------------------------------------------------------------------------------------------------------
+
+
+def _outputs_produced(state: State, event: e.OutputsProduced) -> State:
+    _demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    return _with(state, phase=P.VERIFY, outputs=event.outputs, missing=event.missing)
+
+
+def _run_reported(state: State, event: e.RunReported) -> State:
+    reported = _with(state, report=event.report)
+    match event.outcome:
+        case "accept":
+            return _with(reported, phase=P.COMMIT)
+        case "replan":
+            return _with(
+                reported,
+                phase=P.PLAN,
+                used=_more(state, replans=1),
+                feedback=event.reasons,
+                refused=(*state.refused, state.plan_hash),
+            )
+        case _:
+            return _with(
+                reported,
+                phase=P.HALT,
+                halted_from=P.VERIFY,
+                status="paused",
+                reason="escalated: " + "; ".join(event.reasons),
+            )
+
+
+_HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
+    e.SessionStarted: _session_started,
+    e.SessionResumed: _session_resumed,
+    e.SessionPaused: _session_paused,
+    e.SessionEnded: _session_ended,
+    e.PlanProposed: _plan_proposed,
+    e.PlanningFailed: _planning_failed,
+    e.Decomposed: _decomposed,
+    e.EvidenceRetrieved: _evidence_retrieved,
+    e.PlanReviewed: _plan_reviewed,
+    e.Intent: _intent,
+    e.Complete: _complete,
+    e.Abort: _abort,
+    e.RetryScheduled: _retry_scheduled,
+    e.Settled: _settled,
+    e.StepRefused: _step_refused,
+    e.StepSkipped: _step_skipped,
+    e.StepJudged: _step_judged,
+    e.LoopGuardTripped: _loop_guard_tripped,
+    e.GateOpened: _gate_opened,
+    e.GateAnswered: _gate_answered,
+    e.OutputsProduced: _outputs_produced,
+    e.RunReported: _run_reported,
+}

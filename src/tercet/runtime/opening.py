@@ -1,0 +1,120 @@
+"""Beginning a session, and coming back to one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tercet.context import compile as compile_context
+from tercet.contracts.context import RunContext
+from tercet.contracts.errors import ReplayError, UsageError
+from tercet.contracts.request import Actor, Request
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.protocol import Journal
+from tercet.packs.pack import Pack
+from tercet.runtime import checkpoint
+from tercet.runtime.machine import evolve
+from tercet.runtime.setting import Setting
+from tercet.runtime.state import State
+from tercet.runtime.transcript import moment
+
+
+def setting_of(pack: Pack, ctx: RunContext, request: Request, snapshot: str | None) -> Setting:
+    """What a run is judged in."""
+    compiled = compile_context(pack, request, ctx, snapshot)
+    return Setting(ctx=ctx, compiled=compiled, spec=pack.decision_for(request.intent))
+
+
+def started(pack: Pack, setting: Setting, request: Request, session: str, now: int) -> e.SessionStarted:
+    """The first event of a session."""
+    ctx = setting.ctx
+    return e.SessionStarted(
+        at=now,
+        session=session,
+        run=ctx.run_id,
+        trace=ctx.trace_id,
+        tenant=ctx.tenant,
+        actor=ctx.actor.model_dump(mode="json"),
+        request=request.model_dump(mode="json", exclude_defaults=True),
+        decision=setting.spec.id,
+        safety_mode=str(ctx.safety_mode),
+        budget=ctx.run_budget.model_dump(mode="json", exclude_defaults=True),
+        pack=pack.ref,
+        pack_hash=pack.hash,
+        snapshot=setting.compiled.snapshot,
+        context=setting.compiled.hash,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """A session as the journal remembers it."""
+
+    state: State
+    tail_bytes: int
+
+
+async def restore(journal: Journal, tenant: str, session: str) -> Restored:
+    """The newest fold and the tail behind it; raises `UsageError` for a session that is not there."""
+    stored = await journal.newest(tenant, session, "fold")
+    state = checkpoint.read_fold(stored) if stored is not None else State()
+    point = await journal.newest(tenant, session, "point")
+    tail_bytes = 0
+    while page := await journal.read(tenant, session, after=state.position):
+        for record in page:
+            if record.seq != state.position + 1:
+                raise ReplayError(
+                    recorded=f"event {record.seq}",
+                    expected=f"event {state.position + 1}",
+                    check="an event is missing from the journal",
+                )
+            state = evolve(state, codec.decode(record.data))
+            tail_bytes += len(record.data)
+            if point is not None and state.position == point.seq:
+                checkpoint.compare(state, point)
+    if not state.start:
+        raise UsageError(
+            f"there is no session {session}",
+            code="unknown_session",
+            remedy="tercet sessions list shows those that are there",
+        )
+    return Restored(state=state, tail_bytes=tail_bytes)
+
+
+def frame_of(state: State) -> tuple[RunContext, Request]:
+    """The frame and the request that a session was started with."""
+    start = state.start
+    ctx = RunContext.model_validate(
+        {
+            "trace_id": start["trace"],
+            "run_id": start["run"],
+            "tenant": start["tenant"],
+            "actor": start["actor"],
+            "safety_mode": start["safety_mode"],
+            "run_budget": start["budget"],
+            "started_at": moment(start["at"]),
+        }
+    )
+    return ctx, Request.model_validate(start["request"])
+
+
+def demand_pins(pack: Pack, state: State, setting: Setting) -> None:
+    """Raises `UsageError` if the pack or the snapshot is not the one that the session was started with."""
+    start = state.start
+    if pack.hash != start["pack_hash"]:
+        raise UsageError(
+            f"session {start['session']} is pinned to {start['pack']} with hash {start['pack_hash'][:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
+            code="pack_version_mismatch",
+            remedy="resume it with the pack that it was started with",
+        )
+    if setting.compiled.hash != start["context"]:
+        raise UsageError(
+            f"session {start['session']} is pinned to snapshot {start['snapshot']}, whose content has changed",
+            code="snapshot_version_mismatch",
+            remedy="restore the evidence files of that snapshot",
+        )
+
+
+def actor_of(state: State) -> Actor:
+    """Who started a session."""
+    return Actor.model_validate(state.start["actor"])

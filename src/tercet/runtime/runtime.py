@@ -1,0 +1,364 @@
+"""The front door: run, resume, approve, deny, settle.
+
+A `Runtime` holds a pack, a journal, a clock and nothing else; all that a run is, is in the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import msgspec
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
+from tercet.contracts.request import Actor, Request, anonymous
+from tercet.executor.breaker import Breakers
+from tercet.executor.clock import Clock, SystemClock
+from tercet.executor.gateway import Gateway
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.errors import LeaseHeld, LeaseLost
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Append, Journal, Lease, SessionRow
+from tercet.packs.pack import Pack
+from tercet.planner.template import PlanningError, fill
+from tercet.runtime import opening
+from tercet.runtime.driver import Driver, Surroundings, row_of
+from tercet.runtime.machine import evolve
+from tercet.runtime.setting import Setting
+from tercet.runtime.state import OpenGate, State
+from tercet.runtime.transcript import moment
+from tercet.runtime.work import Planner, Work
+
+LEASE_MS = 10_000
+POLL_MS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How a session stands: over, waiting for a person, or paused."""
+
+    status: str
+    session_id: str
+    reason: str
+    outputs: dict[str, Any]
+    report: dict[str, Any]
+    verdict: dict[str, Any]
+    record: str
+    """The digest of the decision record; `Runtime.record` reads it."""
+    gate: OpenGate | None
+    steps_done: int
+
+    @classmethod
+    def of(cls, state: State) -> RunResult:
+        """The result that a state comes to."""
+        return cls(
+            status=state.status,
+            session_id=state.start["session"],
+            reason=state.reason,
+            outputs=state.outputs,
+            report=state.report,
+            verdict=state.verdict,
+            record=state.record,
+            gate=next(iter(state.gates.values()), None),
+            steps_done=len(state.done),
+        )
+
+
+class TemplatePlanner:
+    """Proposes the pack's own plan for an intent."""
+
+    name = "template"
+
+    def __init__(self, pack: Pack) -> None:
+        self._templates = {plan.intent: plan for plan in pack.templates}
+
+    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+        """The template of the request's intent; it cannot learn, so a refused one is not proposed again."""
+        request = setting.compiled.request
+        template = self._templates.get(request.intent) if request else None
+        if request is None or template is None:
+            raise PlanningError(
+                "no plan was given, and the pack has no template for this intent",
+                remedy="give a plan, or add one with this intent to the pack's templates folder",
+            )
+        if feedback:
+            raise PlanningError(
+                f"the template was refused: {'; '.join(feedback)}", remedy="mend the template, or give a plan"
+            )
+        return fill(template, request, setting.compiled.snapshot)
+
+
+class Runtime:
+    """Runs a pack's decisions on a journal."""
+
+    def __init__(
+        self,
+        pack: Pack,
+        journal: str | Journal = "memory:",
+        *,
+        tenant: str = "default",
+        clock: Clock | None = None,
+        ids: Callable[[], str] | None = None,
+        draw: Callable[[], float] = random.random,
+        lease_ms: int = LEASE_MS,
+        crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
+        tell: Callable[[State, e.Event], None] = lambda _state, _event: None,
+    ) -> None:
+        self.pack = pack
+        self.tenant = tenant
+        self._url = journal
+        self._clock = clock or SystemClock()
+        self._ids = ids or (lambda: os.urandom(8).hex())
+        self._draw = draw
+        self._lease_ms = lease_ms
+        self._crash = crash
+        self._tell = tell
+        self._tools = {tool.name: tool for tool in pack.tools}
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+        self._drivers: dict[str, Driver] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self.journal = (
+            await self._stack.enter_async_context(open_journal(self._url))
+            if isinstance(self._url, str)
+            else self._url
+        )
+        self._gateway = Gateway(self._clock)
+        self._breakers = Breakers(self.journal, self.tenant)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    # --- running ---
+
+    async def run(
+        self,
+        request: Request,
+        *,
+        plan: Plan | None = None,
+        safety_mode: ApprovalMode | None = None,
+        snapshot: str | None = None,
+        actor: Actor | None = None,
+        planner: Planner | None = None,
+    ) -> RunResult:
+        """Start a session and carry it as far as it goes."""
+        now = self._clock.now()
+        session = f"ses_{self._ids()}"
+        ctx = self.pack.run_context(
+            run_id=f"run_{self._ids()}",
+            trace_id=f"trace_{self._ids()}",
+            tenant=self.tenant,
+            actor=actor or anonymous(),
+            safety_mode=safety_mode,
+            started_at=moment(now),
+        )
+        setting = opening.setting_of(self.pack, ctx, request, snapshot)
+        proposing = planner or TemplatePlanner(self.pack)
+        if plan is None and planner is None:
+            await proposing.propose(setting, ())  # a request that nobody can plan starts no session
+        lease = await self.journal.acquire(
+            self.tenant, session, owner=self._owner, now_ms=now, ttl_ms=self._lease_ms
+        )
+        driver = self._driver(setting, State(), lease, Work(None if plan else proposing, plan))
+        driver.begin(opening.started(self.pack, setting, request, session, now))
+        return await self._drive(driver, session)
+
+    async def resume(self, session_id: str) -> RunResult:
+        """Carry on a session that was paused, waits no longer, or whose process has died."""
+        restored = await opening.restore(self.journal, self.tenant, session_id)
+        if restored.state.is_over:
+            return RunResult.of(restored.state)
+        lease = await self._take(session_id)
+        restored = await opening.restore(self.journal, self.tenant, session_id)
+        state = restored.state
+        if state.is_over:
+            await self.journal.release(lease)
+            return RunResult.of(state)
+        ctx, request = opening.frame_of(state)
+        setting = opening.setting_of(self.pack, ctx, request, state.start["snapshot"] or None)
+        opening.demand_pins(self.pack, state, setting)
+        is_callers = state.plan_origin == "caller" and bool(state.plan)
+        work = (
+            Work(None, Plan.model_validate(state.plan))
+            if is_callers
+            else Work(TemplatePlanner(self.pack), None)
+        )
+        driver = self._driver(setting, state, lease, work, tail_bytes=restored.tail_bytes)
+        await driver.load_blobs()
+        driver.begin(
+            e.SessionResumed(
+                at=max(self._clock.now(), state.at),
+                owner=self._owner,
+                epoch=lease.epoch,
+                in_flight=state.in_flight,
+            )
+        )
+        return await self._drive(driver, session_id)
+
+    def _driver(
+        self, setting: Setting, state: State, lease: Lease, work: Work, *, tail_bytes: int = 0
+    ) -> Driver:
+        around = Surroundings(
+            journal=self.journal,
+            clock=self._clock,
+            gateway=self._gateway,
+            breakers=self._breakers,
+            tools=self._tools,
+            work=work,
+            draw=self._draw,
+            crash=self._crash,
+            tell=self._tell,
+        )
+        return Driver(around, setting, state, lease, tail_bytes=tail_bytes)
+
+    async def _take(self, session: str) -> Lease:
+        """The lease on a session, as soon as its owner has let go of it or it has run out."""
+        while True:
+            now = self._clock.now()
+            try:
+                return await self.journal.acquire(
+                    self.tenant, session, owner=self._owner, now_ms=now, ttl_ms=self._lease_ms
+                )
+            except LeaseHeld as held:
+                # Its owner may let go of it earlier.
+                await self._clock.sleep(min(POLL_MS, max(1, held.until - now + 1)))
+
+    async def _drive(self, driver: Driver, session: str) -> RunResult:
+        self._drivers[session] = driver
+        renewing = asyncio.ensure_future(self._renew(driver))
+        try:
+            return RunResult.of(await driver.advance())
+        finally:
+            renewing.cancel()
+            self._drivers.pop(session, None)
+            with suppress(LeaseLost):
+                await self.journal.release(driver.lease)
+
+    async def _renew(self, driver: Driver) -> None:
+        while True:
+            await self._clock.sleep(self._lease_ms // 3)
+            try:
+                driver.lease = await self.journal.renew(
+                    driver.lease, now_ms=self._clock.now(), ttl_ms=self._lease_ms
+                )
+            except LeaseLost:
+                driver.stop()
+                return
+
+    def stop(self) -> None:
+        """Let every session of this process come to a halt from which it can be resumed."""
+        for driver in self._drivers.values():
+            driver.stop()
+
+    # --- people ---
+
+    async def approve(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
+        """Approve the call that a gate shows; whoever drives the session goes on with it."""
+        return await self._answer(gate_id, "approve", actor, note, None)
+
+    async def deny(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
+        """Deny it; the run ends failed."""
+        return await self._answer(gate_id, "deny", actor, note, None)
+
+    async def settle(
+        self, gate_id: str, *, happened: bool, value: Any = None, actor: Actor, note: str = ""
+    ) -> RunResult:
+        """Say whether a call of unknown outcome happened, and what it brought."""
+        return await self._answer(gate_id, "happened" if happened else "did_not_happen", actor, note, value)
+
+    async def _answer(self, gate_id: str, answer: Answered, actor: Actor, note: str, value: Any) -> RunResult:
+        session = gate_id.rpartition(".")[0]
+        if not session:
+            raise UsageError(
+                f"{gate_id!r} is no gate id",
+                code="unknown_gate",
+                remedy="tercet sessions show ID names the gates that wait",
+            )
+        driver = self._drivers.get(session)
+        if driver is not None:
+            event = self._answered(driver.state, gate_id, answer, actor, note, value)
+            moved = evolve(driver.state, event)
+            driver.answer(event)
+            return RunResult.of(moved)
+        lease = await self._take(session)
+        try:
+            state = (await opening.restore(self.journal, self.tenant, session)).state
+            event = self._answered(state, gate_id, answer, actor, note, value)
+            moved = evolve(state, event)
+            await self.journal.append(
+                Append(
+                    tenant=self.tenant,
+                    stream=session,
+                    expected=state.position,
+                    epoch=lease.epoch,
+                    events=(codec.encode(event),),
+                    row=row_of(moved),
+                )
+            )
+            return RunResult.of(moved)
+        finally:
+            with suppress(LeaseLost):
+                await self.journal.release(lease)
+
+    def _answered(
+        self, state: State, gate_id: str, answer: Answered, actor: Actor, note: str, value: Any
+    ) -> e.GateAnswered:
+        """The event of an answer; raises `UsageError` if the gate does not ask for it."""
+        gate = state.gates.get(gate_id)
+        if gate is None:
+            raise UsageError(
+                f"gate {gate_id} is not open",
+                code="gate_not_open",
+                remedy="it was answered before, or its session is over",
+            )
+        allowed = ("approve", "deny") if gate.kind == "approval" else ("happened", "did_not_happen")
+        if answer not in allowed:
+            raise UsageError(
+                f"gate {gate_id} asks for {' or '.join(allowed)}, not {answer}", code="wrong_answer"
+            )
+        return e.GateAnswered(
+            at=max(self._clock.now(), state.at),
+            gate=gate_id,
+            digest=gate.digest,
+            answer=answer,
+            actor=actor.id,
+            auth=actor.auth,
+            value=value,
+            note=note,
+        )
+
+    # --- looking ---
+
+    async def state(self, session_id: str) -> State:
+        """How a session stands, folded from its events."""
+        return (await opening.restore(self.journal, self.tenant, session_id)).state
+
+    async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[SessionRow]:
+        """The sessions of this tenant, newest first."""
+        return await self.journal.sessions(self.tenant, status=status, limit=limit)
+
+    async def record(self, session_id: str) -> dict[str, Any]:
+        """The decision record of a session that is over."""
+        state = await self.state(session_id)
+        if not state.record:
+            raise UsageError(
+                f"session {session_id} has no record yet", code="no_record", remedy="it is not over"
+            )
+        return msgspec.json.decode(await self.journal.blob(self.tenant, state.record))
+
+
+Answered = Literal["approve", "deny", "happened", "did_not_happen"]

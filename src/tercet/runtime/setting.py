@@ -1,0 +1,74 @@
+"""What a run is judged and carried out in: derived from the session's start and its plan, and never changed by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tercet.contracts import graph
+from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.effective import EffectiveStep, effective
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.tool import ToolSpec
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The frame, the compiled context and the decision of a run."""
+
+    ctx: RunContext
+    compiled: CompiledContext
+    spec: DecisionSpec
+
+    @property
+    def surface(self) -> dict[str, ToolSpec]:
+        """The tools of this run by name."""
+        return self.compiled.surface
+
+    @cached_property
+    def evidence(self) -> dict[str, Any]:
+        """The content of the run's evidence by id."""
+        return {entry.id: entry.content for entry in self.compiled.manifests.evidence_manifest}
+
+
+@dataclass(frozen=True)
+class Course:
+    """A verified plan, ready to be followed: its steps by name, effective, and how much waits on each."""
+
+    plan: Plan
+    steps: dict[str, Step]
+    calls: dict[str, EffectiveStep]
+    order: dict[str, tuple[int, int, int]]
+    """The key by which ready steps go out: priority, then how much waits on them, then position."""
+
+    @classmethod
+    def of(cls, plan: Plan, surface: dict[str, ToolSpec]) -> Course:
+        """The course of a plan over a surface."""
+        drawn = graph.build(plan)
+        waiting = _downstream(drawn)
+        return cls(
+            plan=plan,
+            steps={step.id: step for step in plan.steps},
+            calls={
+                step.id: effective(position, step, surface[step.tool])
+                for position, step in enumerate(plan.steps)
+                if step.tool is not None and step.tool in surface
+            },
+            order={
+                step.id: (-step.priority, -waiting[position], position)
+                for position, step in enumerate(plan.steps)
+            },
+        )
+
+
+def _downstream(drawn: graph.Graph) -> list[int]:
+    """How many steps wait on each, directly or through others; bounded work for long plans."""
+    after: list[set[int]] = [set() for _ in drawn.successors]
+    for step in reversed(drawn.order):
+        for successor in drawn.successors[step]:
+            after[step].add(successor)
+            if len(after[step]) < 256:  # beyond that the order among ready steps makes no difference
+                after[step] |= after[successor]
+    return [len(found) for found in after]

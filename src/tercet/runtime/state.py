@@ -1,0 +1,149 @@
+"""What a run is at one moment: the fold of its events. Frozen; a change is a new value that shares the rest."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from tercet.contracts.loop import Phase
+
+StepStatus = Literal["pending", "gated", "in_flight", "unknown", "done", "failed", "skipped"]
+ENDED: frozenset[StepStatus] = frozenset({"done", "failed", "skipped"})
+
+SessionState = Literal["in_progress", "awaiting_gate", "paused", "completed", "failed"]
+
+
+class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far one step is."""
+
+    status: StepStatus = "pending"
+    unmet: int = 0
+    """How many of its predecessors have not ended yet."""
+    attempt: int = 0
+    retries: int = 0
+    not_before: int = 0
+    occurrence: int = 0
+    key: str = ""
+    tokens: int = 0
+    cost: int = 0
+    gate: str = ""
+    approved: str = ""
+    """The digest that was approved."""
+    asked: int = 0
+    """How often its unknown outcome was looked up."""
+    value: Any = None
+    blob: str = ""
+    error: str = ""
+    code: str = ""
+    outcome: Literal["done", "not_done", "unknown", "refused"] = "done"
+    """How the last attempt ended."""
+    is_retriable: bool = True
+    call: str = ""
+    same: str = ""
+    """The hash of its call and result."""
+    deadline: int = 0
+    """When the call of its last attempt must have ended."""
+    began: int = 0
+    """When its last attempt was about to begin."""
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What has been used up, and what is reserved for calls in flight."""
+
+    steps: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    cost: int = 0
+    wall_clock: int = 0
+    replans: int = 0
+    retries: int = 0
+    reserved_calls: int = 0
+    reserved_tokens: int = 0
+    reserved_cost: int = 0
+
+
+class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A question to a person that has no answer yet."""
+
+    id: str
+    kind: Literal["approval", "reconcile", "escalation"]
+    step: str
+    names: tuple[str, ...] = ()
+    digest: str = ""
+    shown: dict[str, Any] = {}
+    at: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A person's answer to a gate."""
+
+    gate: str
+    names: tuple[str, ...]
+    step: str
+    actor: str
+    auth: str
+    answer: str
+    digest: str
+    at: int
+    note: str = ""
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run."""
+
+    position: int = 0
+    at: int = 0
+    phase: Phase = Phase.PLAN
+    halted_from: Phase | None = None
+    status: SessionState = "in_progress"
+    reason: str = ""
+    start: dict[str, Any] = {}
+    """What the session was started with, as it was recorded."""
+    plan: dict[str, Any] = {}
+    plan_hash: str = ""
+    plan_origin: str = "planner"
+    revision: int = 0
+    refused: tuple[str, ...] = ()
+    """Hashes of the plans that were refused: proposing one of them again is rejected."""
+    verdict: dict[str, Any] = {}
+    feedback: tuple[str, ...] = ()
+    steps: dict[str, StepState] = {}
+    after: dict[str, tuple[str, ...]] = {}
+    """For each step, those that wait for it."""
+    frontier: tuple[str, ...] = ()
+    """The steps that can be looked at: nothing before them is open, and they have not ended."""
+    unjudged: tuple[str, ...] = ()
+    """Steps that have ended, well or badly, and that the critic has not judged yet."""
+    done: tuple[str, ...] = ()
+    """Completed steps in the order of their completion."""
+    needed: frozenset[str] = frozenset()
+    """Steps whose results something refers to: only their values are kept here, the others' stay in the journal."""
+    named: dict[str, Any] = {}
+    """Outputs that the plan declares by name only, with the last value that a result carried."""
+    head: str = ""
+    """The head of the hash-linked list of results."""
+    keys: dict[str, str] = {}
+    """Idempotency keys that took effect, each with its step."""
+    gates: dict[str, OpenGate] = {}
+    answers: tuple[Answer, ...] = ()
+    used: Used = Used()
+    active_since: int = 0
+    """When the clock of the wall-clock budget was last started; 0 while it stands still."""
+    repeats: dict[str, int] = {}
+    """How often the same call brought the same result."""
+    trips: int = 0
+    outputs: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    report: dict[str, Any] = {}
+    record: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can happen."""
+        return self.status in ("completed", "failed")
+
+    @property
+    def in_flight(self) -> tuple[str, ...]:
+        """The steps whose calls have begun and not ended."""
+        return tuple(step for step in self.frontier if self.steps[step].status == "in_flight")

@@ -1,0 +1,121 @@
+"""From a run's events to what evaluators and records read: calls with their results, approvals, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from tercet.contracts.budget import BudgetUse
+from tercet.contracts.gate import Approval
+from tercet.contracts.run import Outcome, Run, SkippedStep, ToolCall, ToolResult, TranscriptEntry
+from tercet.journal import events as e
+from tercet.runtime.setting import Course, Setting
+from tercet.runtime.state import State
+
+
+def moment(ms: int) -> datetime:
+    """A time in milliseconds as a datetime in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def timestamp(ms: int) -> str:
+    """A time in milliseconds as ISO 8601."""
+    return moment(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def transcript(events: Iterable[e.Event]) -> tuple[TranscriptEntry, ...]:
+    """Every call with its result, in the order in which the results came."""
+    intents: dict[str, e.Intent] = {}
+    entries: list[TranscriptEntry] = []
+    for event in events:
+        match event:
+            case e.Intent():
+                intents[event.step] = event
+            case e.Complete() if event.step in intents:
+                result = ToolResult(
+                    step_id=event.step,
+                    outcome=Outcome.DONE,
+                    value=event.value,
+                    error=event.error or None,
+                    latency_ms=event.latency,
+                    tokens=event.tokens,
+                    cost_microcents=event.cost,
+                )
+                entries.append(TranscriptEntry(call=_call(intents[event.step]), result=result))
+            case e.Abort() if event.step in intents:
+                result = ToolResult(
+                    step_id=event.step,
+                    outcome=Outcome(event.outcome),
+                    error=event.error,
+                    error_code=event.code or None,
+                    latency_ms=event.latency,
+                )
+                entries.append(TranscriptEntry(call=_call(intents[event.step]), result=result))
+            case _:
+                pass
+    return tuple(entries)
+
+
+def _call(intent: e.Intent) -> ToolCall:
+    return ToolCall(
+        step_id=intent.step,
+        tool=intent.tool,
+        params=intent.params,
+        idempotency_key=intent.key,
+        attempt=intent.attempt,
+        started_at=moment(intent.at),
+    )
+
+
+def run_of(setting: Setting, course: Course, state: State, events: Iterable[e.Event]) -> Run:
+    """What `score` reads."""
+    return Run(
+        context=setting.ctx,
+        spec=setting.spec,
+        compiled=setting.compiled,
+        plan=course.plan,
+        transcript=transcript(events),
+        skipped=tuple(
+            SkippedStep.model_validate({"step_id": name, "reason": step.error})
+            for name, step in state.steps.items()
+            if step.status == "skipped"
+        ),
+        approvals=approvals(state),
+        outputs=state.outputs,
+        used=budget_use(state),
+    )
+
+
+def approvals(state: State) -> tuple[Approval, ...]:
+    """The answers of people to approval gates; a call that waited for several gates has one for each."""
+    return tuple(
+        Approval.model_validate(
+            {
+                "gate": name,
+                "step_id": answer.step,
+                "approver": answer.actor,
+                "decision": answer.answer,
+                "decided_at": moment(answer.at),
+                "auth": answer.auth,
+                "digest": answer.digest,
+                "note": answer.note,
+            }
+        )
+        for answer in state.answers
+        if answer.answer in ("approve", "deny")
+        for name in answer.names
+    )
+
+
+def budget_use(state: State) -> BudgetUse:
+    """What the run has used up."""
+    used = state.used
+    return BudgetUse(
+        steps=used.steps,
+        tokens=used.tokens,
+        tool_calls=used.tool_calls,
+        cost_microcents=used.cost,
+        wall_clock_ms=used.wall_clock,
+        replans=used.replans,
+        retries=used.retries,
+    )

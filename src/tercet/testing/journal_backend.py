@@ -1,0 +1,49 @@
+"""What the journal's suite needs to know about a backend, and the small things that its cases share."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from tercet.journal.protocol import Append, Journal, SessionRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """How to open a journal. A durable backend opens the same store every time."""
+
+    open: Callable[[], Awaitable[Journal]]
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[Journal]:
+        """An open journal, closed at the end."""
+        journal = await self.open()
+        try:
+            yield journal
+        finally:
+            await journal.close()
+
+
+def new_tenant() -> str:
+    """A tenant that no other case uses, so that cases may share a store."""
+    return f"tenant-{secrets.token_hex(8)}"
+
+
+def unit(tenant: str, expected: int = 0, *events: bytes, stream: str = "ses_1", **parts: Any) -> Append:
+    """A unit with these events."""
+    return Append(tenant=tenant, stream=stream, expected=expected, events=events, **parts)
+
+
+def session_row(tenant: str, session_id: str = "ses_1", *, started_at: int = 1, **parts: Any) -> SessionRow:
+    """A session's row with something in every column."""
+    row = SessionRow(
+        session_id=session_id, tenant=tenant, status="in_progress", pack="refunds@1.0.0", pack_hash="sha256:00",
+        snapshot="snap_1", intent="support.refund", owner="ann", started_at=started_at, updated_at=started_at,
+        next_step="s1", details=b'{"a":1}',
+    )  # fmt: skip
+    return replace(row, **parts)

@@ -1,0 +1,114 @@
+"""Cases about leases: epochs, who may write, take-over, renewal and release."""
+
+from __future__ import annotations
+
+from tercet.journal.chain import START
+from tercet.journal.errors import LeaseHeld, LeaseLost, PositionConflict
+from tercet.journal.protocol import Lease
+from tercet.testing.expectation import expect, expect_refusal
+from tercet.testing.journal_backend import Backend, new_tenant, unit
+
+
+async def every_acquire_begins_an_epoch(backend: Backend) -> None:
+    """Epochs count up from 1, also for the same owner, and an acquired stream is still empty."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        first = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=100, ttl_ms=50)
+        wanted = Lease(tenant=tenant, stream="ses_1", owner="ann", epoch=1, until=150)
+        expect("the first lease", first, wanted)
+        again = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=110, ttl_ms=50)
+        expect("the second lease", (again.epoch, again.until), (2, 160))
+        expect("the head", await journal.head(tenant, "ses_1"), START)
+        await expect_refusal(LeaseLost, journal.append(unit(tenant, 0, b"no", epoch=first.epoch)))
+        await journal.append(unit(tenant, 0, b"1", epoch=again.epoch))
+
+
+async def a_running_lease_keeps_others_out(backend: Backend) -> None:
+    """Another owner waits for the end of the lease and of the grace after it, to the millisecond."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=100)
+        for now_ms, grace_ms in ((0, 0), (99, 0), (100, 30), (129, 30)):
+            error = await expect_refusal(
+                LeaseHeld,
+                journal.acquire(tenant, "ses_1", owner="bob", now_ms=now_ms, ttl_ms=100, grace_ms=grace_ms),
+            )
+            expect("who holds it", (error.owner, error.until), ("ann", 100))
+        taken = await journal.acquire(tenant, "ses_1", owner="bob", now_ms=130, ttl_ms=100, grace_ms=30)
+        expect("the lease", (taken.owner, taken.epoch, taken.until), ("bob", 2, 230))
+
+
+async def a_take_over_fences_the_old_owner(backend: Backend) -> None:
+    """After a take-over the old epoch can neither append nor renew nor release, and disturbs nothing."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        old = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+        await journal.append(unit(tenant, 0, b"1", epoch=old.epoch))
+        new = await journal.acquire(tenant, "ses_1", owner="bob", now_ms=10, ttl_ms=10)
+        error = await expect_refusal(LeaseLost, journal.append(unit(tenant, 1, b"no", epoch=old.epoch)))
+        expect("the epochs", (error.epoch, error.current), (1, 2))
+        await expect_refusal(LeaseLost, journal.append(unit(tenant, 1, b"no", epoch=3)))
+        await expect_refusal(LeaseLost, journal.renew(old, now_ms=5, ttl_ms=100))
+        await journal.release(old)
+        end = await journal.append(unit(tenant, 1, b"2", epoch=new.epoch))
+        expect("the position", end.seq, 2)
+
+
+async def the_lease_is_checked_before_the_position(backend: Backend) -> None:
+    """A fenced owner with an old position learns that it lost its lease."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        old = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+        new = await journal.acquire(tenant, "ses_1", owner="bob", now_ms=10, ttl_ms=10)
+        await journal.append(unit(tenant, 0, b"1", epoch=new.epoch))
+        await expect_refusal(LeaseLost, journal.append(unit(tenant, 0, b"no", epoch=old.epoch)))
+        await expect_refusal(PositionConflict, journal.append(unit(tenant, 0, b"no", epoch=new.epoch)))
+
+
+async def a_leased_stream_needs_an_epoch(backend: Backend) -> None:
+    """A stream without a lease takes appends without an epoch, until it is leased for the first time."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, b"1"))
+        await expect_refusal(LeaseLost, journal.append(unit(tenant, 1, b"no", epoch=0)))
+        await expect_refusal(LeaseLost, journal.append(unit(tenant, 1, b"no", epoch=1)))
+        lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+        error = await expect_refusal(LeaseLost, journal.append(unit(tenant, 1, b"no")))
+        expect("the epochs", (error.epoch, error.current), (None, 1))
+        await journal.append(unit(tenant, 1, b"2", epoch=lease.epoch))
+
+
+async def a_renewed_lease_keeps_its_epoch(backend: Backend) -> None:
+    """Renewing moves the end and nothing else, also after the end has passed."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+        renewed = await journal.renew(lease, now_ms=40, ttl_ms=10)
+        expect("the lease", (renewed.owner, renewed.epoch, renewed.until), ("ann", 1, 50))
+        await expect_refusal(LeaseHeld, journal.acquire(tenant, "ses_1", owner="bob", now_ms=49, ttl_ms=10))
+        await journal.append(unit(tenant, 0, b"1", epoch=lease.epoch))
+
+
+async def a_released_lease_is_gone(backend: Backend) -> None:
+    """After a release the epoch cannot write, releasing again is harmless, and others need not wait."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=1_000)
+        await journal.release(lease)
+        await journal.release(lease)
+        await expect_refusal(LeaseLost, journal.append(unit(tenant, 0, b"no", epoch=lease.epoch)))
+        await expect_refusal(LeaseLost, journal.renew(lease, now_ms=1, ttl_ms=10))
+        await expect_refusal(LeaseLost, journal.append(unit(tenant, 0, b"no")))
+        taken = await journal.acquire(tenant, "ses_1", owner="bob", now_ms=1, ttl_ms=10, grace_ms=500)
+        expect("the epoch", taken.epoch, 2)
+
+
+CASES = (
+    every_acquire_begins_an_epoch,
+    a_running_lease_keeps_others_out,
+    a_take_over_fences_the_old_owner,
+    the_lease_is_checked_before_the_position,
+    a_leased_stream_needs_an_epoch,
+    a_renewed_lease_keeps_its_epoch,
+    a_released_lease_is_gone,
+)

@@ -1,0 +1,155 @@
+"""Cases about what lies beside the events: pages, checkpoints, blobs, claims, sessions, and tenants apart."""
+
+from __future__ import annotations
+
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.errors import UsageError
+from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld
+from tercet.journal.protocol import ClaimHolder, NewCheckpoint
+from tercet.testing.expectation import expect, expect_refusal
+from tercet.testing.journal_backend import Backend, new_tenant, session_row, unit
+
+
+async def a_stream_is_read_in_pages(backend: Backend) -> None:
+    """`after` and `limit` cut the stream; pages join without a gap, and nothing lies behind the end."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, *(str(number).encode() for number in range(1, 26))))
+        pages = [await journal.read(tenant, "ses_1", after=after, limit=10) for after in (0, 10, 20, 30)]
+        expect("the sizes", [len(page) for page in pages], [10, 10, 5, 0])
+        expect("the positions", [event.seq for page in pages for event in page], list(range(1, 26)))
+        expect("no page", await journal.read(tenant, "ses_1", limit=0), [])
+        middle = await journal.read(tenant, "ses_1", after=7, limit=1)
+        expect("one event", [(event.seq, event.data) for event in middle], [(8, b"8")])
+
+
+async def the_newest_checkpoint_is_the_furthest(backend: Backend) -> None:
+    """The newest of a kind has the highest position, whatever order they were written in."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, b"1", b"2", b"3", checkpoints=(_point(3), _fold(1))))
+        await journal.append(unit(tenant, 3, checkpoints=(_point(2),)))
+        newest = await journal.newest(tenant, "ses_1", "point")
+        expect("the newest point", newest and (newest.seq, newest.data), (3, b"point 3"))
+        fold = await journal.newest(tenant, "ses_1", "fold")
+        expect("the newest fold", fold and (fold.seq, fold.data), (1, b"fold 1"))
+
+
+async def a_checkpoint_is_never_overwritten(backend: Backend) -> None:
+    """The same bytes may be written again; other bytes at the same place are refused, whole unit and all."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, b"1", checkpoints=(_point(1),)))
+        await journal.append(unit(tenant, 1, b"2", checkpoints=(_point(1), _point(1))))
+        changed = NewCheckpoint(kind="point", seq=1, data=b"changed")
+        error = await expect_refusal(
+            CheckpointExists, journal.append(unit(tenant, 2, b"3", checkpoints=(_point(2), changed)))
+        )
+        expect("the place", (error.kind, error.seq), ("point", 1))
+        stored = await journal.checkpoints(tenant, "ses_1")
+        expect("the checkpoints", [(each.seq, each.data) for each in stored], [(1, b"point 1")])
+        expect("the end", (await journal.head(tenant, "ses_1")).seq, 2)
+
+
+async def checkpoints_are_read_in_pages(backend: Backend) -> None:
+    """Checkpoints come in the order of their positions, and a page never splits a position."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        await journal.append(
+            unit(tenant, 0, b"1", b"2", b"3", checkpoints=(_point(1), _point(2), _fold(2), _point(3)))
+        )
+        first = await journal.checkpoints(tenant, "ses_1", limit=2)
+        expect("a page", [(each.seq, each.kind) for each in first], [(1, "point"), (2, "fold"), (2, "point")])
+        rest = await journal.checkpoints(tenant, "ses_1", after=2, limit=2)
+        expect("the rest", [(each.seq, each.kind) for each in rest], [(3, "point")])
+        expect("the hash", rest[0].hash, hash_bytes(b"point 3"))
+        expect("no page", await journal.checkpoints(tenant, "ses_1", limit=0), [])
+
+
+async def blobs_are_named_by_their_bytes(backend: Backend) -> None:
+    """A blob is found by its digest, may be stored again by any stream, and nothing else is found."""
+    tenant = new_tenant()
+    data = bytes(range(256)) * 1_000
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, b"1", blobs=(data, b"", data)))
+        await journal.append(unit(tenant, 0, b"1", stream="ses_2", blobs=(data,)))
+        expect("the blob", await journal.blob(tenant, hash_bytes(data)), data)
+        expect("the empty blob", await journal.blob(tenant, hash_bytes(b"")), b"")
+        for digest in (hash_bytes(b"other"), "sha256:", "sha256:zz", "md5:00", ""):
+            await expect_refusal(BlobMissing, journal.blob(tenant, digest))
+
+
+async def the_first_claim_wins(backend: Backend) -> None:
+    """A key stays with its first stream, which may claim it again; another stream is refused."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, b"1", claims=("k", "k")))
+        await journal.append(unit(tenant, 1, b"2", claims=("k", "l")))
+        expect("the holder", await journal.claim(tenant, "k"), ClaimHolder("ses_1", 1))
+        expect("the other key", await journal.claim(tenant, "l"), ClaimHolder("ses_1", 2))
+        await expect_refusal(
+            ClaimHeld, journal.append(unit(tenant, 0, b"1", stream="ses_2", claims=("m", "k")))
+        )
+        expect("the refused key", await journal.claim(tenant, "m"), None)
+
+
+async def sessions_are_listed_newest_first(backend: Backend) -> None:
+    """Sessions are ordered by start and id, filtered by status, and cut into pages."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        starts = {"ses_a": 10, "ses_b": 30, "ses_c": 20, "ses_d": 20}
+        for session_id, started_at in starts.items():
+            row = session_row(tenant, session_id, started_at=started_at)
+            await journal.append(unit(tenant, 0, b"1", stream=session_id, row=row))
+        rows = await journal.sessions(tenant)
+        order = ["ses_b", "ses_d", "ses_c", "ses_a"]
+        expect("the order", [row.session_id for row in rows], order)
+        first = await journal.sessions(tenant, limit=2)
+        rest = await journal.sessions(tenant, before=first[-1].session_id)
+        expect("the pages", [row.session_id for row in (*first, *rest)], order)
+        done = session_row(tenant, "ses_c", started_at=20, status="completed", updated_at=99, next_step=None)
+        await journal.append(unit(tenant, 1, b"2", stream="ses_c", row=done))
+        expect("the completed", await journal.sessions(tenant, status="completed"), [done])
+        expect("the row", await journal.session(tenant, "ses_c"), done)
+        open_rows = await journal.sessions(tenant, status="in_progress", before="ses_b", limit=1)
+        expect("a page of a status", [row.session_id for row in open_rows], ["ses_d"])
+        await expect_refusal(UsageError, journal.sessions(tenant, before="ses_z"))
+
+
+async def tenants_see_nothing_of_each_other(backend: Backend) -> None:
+    """The same names under two tenants are two streams, claims, blobs, leases and rows."""
+    ann, bob = new_tenant(), new_tenant()
+    async with backend.opened() as journal:
+        await journal.append(
+            unit(ann, 0, b"1", blobs=(b"x",), claims=("k",), checkpoints=(_point(1),), row=session_row(ann))
+        )
+        await journal.acquire(ann, "ses_1", owner="ann", now_ms=0, ttl_ms=1_000)
+        expect("the events", await journal.read(bob, "ses_1"), [])
+        expect("the checkpoints", await journal.checkpoints(bob, "ses_1"), [])
+        expect("the claim", await journal.claim(bob, "k"), None)
+        expect("the sessions", await journal.sessions(bob), [])
+        await expect_refusal(BlobMissing, journal.blob(bob, hash_bytes(b"x")))
+        await journal.append(unit(bob, 0, b"2", claims=("k",), checkpoints=(_fold(1),)))
+        lease = await journal.acquire(bob, "ses_1", owner="bob", now_ms=0, ttl_ms=1_000)
+        expect("the epoch", lease.epoch, 1)
+        expect("the first tenant's events", [e.data for e in await journal.read(ann, "ses_1")], [b"1"])
+
+
+def _point(seq: int) -> NewCheckpoint:
+    return NewCheckpoint(kind="point", seq=seq, data=f"point {seq}".encode())
+
+
+def _fold(seq: int) -> NewCheckpoint:
+    return NewCheckpoint(kind="fold", seq=seq, data=f"fold {seq}".encode())
+
+
+CASES = (
+    a_stream_is_read_in_pages,
+    the_newest_checkpoint_is_the_furthest,
+    a_checkpoint_is_never_overwritten,
+    checkpoints_are_read_in_pages,
+    blobs_are_named_by_their_bytes,
+    the_first_claim_wins,
+    sessions_are_listed_newest_first,
+    tenants_see_nothing_of_each_other,
+)

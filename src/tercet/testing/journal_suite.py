@@ -1,0 +1,33 @@
+"""The conformance suite that every journal passes: memory, SQLite, PostgreSQL, and yours.
+
+A case is a coroutine function that takes a `Backend` and raises `ConformanceError` where the backend falls short. Cases
+use tenants of their own, so they may share one store. With pytest:
+
+    @pytest.mark.parametrize("case", cases(durable=True), ids=lambda case: case.__name__)
+    def test_conformance(case: Case) -> None:
+        asyncio.run(case(Backend(open=open_mine)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from tercet.testing import journal_appends, journal_leases, journal_storage, journal_tasks
+from tercet.testing.expectation import ConformanceError
+from tercet.testing.journal_backend import Backend
+
+__all__ = ["Backend", "Case", "ConformanceError", "cases"]
+
+Case: TypeAlias = Callable[[Backend], Coroutine[Any, Any, None]]
+
+
+def cases(*, durable: bool) -> tuple[Case, ...]:
+    """The cases for a backend; a durable one has to pass a few more."""
+    common = (
+        *journal_appends.CASES,
+        *journal_leases.CASES,
+        *journal_storage.CASES,
+        *journal_tasks.CASES,
+    )
+    return (*common, *journal_tasks.DURABLE_CASES) if durable else common

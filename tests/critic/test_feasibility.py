@@ -1,0 +1,366 @@
+"""Whether a plan can be carried out: preconditions, time, width, money, checkpoints, repetitions, and risk tiers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tercet.contracts.budget import BudgetUse
+from tercet.contracts.context import ALL_CHECKS
+from tercet.contracts.decision import DecisionSpec, RiskTier
+from tercet.contracts.plan import Plan
+
+from .houses import (
+    FILE,
+    LOOKUP,
+    SHOP,
+    WINDOW,
+    House,
+    evidence,
+    look_up,
+    pay,
+    plan,
+    refused,
+    step,
+    takes,
+    ticket,
+    tool,
+)
+
+OPEN = tool("shop.open", parameters=takes(), establishes=("shop_open", "lights_on"))
+SELL = tool("shop.sell", parameters=takes(), preconditions=("shop_open",))
+MALL = SHOP.with_tools(OPEN, SELL)
+
+
+# ---- preconditions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R99", "R100")
+def test_a_precondition_that_nothing_establishes_is_unmet() -> None:
+    """The remedy is to reorder, or to add the step that establishes it."""
+    verdict = MALL.review(plan(look_up(), step("sell", "shop.sell")))
+    assert refused(verdict) == (
+        "violates_decision_spec",
+        "unmet_precondition",
+        1,
+        "/steps/1/preconditions",
+    )
+    assert verdict.reasons == ("step 1 presupposes shop_open, which nothing before it establishes",)
+    assert verdict.remedy == "reorder, or add a step before it that calls shop.open"
+
+
+@pytest.mark.req("R99")
+def test_a_precondition_is_met_on_a_path_and_not_beside_it() -> None:
+    """Only what a step waits for has happened before it, however far back and whatever is between."""
+    before = plan(step("open", OPEN), step("n", depends_on=("open",)), step("sell", SELL, depends_on=("n",)))
+    assert refused(MALL.review(before)) is None
+    beside = plan(step("open", OPEN), step("sell", SELL))
+    assert MALL.review(beside).code == "unmet_precondition"
+    after = plan(step("sell", SELL), step("open", OPEN, depends_on=("sell",)))
+    assert MALL.review(after).code == "unmet_precondition"
+    itself = tool("x.y", parameters=takes(), preconditions=("a",), establishes=("a",))
+    assert SHOP.with_tools(itself).review(plan(step("s", itself))).code == "unmet_precondition"
+
+
+def test_a_reference_is_a_path_too() -> None:
+    """A step that reads another's result comes after it."""
+    reading = tool("shop.resell", parameters=takes("till"), preconditions=("lights_on",))
+    house = MALL.with_tools(reading)
+    read = plan(step("open", OPEN), step("sell", reading, params={"till": {"$from": "open#/till"}}))
+    assert refused(house.review(read)) is None
+
+
+def test_a_decision_may_begin_with_conditions() -> None:
+    """A condition that the decision lists holds at the start, and a step may presuppose more than its tool."""
+    sell = plan(step("sell", SELL, preconditions=("sunny",)))
+    assert MALL.deciding(conditions=("shop_open",)).review(sell).reasons == (
+        "step 0 presupposes sunny, which nothing before it establishes",
+    )
+    assert refused(MALL.deciding(conditions=("shop_open", "sunny")).review(sell)) is None
+
+
+def test_a_condition_that_no_tool_establishes_is_a_persons_case() -> None:
+    """Where no step could help, the remedy does not ask for one."""
+    verdict = SHOP.review(plan(look_up(preconditions=("miracle",))))
+    assert verdict.remedy == "no tool of this run establishes it: hand the case to a person"
+
+
+# ---- latency ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R99", "R100")
+def test_the_critical_path_must_fit_into_the_wall_clock() -> None:
+    """Only the longest chain counts; the remedy is to run in parallel or to reduce."""
+    house = SHOP.allowing(wall_clock_ms=100)
+    chain = plan(look_up("a", estimated_ms=60), look_up("b", estimated_ms=41, depends_on=("a",)))
+    verdict = house.review(chain)
+    assert refused(verdict) == ("budget_exceeded", "latency_exceeded", None, "/steps")
+    assert verdict.reasons == ("the critical path takes 101 ms, 100 ms are left",)
+    assert verdict.remedy == (
+        "let steps run in parallel or reduce the scope; the slowest on the path is step 0"
+    )
+    beside = plan(look_up("a", estimated_ms=60), look_up("b", estimated_ms=41))
+    assert refused(house.review(beside)) is None
+
+
+def test_a_step_inherits_the_time_that_its_tool_takes() -> None:
+    """A step without an estimate takes as long as its tool says, and what the run used is gone."""
+    house = SHOP.allowing(wall_clock_ms=1_000).running(used=BudgetUse(wall_clock_ms=601))
+    verdict = house.review(plan(pay()))
+    assert verdict.reasons == ("the critical path takes 400 ms, 399 ms are left",)
+    assert refused(house.review(plan(pay(estimated_ms=399)))) is None
+    assert refused(house.allowing(wall_clock_ms=1_001).review(plan(pay()))) is None
+
+
+def test_a_run_without_a_clock_has_no_latency() -> None:
+    """No limit, no refusal."""
+    house = SHOP.allowing(wall_clock_ms=None)
+    assert refused(house.review(plan(look_up(estimated_ms=10**12)))) is None
+
+
+# ---- concurrency --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R99", "R100")
+def test_no_more_steps_run_at_once_than_may() -> None:
+    """Three steps that could run at once are too many for two slots; the remedy is to serialise."""
+    house = SHOP.allowing(max_parallel=2)
+    verdict = house.review(plan(*(look_up(f"s{n}") for n in range(3))))
+    assert refused(verdict) == ("budget_exceeded", "concurrency_exceeded", None, "/steps")
+    assert verdict.reasons == ("3 steps would run at once, 2 may",)
+    assert verdict.remedy == "serialise some of them with depends_on"
+    serial = plan(look_up("s0"), look_up("s1"), look_up("s2", depends_on=("s0",)))
+    assert refused(house.review(serial)) is None
+
+
+def test_width_is_measured_in_time() -> None:
+    """A step that ends before others begin does not run beside them."""
+    house = SHOP.allowing(max_parallel=2)
+    steps = (
+        look_up("a", estimated_ms=10),
+        look_up("b", estimated_ms=100),
+        look_up("c", estimated_ms=10, depends_on=("a",)),
+        look_up("d", estimated_ms=10, depends_on=("c",)),
+    )
+    assert refused(house.review(plan(*steps))) is None
+
+
+# ---- what is left -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R99", "R100")
+@pytest.mark.parametrize(
+    ("limits", "used", "code", "reason"),
+    [
+        ({"tool_calls": 2}, {}, "tool_calls_exceeded", "plan needs 3 tool calls, 2 are left"),
+        ({"tool_calls": 5}, {"tool_calls": 3}, "tool_calls_exceeded", "plan needs 3 tool calls, 2 are left"),
+        ({"tokens": 1_999}, {}, "tokens_exceeded", "plan needs 2,000 tokens, 1,999 are left"),
+        ({"tokens": 3_000}, {"tokens": 1_001}, "tokens_exceeded", "plan needs 2,000 tokens, 1,999 are left"),
+        ({"cost_microcents": 49}, {}, "cost_exceeded", "plan needs 50 micro-cents, 49 are left"),
+        (
+            {"cost_microcents": 60},
+            {"cost_microcents": 11},
+            "cost_exceeded",
+            "plan needs 50 micro-cents, 49 are left",
+        ),
+    ],
+)
+def test_a_plan_fits_into_what_is_left(
+    limits: dict[str, int], used: dict[str, int], code: str, reason: str
+) -> None:
+    """Calls, tokens and cost are counted against the budget less what is used up; one more is enough."""
+    needing = plan(
+        look_up(estimated_tokens=1_000), look_up("s2"), pay(estimated_tokens=1_000), step("n", params={})
+    )
+    house = SHOP.allowing(**limits).running(used=BudgetUse(**used))
+    verdict = house.review(needing)
+    assert refused(verdict) == ("budget_exceeded", code, None, "/steps")
+    assert verdict.reasons == (reason,)
+    assert verdict.remedy == "prune low-priority steps, or ask for a larger budget"
+    one_more = {name: limit + 1 for name, limit in limits.items()}
+    assert refused(house.allowing(**one_more).review(needing)) is None
+
+
+# ---- checkpoints --------------------------------------------------------------------------------------------------
+
+CATALOGUE = SHOP.holding(
+    decisions=(DecisionSpec(id="fraud.check", required_evidence=("refund_window_evidence",)),)
+)
+
+
+def with_checkpoint(decision_id: str, after_step: str, *steps: Any) -> Plan:
+    """A plan that takes a decision after a step."""
+    checkpoint = {"decision_id": decision_id, "after_step": after_step}
+    return plan(*steps, decision_checkpoints=(checkpoint,))
+
+
+@pytest.mark.req("R13")
+@pytest.mark.parametrize(
+    ("decision_id", "after_step", "reason", "remedy"),
+    [
+        (
+            "fraud.chek",
+            "s1",
+            "checkpoint 0 names decision fraud.chek, which is not in the catalogue",
+            "name one of fraud.check, support.refund",
+        ),
+        ("fraud.check", "s9", "checkpoint 0 stands after step s9, which no step is", "name one of s1"),
+    ],
+)
+def test_a_checkpoint_names_a_decision_and_a_step(
+    decision_id: str, after_step: str, reason: str, remedy: str
+) -> None:
+    """A checkpoint that is bound to nothing is refused, and the remedy lists what there is."""
+    verdict = CATALOGUE.review(with_checkpoint(decision_id, after_step, look_up()))
+    assert refused(verdict) == (
+        "violates_decision_spec",
+        "checkpoint_unbound",
+        None,
+        "/decision_checkpoints/0",
+    )
+    assert verdict.reasons == (reason,)
+    assert verdict.remedy == remedy
+    bound = with_checkpoint("fraud.check", "s1", look_up(evidence_refs=(WINDOW,)))
+    assert refused(CATALOGUE.review(bound)) is None
+
+
+@pytest.mark.req("R13")
+def test_the_decision_under_review_is_in_its_own_catalogue() -> None:
+    """A checkpoint may name the decision that the plan is for."""
+    assert refused(SHOP.review(with_checkpoint("support.refund", "s1", look_up()))) is None
+
+
+@pytest.mark.req("R98", "R105")
+def test_a_decision_stands_on_evidence_pinned_by_then() -> None:
+    """At its checkpoint a decision's evidence must be pinned by that step or one before it; later is too late."""
+    late = with_checkpoint(
+        "fraud.check", "s1", look_up(), look_up("s2", depends_on=("s1",), evidence_refs=(WINDOW,))
+    )
+    verdict = CATALOGUE.review(late)
+    assert refused(verdict) == ("missing_evidence", "evidence_not_pinned", 0, "/steps/0/evidence_refs")
+    assert verdict.reasons == (
+        "decision fraud.check after step 0 requires evidence class refund_window_evidence, none pinned by then",
+    )
+    assert verdict.remedy == "pin it at that step or at one before it"
+    beside = with_checkpoint("fraud.check", "s1", look_up(), look_up("s2", evidence_refs=(WINDOW,)))
+    assert CATALOGUE.review(beside).code == "evidence_not_pinned"
+    early = with_checkpoint(
+        "fraud.check", "s2", look_up(evidence_refs=(WINDOW,)), look_up("s2", depends_on=("s1",))
+    )
+    assert refused(CATALOGUE.review(early)) is None
+
+
+# ---- duplicates ---------------------------------------------------------------------------------------------------
+
+
+def test_an_effect_is_proposed_once() -> None:
+    """The same tool with the same identity a second time is refused where it repeats."""
+    verdict = SHOP.review(plan(pay("a"), look_up(), pay("b")))
+    assert refused(verdict) == ("loop_guard", "duplicate_action", 2, "/steps/2")
+    assert verdict.reasons == ("step 2 repeats the action of step 0: payments.refund with the same identity",)
+    assert verdict.remedy == "drop one of them; a decision may list the tool as repeatable"
+    once = SHOP.deciding(repeatable=("payments.refund",)).review(plan(pay("a"), look_up(), pay("b")))
+    assert refused(once) is None
+
+
+def test_reads_may_repeat() -> None:
+    """Honest plans look twice."""
+    assert refused(SHOP.review(plan(look_up("a"), look_up("b")))) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "declared", "is_repeated"),
+    [
+        ({"title": "x"}, {"title": "x"}, {}, True),
+        ({"title": "x"}, {"title": "y"}, {}, False),
+        ({"title": "x", "text": "1"}, {"title": "x", "text": "2"}, {}, False),
+        ({"title": "x", "text": "1"}, {"title": "x", "text": "2"}, {"identity": ("title",)}, True),
+        ({"title": "x", "text": "1"}, {"title": "y", "text": "1"}, {"identity": ("title",)}, False),
+        ({"title": "order", "text": "1"}, {"title": "order", "text": "2"}, {"authority": ("title",)}, True),
+        ({"title": "x"}, {"name": "x"}, {"aliases": {"name": "title"}}, True),
+    ],
+    ids=["same", "other", "text differs", "identity same", "identity differs", "authority", "alias"],
+)
+def test_identity_is_what_the_tool_says_it_is(
+    first: dict[str, Any], second: dict[str, Any], declared: dict[str, Any], is_repeated: bool
+) -> None:
+    """Identity parameters count, else authority parameters, else all, under their own names."""
+    house = SHOP.with_tool(FILE, **declared).asked(order_id="ord_881", word="order")
+    verdict = house.review(plan(step("a", FILE, params=first), step("b", FILE, params=second)))
+    assert (verdict.code == "duplicate_action") == is_repeated
+    assert verdict.ok != is_repeated
+
+
+# ---- risk tiers ---------------------------------------------------------------------------------------------------
+
+
+def _slow(house: House) -> tuple[House, Plan]:
+    return house, plan(look_up(estimated_ms=10_001))
+
+
+def _wide(house: House) -> tuple[House, Plan]:
+    return house.allowing(max_parallel=1), plan(look_up("a"), look_up("b"))
+
+
+def _unprepared(house: House) -> tuple[House, Plan]:
+    return house, plan(look_up(preconditions=("dawn",)))
+
+
+def _one_way(house: House) -> tuple[House, Plan]:
+    return house.with_tool(FILE, compensate=None), plan(ticket())
+
+
+def _unbound(house: House) -> tuple[House, Plan]:
+    return house, with_checkpoint("nobody", "s1", look_up())
+
+
+def _twice(house: House) -> tuple[House, Plan]:
+    return house, plan(ticket("a"), ticket("b"))
+
+
+OPTIONAL = {
+    "preconditions": (_unprepared, "unmet_precondition"),
+    "compensation": (_one_way, "compensation_missing"),
+    "latency": (_slow, "latency_exceeded"),
+    "concurrency": (_wide, "concurrency_exceeded"),
+    "checkpoints": (_unbound, "checkpoint_unbound"),
+    "duplicates": (_twice, "duplicate_action"),
+}
+USUAL = {
+    "low": {"checkpoints", "duplicates"},
+    "medium": {"preconditions", "compensation", "checkpoints", "duplicates"},
+    "high": set(OPTIONAL),
+    "critical": set(OPTIONAL),
+}
+
+
+@pytest.mark.req("R104")
+@pytest.mark.parametrize("tier", list(RiskTier))
+@pytest.mark.parametrize("check", list(OPTIONAL))
+def test_strictness_follows_the_risk_tier(check: str, tier: RiskTier) -> None:
+    """Of the optional checks each tier runs those of the usual table, and no others."""
+    build, code = OPTIONAL[check]
+    house, faulty = build(SHOP.deciding(risk_tier=tier))
+    assert (house.review(faulty).code == code) == (check in USUAL[tier])
+
+
+@pytest.mark.req("R104")
+@pytest.mark.parametrize("check", list(OPTIONAL))
+def test_a_pack_may_bring_its_own_table(check: str) -> None:
+    """The table is the pack's; a tier that it does not name gets every check."""
+    build, code = OPTIONAL[check]
+    house, faulty = build(SHOP.holding(risk_tiers={"high": [c for c in ALL_CHECKS if c != check]}))
+    assert refused(house.review(faulty)) is None
+    assert house.deciding(risk_tier="low").review(faulty).code == code
+
+
+@pytest.mark.req("R104")
+def test_no_tier_leaves_out_the_others() -> None:
+    """Modes, evidence, arguments, authority, gates and policies are checked at the lowest tier as well."""
+    house = SHOP.deciding(risk_tier="low").holding(risk_tiers={"low": []})
+    assert house.review(plan(pay("p", "pay_6666"))).code == "unbound_argument"
+    assert house.review(plan(step("s", LOOKUP, params={}))).code == "argument_invalid"
+    assert house.review(plan(pay(evidence_refs=("kg:a:b#snapshot_c",)))).code == "evidence_unresolved"
+    rich = house.with_evidence(evidence(WINDOW, {"payment_id": "pay_8861", "amount": 100_001}))
+    assert rich.review(plan(pay())).code == "argument_not_permitted"

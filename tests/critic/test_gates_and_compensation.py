@@ -1,0 +1,293 @@
+"""Approval and the way back: modes as declared, gates where they must be, and compensations that would work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tercet.contracts.context import ToolManifestEntry
+from tercet.contracts.gate import Gate
+from tercet.contracts.plan import Step
+from tercet.contracts.verdict import Verdict
+
+from .houses import EVIL, FILE, REFUND, SHOP, look_up, pay, plan, refused, step, takes, ticket, tool
+
+LARGE = Gate(name="LARGE", roles=("board",), when="args.amount > 1000")
+
+
+def demanded(verdict: Verdict) -> list[tuple[int, str]]:
+    """The gates that a passed plan waits for, by step."""
+    assert refused(verdict) is None
+    return [(demand.step, demand.gate) for demand in verdict.gates]
+
+
+# ---- modes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R94")
+def test_a_step_may_not_play_down_its_tool() -> None:
+    """A step that declares less than its tool may do is refused; the same, more, and nothing pass."""
+    verdict = SHOP.review(plan(look_up(), ticket(approval_mode="read_only")))
+    assert refused(verdict) == (
+        "approval_mode_mismatch",
+        "mode_understated",
+        1,
+        "/steps/1/approval_mode",
+    )
+    assert verdict.reasons == ("step 1 declares mode read_only, but tickets.file is local_write",)
+    assert verdict.remedy == "declare local_write, or say nothing and inherit it"
+    for mode in ("local_write", "network", None):
+        assert refused(SHOP.review(plan(look_up(), ticket(approval_mode=mode)))) is None
+
+
+# ---- gates --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R97", "R100")
+def test_a_destructive_step_without_a_gate_must_request_approval() -> None:
+    """The remedy of a missing gate is approval, and the plan is rejected rather than re-planned."""
+    house = SHOP.with_tool(REFUND, gates=())
+    verdict = house.review(plan(pay()))
+    assert refused(verdict) == ("approval_mode_mismatch", "gate_missing", 0, "/steps/0/gates")
+    assert verdict.reasons == ("step 0 is destructive and waits for no unconditional gate",)
+    assert verdict.remedy.startswith("request approval")
+    assert verdict.outcome == "reject"
+    assert demanded(house.review(plan(pay(gates=("FINANCE",))))) == [(0, "FINANCE")]
+
+
+@pytest.mark.req("R97")
+@pytest.mark.parametrize(
+    "grave",
+    [
+        {"mode": "network", "reversibility": "irreversible"},
+        {"mode": "local_write", "reversibility": "irreversible"},
+        {"mode": "read_only", "reversibility": "irreversible"},
+        {"mode": "destructive", "reversibility": "compensable"},
+        {"mode": "destructive", "reversibility": "pure"},
+    ],
+)
+def test_destructive_or_irreversible_is_enough(grave: dict[str, Any]) -> None:
+    """Either property of a tool demands a gate by itself."""
+    house = SHOP.with_tools(tool("x.y", parameters=takes(), no_compensation="none", **grave))
+    assert house.review(plan(step("s", "x.y"))).code == "gate_missing"
+    assert refused(house.review(plan(step("s", "x.y", gates=("SUPPORT",))))) is None
+
+
+@pytest.mark.parametrize("harder", [{"reversibility": "irreversible"}, {"approval_mode": "destructive"}])
+def test_a_step_that_makes_itself_graver_needs_a_gate(harder: dict[str, Any]) -> None:
+    """What is judged is the effective step, and it is never softer than what the plan says."""
+    assert SHOP.review(plan(ticket(**harder))).code == "gate_missing"
+    assert refused(SHOP.review(plan(ticket(**harder, gates=("SUPPORT",))))) is None
+
+
+def test_a_step_cannot_make_its_tool_milder() -> None:
+    """A reversibility that the plan claims does not lift the one that the tool declares."""
+    house = SHOP.with_tools(
+        tool("x.y", "network", reversibility="irreversible", parameters=takes(), no_compensation="none")
+    )
+    assert house.review(plan(step("s", "x.y", reversibility="pure"))).code == "gate_missing"
+
+
+def test_a_tool_that_declares_nothing_is_taken_to_be_grave() -> None:
+    """Without a declaration a destructive tool is irreversible, and a plan cannot wave its gates away."""
+    bare = ToolManifestEntry(adapter_id="old", capability_id="api", approval_mode="destructive")  # pyright: ignore[reportArgumentType]
+    house = SHOP.holding(manifests={"tool_manifest": (bare,)})
+    assert house.review(plan(step("s", "old.api"))).code == "gate_missing"
+    assert house.review(plan(step("s", "old.api", gates=()))).code == "gate_missing"
+    assert demanded(house.review(plan(step("s", "old.api", gates=("FINANCE",))))) == [(0, "FINANCE")]
+
+
+@pytest.mark.req("R97")
+def test_a_conditional_gate_does_not_satisfy_the_demand() -> None:
+    """A gate that a condition can lift is no approval, whether the condition holds or not."""
+    house = SHOP.with_gates(LARGE).with_tool(REFUND, gates=("LARGE",))
+    verdict = house.review(plan(pay()))
+    assert refused(verdict) == ("approval_mode_mismatch", "gate_missing", 0, "/steps/0/gates")
+    both = house.review(plan(pay(gates=("FINANCE",))))
+    assert demanded(both) == [(0, "LARGE"), (0, "FINANCE")]
+
+
+@pytest.mark.req("R97")
+def test_a_gate_that_does_not_exist_is_unknown() -> None:
+    """A step may not wait for an approval that nobody can give."""
+    verdict = SHOP.review(plan(look_up(), ticket(gates=("GHOST",))))
+    assert refused(verdict) == ("approval_mode_mismatch", "gate_unknown", 1, "/steps/1/gates")
+    assert verdict.reasons == ("step 1 waits for GHOST, which this pack does not have",)
+    assert verdict.remedy == "name one of FINANCE, SUPPORT"
+    assert demanded(SHOP.review(plan(look_up(), ticket(gates=("SUPPORT",))))) == [(1, "SUPPORT")]
+
+
+def test_gates_of_tool_and_step_add_up() -> None:
+    """A step's gates come on top of its tool's, each once; an empty list takes none away."""
+    assert demanded(SHOP.review(plan(pay(gates=("SUPPORT", "FINANCE"))))) == [(0, "FINANCE"), (0, "SUPPORT")]
+    assert demanded(SHOP.review(plan(pay(gates=())))) == [(0, "FINANCE")]
+
+
+@pytest.mark.req("R94")
+def test_a_decisions_gates_apply_to_its_effects() -> None:
+    """Every step above read_only waits for the decision's gates, and reads do not."""
+    house = SHOP.deciding(gates=("SUPPORT",))
+    verdict = house.review(plan(look_up(), ticket(), pay()))
+    assert demanded(verdict) == [(1, "SUPPORT"), (2, "FINANCE"), (2, "SUPPORT")]
+    assert verdict.gates[0].reason == "tickets.file is local_write"
+    assert verdict.gates[0].step_id == "t1"
+
+
+def test_a_decisions_gate_may_be_the_one_that_is_demanded() -> None:
+    """An unconditional gate of the decision satisfies a destructive step, and an unknown one is refused."""
+    house = SHOP.with_tool(REFUND, gates=())
+    assert demanded(house.deciding(gates=("FINANCE",)).review(plan(pay()))) == [(0, "FINANCE")]
+    assert house.deciding(gates=("GHOST",)).review(plan(pay())).code == "gate_unknown"
+
+
+@pytest.mark.parametrize(
+    ("amount", "condition", "reason"),
+    [
+        (24_500, "args.amount > 1000", "args.amount > 1000 holds"),
+        (24_500, "args.amount > 30000", None),
+        (24_500, "args.iban != ''", "its condition fails: "),
+        (24_500, "args.amount >", "its condition fails: it does not compile"),
+        ({"$from": "s1#/total"}, "args.amount > 1000", "unless args.amount > 1000 is false at dispatch"),
+        ({"$from": "s1#/total"}, "args.payment_id == 'pay_8861'", "args.payment_id == 'pay_8861' holds"),
+    ],
+)
+def test_a_conditional_gate_is_lifted_only_by_a_condition_that_is_false(
+    amount: Any, condition: str, reason: str | None
+) -> None:
+    """A condition that holds, fails or cannot be decided yet leaves the gate in place."""
+    gate = Gate(name="LARGE", roles=("board",), when=condition)
+    house = SHOP.with_gates(gate).with_tool(REFUND, gates=("FINANCE", "LARGE"), limits=())
+    verdict = house.review(plan(look_up(), pay("pay", None, amount)))
+    assert refused(verdict) is None
+    found = [demand.reason for demand in verdict.gates if demand.gate == "LARGE"]
+    if reason is None:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert found[0].startswith(reason)
+    is_deferred = reason is not None and reason.startswith("unless")
+    assert verdict.deferred == (("gate LARGE at step 1",) if is_deferred else ())
+
+
+# ---- compensations ------------------------------------------------------------------------------------------------
+
+
+def test_what_can_be_taken_back_says_how() -> None:
+    """A reversible or compensable step without a compensation is refused, unless its tool states that there is none."""
+    bare = tool("x.write", "local_write", parameters=takes())
+    verdict = SHOP.with_tools(bare).review(plan(look_up(), step("w", "x.write")))
+    assert refused(verdict) == (
+        "violates_decision_spec",
+        "compensation_missing",
+        1,
+        "/steps/1/compensate",
+    )
+    assert verdict.reasons == ("step 1 is compensable and records no compensation",)
+    assert "name the call that takes it back" in verdict.remedy
+    ways: list[dict[str, Any]] = [
+        {"no_compensation": "a log line stays"},
+        {"compensate": {"tool": "tickets.close"}},
+        {"reversibility": "pure"},
+    ]
+    for declared in ways:
+        house = SHOP.with_tools(bare.model_copy(update=declared))
+        assert refused(house.review(plan(look_up(), step("w", "x.write")))) is None
+
+
+def test_a_plan_may_bring_its_own_way_back() -> None:
+    """A compensation that the plan proposes is as good as one that the tool declares."""
+    house = SHOP.with_tools(tool("x.write", "local_write", reversibility="reversible", parameters=takes()))
+    undo = {"tool": "tickets.close", "params": {"id": {"$from": "self#/id"}}}
+    assert house.review(plan(step("w", "x.write"))).code == "compensation_missing"
+    assert refused(house.review(plan(step("w", "x.write", compensate=undo)))) is None
+
+
+def undoing(name: str, **params: Any) -> Step:
+    """A ticket that the plan proposes to take back by this call."""
+    return ticket(compensate={"tool": name, "params": params})
+
+
+@pytest.mark.parametrize(
+    ("undo", "neighbour", "expected", "reason"),
+    [
+        (
+            undoing("tickets.burn"),
+            undoing("tickets.close", id="7"),
+            ("violates_decision_spec", "compensation_missing", 0, "/steps/0/compensate"),
+            "step 0 is compensated by tickets.burn, which is not in the surface",
+        ),
+        (
+            undoing("tickets.close", id=7),
+            undoing("tickets.close", id="7"),
+            ("violates_decision_spec", "argument_invalid", 0, "/steps/0/compensate/params/id"),
+            "the compensation of step 0: ",
+        ),
+        (
+            undoing("tickets.close", id="7", why="x"),
+            undoing("tickets.close", id={"$from": "self#/id"}),
+            ("violates_decision_spec", "argument_invalid", 0, "/steps/0/compensate/params"),
+            "the compensation of step 0: ",
+        ),
+        (
+            undoing("tickets.close"),
+            undoing("tickets.close", id={"$cel": "self.id"}),
+            ("violates_decision_spec", "argument_invalid", 0, "/steps/0/compensate/params"),
+            "the compensation of step 0: ",
+        ),
+        (
+            undoing("orders.lookup", id="ord_881", order_id="ord_881"),
+            undoing("orders.lookup", id="ord_881"),
+            ("violates_decision_spec", "argument_invalid", 0, "/steps/0/compensate/params/order_id"),
+            "the compensation of step 0: order_id is given twice, by name and by alias",
+        ),
+        (
+            undoing("tickets.close", id={"$from": "request#/count"}),
+            undoing("tickets.close", id={"$from": "request#/order_id"}),
+            ("violates_decision_spec", "argument_invalid", 0, "/steps/0/compensate/params/id"),
+            "the compensation of step 0: ",
+        ),
+    ],
+    ids=["unknown tool", "wrong type", "extra", "missing", "doubled", "known value"],
+)
+def test_a_proposed_compensation_is_a_call_like_any_other(
+    undo: Step, neighbour: Step, expected: tuple[Any, ...], reason: str
+) -> None:
+    """It is surfaced and its arguments fit, or it is refused where it stands."""
+    house = SHOP.asked(order_id="ord_881", count=5)
+    verdict = house.review(plan(undo))
+    assert refused(verdict) == expected
+    assert verdict.reasons[0].startswith(reason)
+    assert refused(house.review(plan(neighbour))) is None
+
+
+def test_a_proposed_compensation_stays_within_the_safety_mode() -> None:
+    """The way back may do no more than the run may."""
+    undo = pay(compensate={"tool": "payments.cancel", "params": {"refund_id": {"$from": "self#/refund_id"}}})
+    house = SHOP.running(safety_mode="local_write").with_tool(REFUND, mode="local_write")
+    verdict = house.review(plan(undo))
+    assert refused(verdict) == ("approval_mode_mismatch", "mode_exceeded", 0, "/steps/0/compensate")
+    assert verdict.reasons == (
+        "step 0 is compensated by payments.cancel, mode network > safety_mode local_write",
+    )
+    assert "within the safety mode" in verdict.remedy
+    assert refused(house.running(safety_mode="network").review(plan(undo))) is None
+
+
+@pytest.mark.req("R97")
+def test_a_grave_compensation_needs_a_gate_on_its_step() -> None:
+    """Nobody slips a payment past its gate by calling it the way back from a ticket."""
+    undo = {"tool": "payments.refund", "params": {"payment_id": "pay_8861", "amount": 24_500}}
+    verdict = SHOP.review(plan(ticket(compensate=undo)))
+    assert refused(verdict) == ("approval_mode_mismatch", "gate_missing", 0, "/steps/0/gates")
+    assert verdict.reasons == (
+        "the compensation of step 0 is destructive, and the step waits for no unconditional gate",
+    )
+    assert verdict.remedy.startswith("request approval")
+    assert demanded(SHOP.review(plan(ticket(compensate=undo, gates=("FINANCE",))))) == [(0, "FINANCE")]
+
+
+def test_the_tools_own_compensation_is_the_packs_business() -> None:
+    """What the pack declares is checked with the pack: a plan that is silent about it inherits it as it is."""
+    odd = FILE.model_copy(update={"compensate": {"tool": "nobody.knows", "params": {"id": EVIL}}})
+    assert refused(SHOP.with_tools(odd).review(plan(ticket()))) is None
