@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -221,7 +221,7 @@ def check(folder: Path, streams: int) -> None:
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
+def postgres() -> Generator[str]:
     """A server out of the wheel, for as long as the benchmark runs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -38,7 +38,7 @@ MODES = list(ApprovalMode)
 # ---- 1: outputs ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("R82", "R12")
+@pytest.mark.req("R82")
 def test_a_missing_output_is_named() -> None:
     """A required output that the plan does not declare is refused by its name, and no step is to blame."""
     verdict = SHOP.deciding(required_outputs=("amount",)).review(plan(look_up()))

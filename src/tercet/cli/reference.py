@@ -17,15 +17,17 @@ _INTRODUCTION = """\
 <!-- Made by `python -m tercet.cli.reference > docs/cli.md`; a test fails when this page is out of date. -->
 
 `tercet` and `python -m tercet` are the same command.
-Every command answers people on the screen, and programs with `--json`: one JSON object on stdout and nothing else.
+Every command answers people on the screen, and programs with `--json`: one JSON object on stdout and nothing else (`tercet sessions watch` prints one for each event, each on a line).
 A mistake is answered with what to do about it: on stderr, or with `--json` on stdout as `{"error": {"code", "message", "remedy", "problems"}}`.
 
 | exit code | meaning |
 |---|---|
-| 0 | accepted |
+| 0 | accepted; for a run: completed |
 | 1 | a bug in Tercet, or an output that cannot be written; `TERCET_TRACEBACK=1` shows where |
-| 2 | wrong use: an option, a plan, a pack or an input that cannot be understood |
+| 2 | wrong use: an option, a plan, a pack or an input that cannot be understood, a session that is not there, a journal that cannot be opened |
 | 3 | refused by the critic |
+| 4 | a run waits at a gate, or was paused by Ctrl-C or SIGTERM; `tercet sessions resume` goes on |
+| 5 | a run failed or was escalated; or its journal could not go on (full, locked, damaged or gone while it was used): what was written before is safe |
 | 130 | interrupted |
 
 Colours follow the terminal, `NO_COLOR` and `FORCE_COLOR`; the width follows the terminal and `COLUMNS`.
@@ -39,8 +41,14 @@ def page() -> str:
     """The whole page."""
     # The parser's own classes differ between versions of typer; what is read of them here does not.
     group: Any = get_command(app)
-    sections = ["\n".join(_section(name, group.commands[name])) for name in COMMANDS]
+    sections = ["\n".join(_section(name, _find(group, name))) for name in COMMANDS]
     return "\n".join([_INTRODUCTION, *sections])
+
+
+def _find(group: Any, name: str) -> Any:
+    for word in name.split():
+        group = group.commands[word]
+    return group
 
 
 def _section(name: str, command: Any) -> Iterator[str]:
@@ -49,7 +57,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
     usage = " ".join(p.metavar if p.required else f"[{p.metavar}]" for p in arguments)
     yield f"## tercet {name}\n"
     yield inspect.cleandoc(command.help).replace(". ", ".\n")
-    yield f"\n```text\ntercet {name} [OPTIONS] {usage}\n```\n"
+    yield f"\n```text\n{f'tercet {name} [OPTIONS] {usage}'.rstrip()}\n```\n"
     yield _HEAD
     for parameter in (*arguments, *options):
         spelling = parameter.metavar if parameter in arguments else _spelling(parameter)
@@ -58,7 +66,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
 
 
 def _spelling(option: Any) -> str:
-    return " ".join(filter(None, [", ".join(option.opts), option.metavar]))
+    return " ".join(filter(None, [", ".join([*option.opts, *option.secondary_opts]), option.metavar]))
 
 
 if __name__ == "__main__":

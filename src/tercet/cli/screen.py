@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from tercet.cli.text import json_text
+from tercet.cli.text import json_text, printable
 
 MAX_WIDTH = 110
 
@@ -51,6 +51,10 @@ class Screen(Console):
             prefix = self.legible(hanging if number else first).plain
             self.print(Text.assemble((prefix, "dim"), line), soft_wrap=True)
 
+    def show_command(self, line: str) -> None:
+        """Prints a command to be copied: it is never wrapped."""
+        self.print(self.legible(f"    {printable(line, 4_000)}"), soft_wrap=True)
+
     def legible(self, text: Text | str) -> Text:
         """The text in what this terminal's encoding can show."""
         shown = Text(text) if isinstance(text, str) else text
@@ -74,14 +78,17 @@ _ASCII = str.maketrans(
         "─": "-",
         "│": "|",
         "—": "-",
+        "↻": "@",
+        "○": "o",
+        "▸": ">",
     }
 )
 
 
-def print_json(value: Any) -> None:
-    """Prints one JSON value on stdout, in UTF-8 whatever the terminal's encoding is."""
+def print_json(value: Any, *, is_line: bool = False) -> None:
+    """Prints one JSON value on stdout, in UTF-8 whatever the terminal's encoding is; indented, or on one line."""
     try:
-        sys.stdout.buffer.write(f"{json_text(value)}\n".encode())
+        sys.stdout.buffer.write(f"{json_text(value, indent=None if is_line else 2)}\n".encode())
         sys.stdout.flush()
     except BrokenPipeError:
         let_go_of_stdout()

@@ -37,9 +37,9 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(shown if len(names) <= most else [*shown, f"… {len(names) - most} more"])
 
 
-def json_text(value: Any) -> str:
-    """A value as indented JSON that is safe on a terminal too; nothing in it is lost."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+def json_text(value: Any, *, indent: int | None = 2) -> str:
+    """A value as JSON that is safe on a terminal too, indented or on one line; nothing in it is lost."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     return _UNSAFE.sub(_escape, text)
 
 
@@ -50,3 +50,23 @@ def _escape(match: re.Match[str]) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun: `1 step`, `2 steps`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def took(ms: int) -> str:
+    """A duration: `12 ms`, `3.4 s`, `2 min 05 s`."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f} s"
+    return f"{ms // 60_000:,} min {ms // 1_000 % 60:02} s"
+
+
+def ago(ms: int) -> str:
+    """How long ago something was: `just now`, `40 s ago`, `3 min ago`, `5 h ago`, `2 days ago`."""
+    if ms < 2_000:
+        return "just now"
+    if ms < 120_000:
+        return f"{ms // 1_000} s ago"
+    if ms < 7_200_000:
+        return f"{ms // 60_000} min ago"
+    return f"{ms // 3_600_000} h ago" if ms < 172_800_000 else f"{ms // 86_400_000} days ago"

@@ -1,14 +1,15 @@
 """Canonical JSON (RFC 8785) and the SHA-256 over it: the hash of a plan, a record, evidence, a gate, a pack.
 
-`rfc8785` is exact and slow. For values made of ASCII keys, strings, booleans, nulls and integers within ±2^53,
-orjson with sorted keys gives the same bytes far faster, so a scan decides whose print counts. Floats, other integers
-and other keys go to `rfc8785`: RFC 8785 orders keys by UTF-16 code units and prints numbers as ECMAScript does.
+`rfc8785` is exact and slow. For values made of ASCII keys, strings, booleans, nulls, integers within ±2^53 and floats
+between 0.0001 and 2^53, orjson with sorted keys gives the same bytes far faster, so a scan decides whose print counts.
+Whole floats are first made integers, since RFC 8785 prints numbers as ECMAScript does: 1.0 as 1. Other numbers and
+other keys go to `rfc8785`, which orders keys by UTF-16 code units.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import orjson
 import rfc8785
@@ -17,6 +18,8 @@ from pydantic import BaseModel
 from tercet.contracts.errors import UsageError
 
 _MAX_INT = 2**53 - 1
+_MIN_FLOAT = 1e-4
+"""Below, orjson goes over to exponents before ECMAScript does."""
 
 
 def canonical(value: Any) -> bytes:
@@ -25,7 +28,10 @@ def canonical(value: Any) -> bytes:
         plain = value.model_dump(mode="json", exclude_none=True) if isinstance(value, BaseModel) else value
         printed = _print(plain)
         # A value that orjson could print ends somewhere, so the scan of it ends as well.
-        return printed if printed is not None and _is_simple(plain) else rfc8785.dumps(plain)
+        kind = None if printed is None else _scan(plain)
+        if printed is None or kind is None:
+            return rfc8785.dumps(plain)
+        return _print_whole(printed) if kind == "whole floats" else printed
     except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(
             f"this value has no canonical JSON: {error}",
@@ -51,8 +57,9 @@ def _print(value: Any) -> bytes | None:
         return None
 
 
-def _is_simple(value: Any) -> bool:
-    """Whether orjson prints this value exactly as RFC 8785 demands."""
+def _scan(value: Any) -> Literal["simple", "whole floats"] | None:
+    """Whether orjson prints this value exactly as RFC 8785 demands, at once or with its whole floats as integers."""
+    found: Literal["simple", "whole floats"] = "simple"
     stack: list[Any] = [value]
     while stack:
         item = stack.pop()
@@ -61,14 +68,35 @@ def _is_simple(value: Any) -> bool:
             continue
         if kind is int:
             if not -_MAX_INT <= item <= _MAX_INT:
-                return False
+                return None
         elif kind is dict:
             for key in cast("dict[Any, Any]", item):
                 if type(key) is not str or not key.isascii():
-                    return False
+                    return None
             stack.extend(item.values())
         elif kind is list:
             stack.extend(item)
+        elif kind is float and -_MAX_INT <= item <= _MAX_INT:
+            if item.is_integer():
+                found = "whole floats"
+            elif -_MIN_FLOAT < item < _MIN_FLOAT:
+                return None
         else:
-            return False
-    return True
+            return None
+    return found
+
+
+def _print_whole(printed: bytes) -> bytes:
+    """The same value with every whole float printed as the integer that it is."""
+    root = [orjson.loads(printed)]
+    stack: list[Any] = [root]
+    while stack:
+        item = cast("dict[Any, Any]", stack.pop())  # or a list, which is read and written the same way
+        for place in item if type(item) is dict else range(len(item)):
+            member = item[place]
+            if isinstance(member, float):
+                if member.is_integer():
+                    item[place] = int(member)
+            elif isinstance(member, dict | list):
+                stack.append(member)
+    return orjson.dumps(root[0], option=orjson.OPT_SORT_KEYS)

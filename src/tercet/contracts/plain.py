@@ -16,7 +16,9 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 
 MAX_NUMBER = 2**53 - 1
 """Up to here every JSON reader keeps whole numbers exactly. Beyond, two account numbers may be read as one."""
-_TOO_LARGE = "NaN, infinities and numbers beyond ±(2^53 - 1) are no JSON numbers; write them as strings"
+_TOO_LARGE = (
+    "numbers beyond ±(2^53 - 1), NaN and infinities are no JSON numbers: such a value is written as a string"
+)
 
 
 def not_json(value: Any) -> str | None:

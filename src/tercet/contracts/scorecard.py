@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tercet.contracts.shape import Score, Shape
+from tercet.contracts.shape import Published, Score, Shape
 
 EvaluatorName = Literal["policy", "utility", "latency", "safety", "cost"]
 EVALUATORS: tuple[EvaluatorName, ...] = ("policy", "utility", "latency", "safety", "cost")
@@ -12,7 +12,7 @@ FLOORS: tuple[EvaluatorName, ...] = ("policy", "safety")
 """The evaluators whose failure refuses a run, whatever the others say."""
 
 
-class Finding(Shape):
+class Finding(Published):
     """One thing that an evaluator noticed."""
 
     code: str

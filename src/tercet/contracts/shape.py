@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Self, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_serializer
 
 TYPE_VERSION = 1
 """The version of the public types. Additive fields keep it; a breaking change raises it."""
@@ -22,6 +22,14 @@ class Shape(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="ignore", defer_build=True, allow_inf_nan=False, ser_json_inf_nan="constants"
     )
+
+
+class Published(Shape):
+    """A published shape: what is absent is left out, never printed as null."""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: Any) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if value is not None}
 
 
 class Authored(BaseModel):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_serializer
+from pydantic import Field
 
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
 from tercet.contracts.scorecard import Scorecard
-from tercet.contracts.shape import Shape, Timestamp
+from tercet.contracts.shape import Published, Shape, Timestamp
 
 
 class RefusalKind(StrEnum):
@@ -150,22 +150,14 @@ class Verdict(Shape):
         return VerifyRefused(kind=self.kind, reasons=self.reasons, offending_step=self.offending_step)
 
 
-class _Published(Shape):
-    """A published shape: what is absent is left out, never printed as null."""
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, handler: Any) -> dict[str, Any]:
-        return {name: value for name, value in handler(self).items() if value is not None}
-
-
-class VerifyPassed(_Published):
+class VerifyPassed(Published):
     """A plan that may run."""
 
     ok: Literal[True] = True
     reasons: tuple[str, ...]
 
 
-class VerifyRefused(_Published):
+class VerifyRefused(Published):
     """A plan that may not."""
 
     ok: Literal[False] = False
@@ -177,14 +169,14 @@ class VerifyRefused(_Published):
 VerifyVerdict = Annotated[VerifyPassed | VerifyRefused, Field(discriminator="ok")]
 
 
-class ScoreVerdict(_Published):
+class ScoreVerdict(Published):
     """The scorecard of a run, and whether its floors hold."""
 
     ok: bool
     scorecard: Scorecard
 
 
-class CriticReport(_Published):
+class CriticReport(Published):
     """Both verdicts packed together, with the one line that says why."""
 
     trace_id: str
@@ -196,7 +188,7 @@ class CriticReport(_Published):
     decided_at: Timestamp
 
 
-class StepScore(_Published):
+class StepScore(Published):
     """The scores of one step, and who approved it."""
 
     step_id: str
@@ -205,7 +197,7 @@ class StepScore(_Published):
     approver: str | None = None
 
 
-class VerdictEnvelope(_Published):
+class VerdictEnvelope(Published):
     """The verdict of a run as the orchestration specification publishes it."""
 
     run_id: str

@@ -99,17 +99,17 @@ def judge(
     missed = missed_thresholds(spec, measured(report.score, measurements or {}))
     if missed:
         return Verdict(stage="run", outcome=_try_again(ctx), reasons=missed)
-    overrun = [
-        f"{name}: {f.message}"
-        for name, e in report.score.scorecard.scores.items()
-        if e.status == "fail"
-        for f in e.findings
+    failed = [
+        reason
+        for name, evaluation in report.score.scorecard.scores.items()
+        if evaluation.status == "fail"
+        for reason in [f"{name}: {finding.message}" for finding in evaluation.findings] or [f"{name} failed"]
     ]
-    if overrun:
+    if failed:
         return Verdict(
             stage="run",
             outcome="escalate",
-            reasons=tuple(overrun),
+            reasons=tuple(failed),
             remedy="extend the budget, or accept as partial",
         )
     return Verdict(stage="run", outcome="accept", reasons=(report.rationale,))
@@ -118,7 +118,7 @@ def judge(
 def measured(score: ScoreVerdict, more: Mapping[str, float]) -> dict[str, float]:
     """Every measurement that a threshold may read."""
     scores = {str(name): evaluation.score for name, evaluation in score.scorecard.scores.items()}
-    return {**scores, **more}
+    return {**more, **scores}
 
 
 def missed_thresholds(spec: DecisionSpec, scores: Mapping[str, float]) -> tuple[str, ...]:
@@ -129,6 +129,6 @@ def missed_thresholds(spec: DecisionSpec, scores: Mapping[str, float]) -> tuple[
         score = scores.get(threshold.name)
         if score is None:
             missed.append(f"threshold {threshold.name} >= {minimum} has no measurement")
-        elif score < minimum:
+        elif not score >= minimum:  # so put, a score that is no number is missed as well
             missed.append(f"threshold {threshold.name}: {score} < {minimum}")
     return tuple(missed)

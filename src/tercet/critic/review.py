@@ -22,6 +22,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Code, Origin, Refusal
 
 Refusals = Iterator[Refusal]
+MAX_REASON = 500
 
 
 class Known(NamedTuple):
@@ -152,13 +153,19 @@ class Review:
         where = "" if step is None else f"/steps/{step}"
         return Refusal(
             code=code,
-            reason=reason,
+            reason=_line(reason),
             remedy=remedy,
             step=step,
             step_id=None if step is None else self.plan.steps[step].id,
             place=f"{where}{place}",
             sources=sources,
         )
+
+
+def _line(text: str) -> str:
+    """A reason as one line of bearable length, whatever a plan's expressions and names hold."""
+    line = text if text.isprintable() else " ".join(text.split())
+    return line if len(line) <= MAX_REASON else f"{line[: MAX_REASON - 1]}…"
 
 
 def is_open(reference: Reference) -> bool:

@@ -9,22 +9,31 @@ and failed: the effect happened, and calling again would be a second one.
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
-from typing import Any, get_type_hints
+from typing import Any, TypeAlias, get_type_hints
 
 import orjson
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
 from tercet.contracts.errors import NotDone
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plain import not_plain
+from tercet.contracts.references import MAX_DEPTH
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import Clock
 from tercet.policy import schemas
 from tercet.tools import Tool, ToolContext
 
 MAX_RESULT_BYTES = 32 * 2**20
+_SUSPECT = re.compile(rb"null|\d{16}|[eE]\+?\d\d")
+
+
+Check: TypeAlias = Callable[[], Awaitable[NotHappened | None]]
+"""Looks once more, just before a call, whether it may be made; says why not if it may not."""
 
 
 class Gateway:
@@ -33,15 +42,37 @@ class Gateway:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
+    def begin(
+        self,
+        tool: Tool,
+        params: dict[str, Any],
+        context: ToolContext,
+        *,
+        timeout_ms: int,
+        tell: Callable[[Ended], None],
+        check: Check | None = None,
+    ) -> Attempt:
+        """Begin an attempt at a call; `tell` hears once how it ended, whatever the tool does."""
+        began = self._clock.now()
+        function = partial(tool.call, **_arguments(tool.call, params, context))
+        return Attempt(
+            tool,
+            function,
+            timeout_ms,
+            lambda ended: tell(_timed(ended, self._clock.now() - began)),
+            check,
+        )
+
     async def call(
         self, tool: Tool, params: dict[str, Any], context: ToolContext, *, timeout_ms: int
     ) -> Ended:
         """One attempt at a call; never raises for anything that the tool does."""
-        began = self._clock.now()
-        ended = await self._attempt(
-            tool, partial(tool.call, **_arguments(tool.call, params, context)), timeout_ms
-        )
-        return _timed(ended, self._clock.now() - began)
+        ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        attempt = self.begin(tool, params, context, timeout_ms=timeout_ms, tell=ended.set_result)
+        try:
+            return await ended
+        finally:
+            attempt.abandon()
 
     async def look_up(self, tool: Tool, context: ToolContext) -> Ended:
         """Ask a tool whether the action with this key happened: done with its result, not happened, or unknown."""
@@ -49,45 +80,105 @@ class Gateway:
             return Unknown(error=f"{tool.name} cannot look a key up")
         function = tool.reconcile
         named = _context_name(function) or "context"
-        ended = await self._attempt(tool, partial(function, **{named: context}), tool.timeout_ms)
+        future: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        attempt = Attempt(tool, partial(function, **{named: context}), tool.timeout_ms, future.set_result)
+        try:
+            ended = await future
+        finally:
+            attempt.abandon()
         if isinstance(ended, Done) and ended.value is None:
             return NotHappened(error="nothing is known of this key", code="absent")
         return ended if isinstance(ended, Done) else Unknown(error=ended.error, code=ended.code)
 
-    async def _attempt(self, tool: Tool, function: Callable[[], Any], timeout_ms: int) -> Ended:
-        task = asyncio.ensure_future(_run(function))
-        try:
-            finished, _ = await asyncio.wait({task}, timeout=timeout_ms / 1000)
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
-        if not finished:
-            task.cancel()
-            task.add_done_callback(_forget)
-            return self._failed(tool, f"{tool.name} did not answer within {timeout_ms:,} ms", "timeout")
-        try:
-            return _usable(tool, task.result())
-        except NotDone as error:
-            return NotHappened(error=error.message, code=error.code)
-        except asyncio.CancelledError:
-            return self._failed(tool, f"{tool.name} was cancelled from inside", "cancelled")
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises must not end the run
-            return self._failed(tool, f"{tool.name} raised {type(error).__name__}: {error}", "raised")
-        except SystemExit as error:
-            return self._failed(tool, f"{tool.name} tried to end the process: {error}", "exit")
 
-    def _failed(self, tool: Tool, error: str, code: str) -> Ended:
-        """A failure that says nothing about whether the call happened; for a read it makes no difference."""
-        if tool.mode is ApprovalMode.READ_ONLY:
-            return NotHappened(error=_short(error), code=code)
-        return Unknown(error=_short(error), code=code)
+class Attempt:
+    """One call under way: a task and a timer, and whichever ends first is told.
+
+    A callback rather than a coroutine that waits: a step then costs one task and one timer, and its end one wake-up.
+    """
+
+    __slots__ = ("_task", "_tell", "_timeout_ms", "_timer", "_tool")
+
+    def __init__(
+        self,
+        tool: Tool,
+        function: Callable[[], Any],
+        timeout_ms: int,
+        tell: Callable[[Ended], None],
+        check: Check | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._tool = tool
+        self._timeout_ms = timeout_ms
+        self._tell: Callable[[Ended], None] | None = tell
+        self._task = loop.create_task(_run(function, check))
+        self._task.add_done_callback(self._answered)
+        self._timer = loop.call_later(timeout_ms / 1000, self._run_out)
+
+    def abandon(self) -> None:
+        """Stop waiting: the tool is told to stop, and nobody hears any more how it ended."""
+        self._tell = None
+        self._timer.cancel()
+        self._task.cancel()
+
+    def _run_out(self) -> None:
+        if self._task.done():
+            return  # its answer is on the way
+        error = f"{self._tool.name} did not answer within {self._timeout_ms:,} ms"
+        self._end(_failed(self._tool, error, "timeout"))
+        self._task.cancel()
+
+    def _answered(self, task: asyncio.Task[Any]) -> None:
+        if self._tell is not None:
+            self._end(_ended(self._tool, task))
+        elif not task.cancelled():
+            task.exception()  # taken, so that nobody warns that it was never taken
+
+    def _end(self, ended: Ended) -> None:
+        tell, self._tell = self._tell, None
+        self._timer.cancel()
+        if tell is not None:
+            tell(ended)
 
 
-async def _run(function: Callable[[], Any]) -> Any:
-    if _is_async(function):
+def _ended(tool: Tool, task: asyncio.Task[Any]) -> Ended:
+    try:
+        return _usable(tool, task.result())
+    except _Withheld as withheld:
+        return withheld.ended
+    except NotDone as error:
+        return NotHappened(error=error.message, code=error.code)
+    except asyncio.CancelledError:
+        return _failed(tool, f"{tool.name} was cancelled from inside", "cancelled")
+    except BaseException as error:  # noqa: BLE001 - whatever a tool raises must not end the run
+        return _failed(tool, f"{tool.name} raised {type(error).__name__}: {_text(error)}", "raised")
+
+
+def _failed(tool: Tool, error: str, code: str) -> Ended:
+    """A failure that says nothing about whether the call happened; for a read it makes no difference."""
+    if tool.mode is ApprovalMode.READ_ONLY:
+        return NotHappened(error=_short(error), code=code)
+    return Unknown(error=_short(error), code=code)
+
+
+class _Withheld(Exception):  # noqa: N818 - no error: the call was not made
+    def __init__(self, ended: NotHappened) -> None:
+        super().__init__(ended.error)
+        self.ended = ended
+
+
+async def _run(function: Callable[[], Any], check: Check | None) -> Any:
+    refusal = None if check is None else await check()
+    if refusal is not None:
+        raise _Withheld(refusal)
+    if not _is_async(function):
+        answer: Any = await asyncio.get_running_loop().run_in_executor(None, _contained, function)
+        return await answer if inspect.isawaitable(answer) else answer
+    try:
         return await function()
-    answer: Any = await asyncio.get_running_loop().run_in_executor(None, _contained, function)
-    return await answer if inspect.isawaitable(answer) else answer
+    except SystemExit as error:
+        # A task that ends with it would end the event loop.
+        raise RuntimeError(f"it tried to end the process: {error}") from error
 
 
 def _contained(function: Callable[[], Any]) -> Any:
@@ -99,31 +190,37 @@ def _contained(function: Callable[[], Any]) -> Any:
 
 
 def _is_async(function: Callable[[], Any]) -> bool:
-    inner: Any = function.func if isinstance(function, partial) else function
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+    return _is_coroutine_function(function.func if isinstance(function, partial) else function)
 
 
-def _forget(task: asyncio.Future[Any]) -> None:
-    """Take the result of an abandoned call, so that nobody warns that it was never taken."""
-    if not task.cancelled():
-        task.exception()
+@lru_cache(maxsize=4_096)
+def _is_coroutine_function(function: Any) -> bool:
+    called = getattr(function, "__call__", None)  # noqa: B004 - an object whose class has an async one
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def _usable(tool: Tool, value: Any) -> Ended:
     try:
         plain = value if _is_plain(value) else to_jsonable_python(value)
         data = orjson.dumps(plain)
-    except (PydanticSerializationError, TypeError, ValueError, RecursionError) as error:
-        return Done(error=f"{tool.name} returned what JSON does not have: {_short(str(error))}")
+    except Exception as error:  # noqa: BLE001 - a result's own code runs here, and the call has happened
+        return Done(error=f"{tool.name} returned what JSON does not have: {_short(_text(error))}")
     if len(data) > MAX_RESULT_BYTES:
         return Done(
             error=f"{tool.name} returned {len(data):,} bytes, over {MAX_RESULT_BYTES:,}: return a reference to large data"
         )
+    if _is_suspect(data) and (fault := not_plain(plain)) is not None:
+        return Done(error=f"{tool.name} returned what JSON does not have: {_short(fault)}")
     if tool.result is not None:
         faults = schemas.faults(tool.result_text, plain)
         if faults:
             return Done(value=None, error=f"the result of {tool.name} breaks its schema: {faults[0].message}")
     return Done(value=plain)
+
+
+def _is_suspect(data: bytes) -> bool:
+    """Whether JSON may stand for something else: NaN is printed as null, and long numbers and depths are not exact."""
+    return _SUSPECT.search(data) is not None or data.count(b"[") + data.count(b"{") > MAX_DEPTH
 
 
 def _is_plain(value: Any) -> bool:
@@ -141,8 +238,12 @@ def _context_name(function: Callable[..., Any]) -> str | None:
 
 
 def _arguments(function: Callable[..., Any], params: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+    """What a tool is called with: copies of lists and objects, since what was recorded is not the tool's to change."""
+    given = {name: value if _is_plain(value) else copy.deepcopy(value) for name, value in params.items()}
     name = _context_name(function)
-    return params if name is None else {**params, name: context}
+    if name is not None:
+        given[name] = context
+    return given
 
 
 def _timed(ended: Ended, latency_ms: int) -> Ended:
@@ -155,6 +256,13 @@ def _timed(ended: Ended, latency_ms: int) -> Ended:
             )
         case Unknown():
             return Unknown(error=ended.error, code=ended.code, latency_ms=latency_ms)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - even an error's own text is a tool's code
+        return "an error that cannot be told"
 
 
 def _short(text: str) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pydantic import ValidationError
+
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
@@ -29,7 +31,15 @@ def fill(template: Plan, request: Request, snapshot: str) -> Plan:
     """The plan that a template comes to for a request."""
     document = template.model_dump(mode="json", exclude_defaults=True)
     values: dict[str, Any] = {"input": request.input, "snapshot": snapshot}
-    return Plan.model_validate(_filled(document, values))
+    try:
+        return Plan.model_validate(_filled(document, values))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = pointer.join([str(part) for part in first["loc"]])
+        raise PlanningError(
+            f"the template and this input make no plan: {first['msg']} at {place}",
+            remedy="give the fields that the template takes from the input values of the right type",
+        ) from error
 
 
 def _filled(value: Any, values: dict[str, Any]) -> Any:

@@ -31,6 +31,13 @@ MAX_PLANNER_LENGTH = 1_000
 MAX_RULE_NESTING = 2
 
 _COMPREHENSIONS = frozenset({"all", "exists", "exists_one", "map", "filter"})
+_CLOCK_READINGS = frozenset(
+    {
+        "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds",
+        "getMinutes", "getMonth", "getSeconds",
+    }
+)  # fmt: skip
+_OFFSET = re.compile(r"""["'](UTC|[+-]\d\d:\d\d)["']""")
 _LOCATION = re.compile(r"<input>:(-?\d+):(-?\d+): (.*)")
 
 _STRING, _INT, _DYN = cel.Type.STRING, cel.Type.INT, cel.Type.DYN
@@ -197,7 +204,7 @@ def check_call_rule(text: str, parameters: Mapping[str, Any]) -> None:
         )
     typed = {f"args.{name}": _cel_type(schema) for name, schema in parameters.items()}
     # `has()` asks a map for a field, which a variable of its own cannot be; for the types it is simply a boolean.
-    present = re.sub(r"\bhas\s*\(\s*args\s*\.\s*\w+\s*\)", "true", text)
+    present = re.sub(r"\bhas\s*\(\s*args\s*\.\s*(\w+|`[^`]*`)\s*\)", "true", text)
     _demand_boolean(_compile(cel.NewEnv(variables={**CALL.variables, **typed}), present))
 
 
@@ -288,6 +295,25 @@ def _bound(text: str, length: int, nesting: int) -> None:
     if depth > nesting:
         allowed = "no comprehension" if not nesting else f"comprehensions nested at most {nesting} deep"
         raise ExpressionError(f"it nests comprehensions {depth} deep", remedy=f"{allowed} may stand here")
+    if (zone := _named_zone(text)) is not None:
+        raise ExpressionError(
+            f"it asks the machine for the time zone {zone}",
+            remedy='write an offset such as "+02:00", or none for UTC',
+        )
+
+
+def _named_zone(text: str) -> str | None:
+    """A time zone that is no fixed offset: what it means is looked up on the machine, and changes with its files."""
+    found = tokens(text)
+    for position, token in enumerate(found):
+        if token.is_member and token.text in _CLOCK_READINGS:
+            opening, zone, closing = ([part.text for part in found[position + 1 : position + 4]] + [""] * 3)[
+                :3
+            ]
+            is_fixed = zone == ")" or (closing == ")" and _OFFSET.fullmatch(zone) is not None)
+            if opening == "(" and not is_fixed:
+                return zone
+    return None
 
 
 def comprehension_depth(text: str) -> int:
@@ -307,24 +333,28 @@ def comprehension_depth(text: str) -> int:
     return deepest
 
 
+_END = Token("", "mark", is_member=False)
+
+
 def _parameters_read(text: str, holder: str) -> frozenset[str] | None:
-    """The names that follow `args.` or `params.`; None if the holder is used in any other way."""
+    """The names that follow `args.` or `params.`; None if the holder is used in any other way, as in `args.size()`."""
     found = tokens(text)
     read: set[str] = set()
     for position, token in enumerate(found):
         if token.kind == "literal" and holder in token.text:
             return None  # perhaps s["params"]: better to be asked again at dispatch than to be wrong
-        if token.text == holder and token.is_name:
-            dot, name = (*found[position + 1 : position + 3], None, None)[:2]
-            if dot is None or name is None or dot.text != "." or not name.is_name:
+        # `args` is a variable, `params` a field of a step: request.args.x is no argument
+        if token.text == holder and token.is_name and (holder == "params" or not token.is_member):
+            after = [*found[position + 1 : position + 4], *[_END] * 3]
+            if after[0].text != "." or not after[1].is_name or after[2].text == "(":
                 return None
-            read.add(name.text)
+            read.add(after[1].text)
     return frozenset(read)
 
 
 def _fields_read(text: str) -> frozenset[str] | None:
     """The names that follow `step.` or the variable of a comprehension; None if an index or a whole step is used."""
-    found = (*tokens(text), Token("", "mark", is_member=False))
+    found = (*tokens(text), _END)
     variables = {"step"} | {
         found[position + 2].text
         for position, token in enumerate(found[:-2])
@@ -337,7 +367,7 @@ def _fields_read(text: str) -> frozenset[str] | None:
         if token.text == "[" or (token.text == "steps" and token.is_member and after.text not in (".", ")")):
             return None
         if token.is_name and not token.is_member and token.text in variables and not is_declaration:
-            if after.text != ".":
+            if after.text != "." or (*found, _END)[position + 3].text == "(":
                 return None
             read.add(found[position + 2].text)
     return frozenset(read)

@@ -89,6 +89,8 @@ class Ask:
     names: tuple[str, ...]
     digest: str
     shown: dict[str, Any]
+    not_before: int = 0
+    """While a call of unknown outcome may still take effect, no answer about it would be true for long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

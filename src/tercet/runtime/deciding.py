@@ -9,8 +9,9 @@ Steps that have ended are judged first. Then unknown outcomes are settled, by wh
 | reconcile=              | is looked up: found is taken, absent is run again, unknown is asked again |
 | nothing                 | opens a gate: only a person may say whether it happened                   |
 
-Then ready steps go out by priority, by how much waits on them, and by position, while there are slots. A step that
-failed for good stops the dispatch of others: what is in flight is waited for, and then the critic judges.
+Then ready steps go out by priority, by how much waits on them, and by position, while there are slots. A step whose
+judgement may end the plan (it failed for good, or the loop guard trips) stops the dispatch of others: what is in flight
+is waited for, what is unknown is settled, and then the critic judges. So no plan is left with a call of unknown outcome.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tercet.critic.dispatch import recheck
 from tercet.executor.identity import idempotency_key
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
+from tercet.runtime.machine import INTERRUPTED
 from tercet.runtime.results import Results
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State, StepState
@@ -34,6 +36,8 @@ SLOTS = 8
 """How many calls of one run may be in flight at once, where its budget does not say."""
 MAX_ASKED = 3
 """How often an unknown outcome is looked up before a person is asked."""
+LOOP_LIMIT = 3
+"""The same call that brings the same result this often trips the loop guard."""
 
 
 def decide(
@@ -53,7 +57,7 @@ def decide(
             return tuple(_Acting(state, setting, course, blobs).commands())
         case Phase.VERIFY:
             return (c.Score(),)
-        case Phase.COMMIT | Phase.FAIL if not state.is_over:
+        case Phase.COMMIT | Phase.FAIL if not state.is_over and not state.in_flight:
             return (c.End(status="completed" if state.phase is Phase.COMMIT else "failed"),)
         case _:
             return ()
@@ -70,23 +74,44 @@ class _Acting:
 
     def commands(self) -> Iterator[c.Command]:
         state = self.state
-        is_draining = False
+        last: list[str] = []
         for name in state.unjudged:
-            step = state.steps[name]
-            if step.status == "failed" and not can_retry(state, self.setting, step):
-                is_draining = True
+            if self._may_end_plan(name, state.steps[name]):
+                last.append(name)
             else:
                 yield c.Judge(step=name)
-        running = len(state.in_flight)
-        if is_draining:
-            if not running:
-                yield c.Judge(step=state.unjudged[0])
-            return
-        if state.unjudged:
-            return
+        if last:
+            yield from self._drained(last[0])
+        elif not state.unjudged:
+            yield from self._dispatched()
+
+    def _may_end_plan(self, name: str, step: StepState) -> bool:
+        if step.status == "done":
+            return is_looping(self.state, step)
+        is_excused = self.course.steps[name].optional and step.outcome != "done"
+        return not is_excused and not can_retry(self.state, self.setting, step)
+
+    def _drained(self, last: str) -> Iterator[c.Command]:
+        """Nothing new begins; what has begun is seen through, and then the step is judged."""
+        begun = [
+            name
+            for name in self.state.frontier
+            if self.state.steps[name].status in ("in_flight", "unknown")
+            or (self.state.steps[name].status == "pending" and self.state.steps[name].outcome == "unknown")
+        ]
+        for name in begun:
+            command = self._due(name, self.state.steps[name])
+            if command is not None:
+                yield command
+        if not begun:
+            yield c.Judge(step=last)
+
+    def _dispatched(self) -> Iterator[c.Command]:
+        state = self.state
         if not state.frontier:
             yield c.Finish()
             return
+        running = len(state.in_flight)
         limit = self.setting.ctx.run_budget.max_parallel or SLOTS
         for name in sorted(state.frontier, key=self.course.order.__getitem__):
             command = self._due(name, state.steps[name])
@@ -109,14 +134,19 @@ class _Acting:
     def _unknown(self, name: str, step: StepState) -> c.Command:
         call = self.course.calls[name]
         is_pure = call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY
-        is_tried_out = step.attempt > self.setting.ctx.run_budget.max_retries
-        if (is_pure or call.tool.idempotent) and not is_tried_out:
+        is_cut_off = step.code == INTERRUPTED
+        if (is_pure or call.tool.idempotent) and (is_cut_off or has_retries(self.state, self.setting, step)):
             return c.Settle(step=name)
         if call.tool.reconciles and step.asked < MAX_ASKED:
             return c.Settle(step=name, not_before=step.not_before)
         shown = {"tool": call.tool.name, "key": step.key, "attempt": step.attempt, "why": step.error}
         return c.Ask(
-            step=name, kind="reconcile", names=(), digest=digest([name, step.key, step.attempt]), shown=shown
+            step=name,
+            kind="reconcile",
+            names=(),
+            digest=digest([name, step.key, step.attempt]),
+            shown=shown,
+            not_before=step.not_before,
         )
 
     # --- ready steps ---
@@ -158,7 +188,7 @@ class _Acting:
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         key = step.key or self._key(call, params, occurrence)
-        if (shortage := self._shortage(call)) is not None:
+        if (shortage := self._shortage(step, call)) is not None:
             # A call in flight may give back some of what is reserved for it: only what is spent for good refuses.
             return (
                 None if self.state.in_flight else c.Fault(step=name, code="budget_exceeded", reason=shortage)
@@ -197,9 +227,10 @@ class _Acting:
             occurrence += 1
         return occurrence
 
-    def _shortage(self, call: EffectiveStep) -> str | None:
+    def _shortage(self, step: StepState, call: EffectiveStep) -> str | None:
         """Why the budget does not allow this call."""
         budget, used = self.setting.ctx.run_budget, self.state.used
+        waits = max(0, step.not_before - self.state.at)
         needs = (
             ("tool calls", budget.tool_calls, used.tool_calls + used.reserved_calls, 1),
             ("tokens", budget.tokens, used.tokens + used.reserved_tokens, call.step.estimated_tokens),
@@ -209,7 +240,7 @@ class _Acting:
                 used.cost + used.reserved_cost,
                 call.tool.cost_microcents,
             ),
-            ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
+            ("ms of wall clock", budget.wall_clock_ms, used.wall_clock + waits, 1),
         )
         for unit, limit, spent, needed in needs:
             if limit is not None and spent + needed > limit:
@@ -258,9 +289,18 @@ def needs_approval(call: EffectiveStep) -> bool:
 
 def can_retry(state: State, setting: Setting, step: StepState) -> bool:
     """Whether a failed step may be tried again by itself."""
+    return step.outcome == "not_done" and step.is_retriable and has_retries(state, setting, step)
+
+
+def has_retries(state: State, setting: Setting, step: StepState) -> bool:
+    """Whether the budgets of the step and of the run have a retry left."""
     budget = setting.ctx.run_budget
-    is_known = step.outcome == "not_done" and step.is_retriable
-    return is_known and step.retries < budget.max_step_retries and state.used.retries < budget.max_retries
+    return step.retries < budget.max_step_retries and state.used.retries < budget.max_retries
+
+
+def is_looping(state: State, step: StepState) -> bool:
+    """Whether a step was the same call with the same result once too often."""
+    return step.status == "done" and state.repeats.get(step.same, 0) >= LOOP_LIMIT
 
 
 def _is_true(value: Any) -> bool:

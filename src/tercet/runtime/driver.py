@@ -11,19 +11,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from tercet.contracts.canonical import hash_bytes
-from tercet.contracts.errors import InternalError
+from tercet.contracts.errors import InternalError, TercetError
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.backoff import delay_ms
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock
-from tercet.executor.gateway import Gateway
+from tercet.executor.gateway import Attempt, Gateway
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.protocol import Append, Journal, Lease, NewCheckpoint, SessionRow
@@ -38,8 +38,13 @@ from tercet.tools import Tool, ToolContext
 
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
+WITHHELD = ("lease_expired", "deadline")
+"""The codes of calls that were not made after all."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
+
+Answering: TypeAlias = Callable[[State, int], e.GateAnswered]
+"""Makes the event of an answer out of the state and the time; raises `UsageError` if the answer does not fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,13 +89,20 @@ class Driver:
         self.log: list[e.Event] = []
         """The events of this process."""
         self.stopping = asyncio.Event()
-        self._answers: list[e.GateAnswered] = []
-        self._nudge = asyncio.Event()
+        self._answers: list[tuple[Answering, asyncio.Future[State | None]]] = []
+        """What people say, until it is folded."""
+        self._heard: list[tuple[State, asyncio.Future[State | None]]] = []
+        """Who waits until an answer is durable, with the state after it."""
+        self._resting: asyncio.Future[None] | None = None
+        self._is_nudged = False
         self._course: Course | None = None
         self._course_of = ""
         self._blobs: dict[str, Any] = {}
         self._unit = _Unit()
-        self._calls: dict[asyncio.Task[Ended], e.Intent] = {}
+        self._calls: dict[str, tuple[e.Intent, Attempt]] = {}
+        """The calls under way, by step."""
+        self._over: list[tuple[e.Intent, Ended]] = []
+        """Calls that have ended and are not folded yet."""
         self._tail_bytes = tail_bytes
         self._fold_bytes = 0
 
@@ -98,15 +110,21 @@ class Driver:
         """The event with which this process begins or takes over; it is appended with the first turn."""
         self._record(event)
 
-    def answer(self, event: e.GateAnswered) -> None:
-        """A person's answer, while this process has the session: folded with the next turn."""
-        self._answers.append(event)
-        self._nudge.set()
+    async def answer(self, answering: Answering) -> State | None:
+        """Take a person's answer while this process has the session: the state after it, once it is durable.
+
+        `answering` makes the event out of the state at that moment, and may raise. None: the session was let go of
+        before it could be taken.
+        """
+        heard: asyncio.Future[State | None] = asyncio.get_running_loop().create_future()
+        self._answers.append((answering, heard))
+        self._nudge()
+        return await heard
 
     def stop(self) -> None:
         """Begin nothing more, and come to a halt."""
         self.stopping.set()
-        self._nudge.set()
+        self._nudge()
 
     async def load_blobs(self) -> None:
         """Read the large values that steps still to come refer to."""
@@ -130,13 +148,16 @@ class Driver:
                     return await self._halted() if self.stopping.is_set() else self.state
                 await self._wait(wake)
         finally:
-            for task in self._calls:
-                task.cancel()
+            for _, attempt in self._calls.values():
+                attempt.abandon()
+            for _, heard in (*self._answers, *self._heard):
+                if not heard.done():
+                    heard.set_result(None)
 
     async def _turn(self) -> int | None:
         """Carry out all that is due; the time at which more will be, if that is known."""
         while self._answers:
-            self._record(self._answers.pop(0))
+            self._take(*self._answers.pop(0))
         while True:
             wake: int | None = None
             position = self.state.position
@@ -150,33 +171,71 @@ class Driver:
             if self.state.position == position:
                 return wake
 
+    def _take(self, answering: Answering, heard: asyncio.Future[State | None]) -> None:
+        """Fold an answer, if it still fits; otherwise only the one who gave it is told."""
+        if heard.done():
+            return  # whoever gave it has gone
+        try:
+            self._record(answering(self.state, self._now()))
+        except TercetError as error:
+            heard.set_exception(error)
+        else:
+            self._heard.append((self.state, heard))
+
     async def _wait(self, wake: int | None) -> None:
         """Until a call ends, it is time for something, somebody answers, or the process is told to stop."""
         if self.stopping.is_set():
             await self._wait_for_calls()
-        elif not self._nudge.is_set():
-            waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._nudge.wait())]
-            if wake is not None:
-                waiting.append(asyncio.ensure_future(self.around.clock.sleep(wake - self.around.clock.now())))
-            await asyncio.wait([*self._calls, *waiting], return_when=asyncio.FIRST_COMPLETED)
-            for future in waiting:
-                future.cancel()
-        self._nudge.clear()
-        for task in [task for task in self._calls if task.done()]:
-            intent = self._calls.pop(task)
-            ended = task.result()
+        elif wake is None:
+            await self._rest()
+        else:
+            alarm = asyncio.ensure_future(self.around.clock.sleep(wake - self.around.clock.now()))
+            alarm.add_done_callback(lambda _: self._nudge())
+            try:
+                await self._rest()
+            finally:
+                alarm.cancel()
+        await self._fold_ended()
+
+    async def _fold_ended(self) -> None:
+        while self._over:
+            intent, ended = self._over.pop(0)
+            del self._calls[intent.step]
             await self._crash("after_answer")
             self._ended(intent, ended)
             await self._count(intent.tool, ended)
 
+    def _nudge(self) -> None:
+        """There is something to do: wake the driver, or keep it from going to rest."""
+        self._is_nudged = True
+        if self._resting is not None and not self._resting.done():
+            self._resting.set_result(None)
+
+    async def _rest(self, seconds: float | None = None) -> None:
+        """Until somebody nudges this driver, or so many seconds have passed. A bare future: this happens at every step."""
+        if not self._is_nudged:
+            loop = asyncio.get_running_loop()
+            self._resting = loop.create_future()
+            alarm = None if seconds is None else loop.call_later(seconds, self._nudge)
+            try:
+                await self._resting
+            finally:
+                self._resting = None
+                if alarm is not None:
+                    alarm.cancel()
+        self._is_nudged = False
+
     async def _wait_for_calls(self) -> None:
         """Let calls in flight end for a while; those that do not are left behind, their outcome unknown."""
-        await asyncio.wait(self._calls, timeout=GRACE_MS / 1000)
-        for task, intent in list(self._calls.items()):
-            if not task.done():
-                task.cancel()
-                del self._calls[task]
-                self._ended(intent, Unknown(error="the process was told to stop", code="stopped"))
+        loop = asyncio.get_running_loop()
+        until = loop.time() + GRACE_MS / 1000
+        while self._calls and (left := until - loop.time()) > 0:
+            await self._rest(left)
+            await self._fold_ended()
+        for intent, attempt in self._calls.values():
+            attempt.abandon()
+            self._ended(intent, Unknown(error="the process was told to stop", code="stopped"))
+        self._calls.clear()
 
     async def _halted(self) -> State:
         if not self.state.is_over and self.state.status == "in_progress":
@@ -243,12 +302,14 @@ class Driver:
                 await self._settle(command.step)
             case c.Score():
                 events = await self._events()
-                self._record(work.score(self.state, self.setting, self.course, events, self._now()))
+                self._record(
+                    work.score(self.state, self.setting, self.course, events, self._blobs, self._now())
+                )
                 self._point("run")
             case c.End():
                 events = await self._events()
                 ended, record = work.end(
-                    self.state, self.setting, self.course, events, command.status, self._now()
+                    self.state, self.setting, self.course, events, self._blobs, command.status, self._now()
                 )
                 self._unit.blobs.append(record)
                 self._record(ended)
@@ -303,16 +364,7 @@ class Driver:
         now, due = self._now(), step.began + call.tool.settle_after_ms
         match found:
             case Done():
-                self._record(
-                    e.Complete(
-                        at=now,
-                        step=name,
-                        attempt=step.attempt,
-                        value=found.value,
-                        error=found.error,
-                        reconciled=True,
-                    )
-                )
+                self._completed(name, found, is_reconciled=True)
             case NotHappened() if now >= due:
                 self._settled(name, "absent", "reconcile", 0)
             case NotHappened():
@@ -333,21 +385,34 @@ class Driver:
     # --- calls ---
 
     def _begin(self, intent: e.Intent) -> None:
-        self._calls[asyncio.ensure_future(self._called(intent))] = intent
+        def tell(ended: Ended) -> None:
+            self._over.append((intent, ended))
+            self._nudge()
 
-    async def _called(self, intent: e.Intent) -> Ended:
-        tool = self.around.tools[intent.tool]
+        async def check() -> NotHappened | None:
+            return await self._withheld(intent)
+
+        attempt = self.around.gateway.begin(
+            self.around.tools[intent.tool],
+            intent.params,
+            self._context(intent.step, intent.key, intent.attempt, intent.deadline),
+            timeout_ms=max(0, intent.deadline - self._now()),
+            tell=tell,
+            check=check,
+        )
+        self._calls[intent.step] = (intent, attempt)
+
+    async def _withheld(self, intent: e.Intent) -> NotHappened | None:
+        """Why a call is not made after all, looked at just before it."""
         now = self._now()
         if now >= self.lease.until:
             return NotHappened(error="the lease on the session has run out", code="lease_expired")
-        left = intent.deadline - now
-        if left <= 0:
+        if now >= intent.deadline:
             return NotHappened(
                 error="its deadline passed before the call", code="deadline", is_retriable=False
             )
         await self._crash("before_call")
-        context = self._context(intent.step, intent.key, intent.attempt, intent.deadline)
-        return await self.around.gateway.call(tool, intent.params, context, timeout_ms=left)
+        return None
 
     def _context(self, step: str, key: str, attempt: int, deadline: int) -> ToolContext:
         start = self.state.start
@@ -367,25 +432,7 @@ class Driver:
         now, step, attempt = self._now(), intent.step, intent.attempt
         match ended:
             case Done():
-                data = msgspec.json.encode(ended.value)
-                blob = hash_bytes(data) if len(data) > LARGE else ""
-                if blob:
-                    self._unit.blobs.append(data)
-                    self._blobs[blob] = ended.value
-                value = None if blob else ended.value
-                self._record(
-                    e.Complete(
-                        at=now,
-                        step=step,
-                        attempt=attempt,
-                        value=value,
-                        blob=blob,
-                        error=ended.error,
-                        latency=ended.latency_ms,
-                        tokens=intent.tokens,
-                        cost=intent.cost,
-                    )
-                )
+                self._completed(step, ended)
             case NotHappened():
                 self._record(
                     e.Abort(
@@ -412,8 +459,34 @@ class Driver:
                     )
                 )
 
+    def _completed(self, name: str, ended: Done, *, is_reconciled: bool = False) -> None:
+        """Record a call that happened, its value as a blob if it is large; what was reserved for it is spent."""
+        step = self.state.steps[name]
+        data = msgspec.json.encode(ended.value)
+        blob = hash_bytes(data) if len(data) > LARGE else ""
+        if blob:
+            self._unit.blobs.append(data)
+            if name in self.state.needed:
+                self._blobs[blob] = ended.value
+        self._record(
+            e.Complete(
+                at=self._now(),
+                step=name,
+                attempt=step.attempt,
+                value=None if blob else ended.value,
+                blob=blob,
+                error=ended.error,
+                latency=ended.latency_ms,
+                tokens=step.tokens,
+                cost=step.cost,
+                reconciled=is_reconciled,
+            )
+        )
+
     async def _count(self, tool: str, ended: Ended) -> None:
         is_success = isinstance(ended, Done)
+        if isinstance(ended, NotHappened) and ended.code in WITHHELD:
+            return  # nobody called the tool
         if is_success and not self.around.breakers.glance(tool).failures:
             return
         await self._flush()
@@ -459,6 +532,10 @@ class Driver:
         self.log += unit.events
         for event in unit.events:
             self.around.tell(self.state, event)
+        while self._heard:
+            state, heard = self._heard.pop(0)
+            if not heard.done():
+                heard.set_result(state)
         for intent in unit.begin:
             self._begin(intent)
 

@@ -3,7 +3,7 @@
     PLAN ──plan_proposed──▶ DECOMPOSE ──decomposed──▶ RETRIEVE ──evidence_retrieved──▶ REVIEW
     REVIEW ──plan_reviewed: ok──▶ ACT, replan ──▶ PLAN, reject ──▶ FAIL
     ACT ──outputs_produced──▶ VERIFY ──run_reported: accept──▶ COMMIT, replan ──▶ PLAN, otherwise ──▶ FAIL or HALT
-    ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT
+    ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT;  ACT, HALT ──gate_answered: deny──▶ FAIL
     any ──session_paused──▶ HALT ──session_resumed──▶ where it was;  COMMIT, FAIL ──session_ended──▶ over
 
 `evolve` is pure and total: it either returns the next state or raises `IllegalEvent`, which names run, phase and event,
@@ -16,15 +16,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
+from pydantic import ValidationError
 
 from tercet.contracts import graph, references
 from tercet.contracts.canonical import hash_bytes
-from tercet.contracts.errors import TercetError
+from tercet.contracts.errors import PlanError, TercetError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import as_object
 from tercet.journal import events as e
-from tercet.runtime.state import Answer, OpenGate, State, StepState, Used
+from tercet.runtime.state import Answer, OpenGate, SessionState, State, StepState, Used
 
 _E = TypeVar("_E", bound=e.Event)
 P = Phase
@@ -40,8 +41,8 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.EvidenceRetrieved: frozenset({P.RETRIEVE}),
     e.PlanReviewed: frozenset({P.REVIEW}),
     e.Intent: frozenset({P.ACT}),
-    e.Complete: frozenset({P.ACT}),
-    e.Abort: frozenset({P.ACT}),
+    e.Complete: frozenset({P.ACT, P.FAIL}),
+    e.Abort: frozenset({P.ACT, P.FAIL}),
     e.RetryScheduled: frozenset({P.ACT}),
     e.Settled: frozenset({P.ACT}),
     e.StepRefused: frozenset({P.ACT}),
@@ -56,6 +57,16 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
 """In which phases an event may happen. What it leads to is in the function of its name below."""
 
 
+INTERRUPTED = "interrupted"
+"""The code of a step whose process stopped during its call."""
+ANSWERS: dict[str, tuple[str, ...]] = {
+    "approval": ("approve", "deny"),
+    "reconcile": ("happened", "did_not_happen"),
+    "escalation": (),
+}
+"""What each kind of gate may be answered."""
+
+
 class IllegalEvent(TercetError):  # noqa: N818 - what happened is named, not that it is an error
     """An event that the table does not allow; nothing was changed."""
 
@@ -67,12 +78,15 @@ def evolve(state: State, event: e.Event) -> State:
     if state.is_over or state.phase not in TABLE[type(event)]:
         raise _illegal(state, event, "the phase does not allow it")
     moved = _HANDLERS[type(event)](state, event)
+    now = max(state.at, event.at)
+    status = _status(moved)
     return msgspec.structs.replace(
         moved,
         position=state.position + 1,
-        at=event.at,
-        used=_clocked(state, moved, event),
-        active_since=_running(moved, event.at),
+        at=now,
+        status=status,
+        used=_clocked(state, moved, event, now),
+        active_since=now if status == "in_progress" else 0,
     )
 
 
@@ -85,11 +99,11 @@ def _illegal(state: State, event: e.Event, why: str) -> IllegalEvent:
     )
 
 
-def _clocked(before: State, after: State, event: e.Event) -> Used:
+def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
     """The wall clock runs while the session is in progress, and stands still at gates and pauses."""
     if not before.active_since or isinstance(event, e.SessionResumed):
         return after.used  # while no process had the session, no time was spent on it
-    spent = max(0, event.at - before.active_since)
+    spent = now - before.active_since
     return (
         msgspec.structs.replace(after.used, wall_clock=before.used.wall_clock + spent)
         if spent
@@ -97,8 +111,15 @@ def _clocked(before: State, after: State, event: e.Event) -> Used:
     )
 
 
-def _running(after: State, now: int) -> int:
-    return now if after.status == "in_progress" else 0
+def _status(state: State) -> SessionState:
+    """A session waits at a gate while one is open and nothing else can go on."""
+    if state.status not in ("in_progress", "awaiting_gate"):
+        return state.status
+    if not state.gates or state.phase is not P.ACT:
+        return "in_progress"
+    waiting = (state.steps[step] for step in state.frontier)
+    is_blocked = all(step.gate or step.status == "failed" for step in waiting)
+    return "awaiting_gate" if is_blocked else "in_progress"
 
 
 def _with(state: State, **changes: Any) -> State:
@@ -141,29 +162,38 @@ def _session_resumed(state: State, _: e.SessionResumed) -> State:
                 status="unknown",
                 outcome="unknown",
                 error="its process stopped",
+                code=INTERRUPTED,
                 not_before=step.deadline,
                 asked=0,
             )
-        elif step.status == "failed" and name not in unjudged:
+        elif step.status == "failed" and (state.halted_from or name not in unjudged):
             # It was handed to a person, who lets the run go on: what did not happen may be tried afresh.
+            unjudged = [other for other in unjudged if other != name]
             if step.outcome == "done":
                 unjudged.append(name)
             else:
                 steps[name] = msgspec.structs.replace(step, status="pending", retries=0, not_before=0)
-    resumed = _with(
+    return _with(
         state,
         phase=state.halted_from or state.phase,
         halted_from=None,
+        status="in_progress",
         steps=steps,
         unjudged=tuple(unjudged),
-        used=_unreserved(state),
+        used=_interrupted(state.used),
         reason="",
     )
-    return _with(resumed, status=_status(resumed))
 
 
-def _unreserved(state: State) -> Used:
-    return msgspec.structs.replace(state.used, reserved_calls=0, reserved_tokens=0, reserved_cost=0)
+def _interrupted(used: Used) -> Used:
+    """Calls that a stopped process left behind count as made; what they cost is booked if they turn out to be done."""
+    return msgspec.structs.replace(
+        used,
+        tool_calls=used.tool_calls + used.reserved_calls,
+        reserved_calls=0,
+        reserved_tokens=0,
+        reserved_cost=0,
+    )
 
 
 def _session_paused(state: State, event: e.SessionPaused) -> State:
@@ -172,21 +202,23 @@ def _session_paused(state: State, event: e.SessionPaused) -> State:
 
 
 def _session_ended(state: State, event: e.SessionEnded) -> State:
+    _demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     wanted = "completed" if state.phase is P.COMMIT else "failed"
     _demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
-    return _with(state, status=wanted, reason=event.reason, record=event.record)
+    return _with(state, status=wanted, reason=event.reason, record=event.record, gates={})
 
 
 # --- the plan ------------------------------------------------------------------------------------------------------
 
 
 def _plan_proposed(state: State, event: e.PlanProposed) -> State:
-    plan = Plan.model_validate(event.plan)
+    try:
+        plan = Plan.model_validate(event.plan)
+    except (ValidationError, PlanError) as error:
+        raise _illegal(state, event, f"its plan cannot be read: {error}") from error
     order = graph.build(plan)
     ids = [step.id for step in plan.steps]
-    kept = {
-        name: step for name, step in state.steps.items() if step.status in ("done", "skipped") and name in ids
-    }
+    kept = _kept(state, event.plan)
     steps = {
         step.id: kept.get(step.id)
         or StepState(unmet=sum(ids[p] not in kept for p in order.predecessors[index]))
@@ -202,9 +234,22 @@ def _plan_proposed(state: State, event: e.PlanProposed) -> State:
         steps=steps,
         after={ids[index]: tuple(ids[s] for s in after) for index, after in enumerate(order.successors)},
         frontier=tuple(name for name in ids if name not in kept and not steps[name].unmet),
+        unjudged=(),
+        gates={},
         verdict={},
-        needed=_needed(plan),
+        # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
+        needed=frozenset(ids) if event.origin == "planner" else _needed(plan),
     )
+
+
+def _kept(state: State, plan: dict[str, Any]) -> dict[str, StepState]:
+    """The steps that have ended well and that the new plan says in the same words: they are not carried out again."""
+    before = {step["id"]: step for step in state.plan.get("steps", ())}
+    return {
+        step["id"]: state.steps[step["id"]]
+        for step in plan.get("steps", ())
+        if before.get(step["id"]) == step and state.steps[step["id"]].status in ("done", "skipped")
+    }
 
 
 def _needed(plan: Plan) -> frozenset[str]:
@@ -230,8 +275,11 @@ def _evidence_retrieved(state: State, _: e.EvidenceRetrieved) -> State:
 
 def _plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     _demand(state, event, is_met=event.hash == state.plan_hash, why="it reviews another plan")
-    outcome = event.verdict["outcome"]
-    reasons = tuple(event.verdict["reasons"])
+    outcome = event.verdict.get("outcome", "")
+    reasons = tuple(event.verdict.get("reasons", ()))
+    _demand(
+        state, event, is_met=outcome in ("ok", "replan", "reject"), why=f"{outcome!r} is no review's outcome"
+    )
     if outcome == "ok":
         return _with(state, phase=P.ACT, verdict=event.verdict)
     refused = _with(state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons)
@@ -254,11 +302,12 @@ def _intent(state: State, event: e.Intent) -> State:
     _demand(
         state,
         event,
-        is_met=step.status in ("pending", "gated", "unknown") and not step.unmet,
+        is_met=step.status == "pending" and not step.unmet,
         why=f"step {event.step} is {step.status}",
     )
     _demand(state, event, is_met=event.attempt == step.attempt + 1, why=f"attempt {step.attempt + 1} is due")
-    used = _more(state, reserved_calls=1, reserved_tokens=event.tokens, reserved_cost=event.cost)
+    calls = 1 if event.tool else 0  # a note calls nothing
+    used = _more(state, reserved_calls=calls, reserved_tokens=event.tokens, reserved_cost=event.cost)
     steps = _set(
         state,
         event.step,
@@ -266,6 +315,7 @@ def _intent(state: State, event: e.Intent) -> State:
         attempt=event.attempt,
         key=event.key,
         occurrence=event.occurrence,
+        calls=calls,
         tokens=event.tokens,
         cost=event.cost,
         error="",
@@ -299,12 +349,12 @@ def _complete(state: State, event: e.Complete) -> State:
     ended = _with(
         state,
         steps=steps,
-        used=_spent(state, step, event.tokens, event.cost),
+        used=_spent(state, step, steps=1, tokens=event.tokens, cost=event.cost),
         keys={**state.keys, step.key: event.step},
         unjudged=(*state.unjudged, event.step),
     )
     if event.error:
-        return _with(ended, status=_status(ended))
+        return ended
     same = _same(step.call, event)
     done = _with(
         ended,
@@ -331,17 +381,20 @@ def _named(state: State, value: Any) -> dict[str, Any]:
     return {**state.named, **carried} if carried else state.named
 
 
-def _spent(state: State, step: StepState, tokens: int, cost: int) -> Used:
-    """What was reserved for a call is given back, and what it really used is booked."""
+def _spent(state: State, step: StepState, *, steps: int = 0, tokens: int = 0, cost: int = 0) -> Used:
+    """What was reserved for a call is given back, and what it really used is booked.
+
+    A call whose outcome was unknown until now was counted when it became unknown.
+    """
     used = state.used
     is_reserved = step.status == "in_flight"
     return msgspec.structs.replace(
         used,
-        steps=used.steps + 1,
-        tool_calls=used.tool_calls + 1,
+        steps=used.steps + steps,
+        tool_calls=used.tool_calls + step.calls * is_reserved,
         tokens=used.tokens + tokens,
         cost=used.cost + cost,
-        reserved_calls=used.reserved_calls - is_reserved,
+        reserved_calls=used.reserved_calls - step.calls * is_reserved,
         reserved_tokens=used.reserved_tokens - step.tokens * is_reserved,
         reserved_cost=used.reserved_cost - step.cost * is_reserved,
     )
@@ -349,6 +402,7 @@ def _spent(state: State, step: StepState, tokens: int, cost: int) -> Used:
 
 def _abort(state: State, event: e.Abort) -> State:
     step = _in_flight(state, event.step, event.attempt, event)
+    _demand(state, event, is_met=step.status == "in_flight", why=f"step {event.step} is {step.status}")
     is_known = event.outcome == "not_done"
     steps = _set(
         state,
@@ -358,10 +412,11 @@ def _abort(state: State, event: e.Abort) -> State:
         error=event.error,
         code=event.code,
         is_retriable=event.retriable,
+        # A call that its process left behind may still take effect until its deadline.
+        not_before=step.deadline if event.code == "stopped" else step.not_before,
     )
     unjudged = (*state.unjudged, event.step) if is_known else state.unjudged
-    ended = _with(state, steps=steps, used=_spent(state, step, 0, 0), unjudged=unjudged)
-    return _with(ended, status=_status(ended))
+    return _with(state, steps=steps, used=_spent(state, step), unjudged=unjudged)
 
 
 def _step_refused(state: State, event: e.StepRefused) -> State:
@@ -389,13 +444,22 @@ def _retry_scheduled(state: State, event: e.RetryScheduled) -> State:
 
 def _settled(state: State, event: e.Settled) -> State:
     step = _step(state, event.step, event)
-    is_open = step.status in ("unknown", "gated")
-    _demand(state, event, is_met=is_open, why=f"the outcome of step {event.step} is known")
+    is_open = step.status == "unknown" and not step.gate
+    _demand(state, event, is_met=is_open, why=f"step {event.step} is {step.status}, or a person was asked")
     if event.how == "ask_again":
         return _with(state, steps=_set(state, event.step, asked=step.asked + 1, not_before=event.not_before))
-    used = _more(state, retries=1) if event.how == "run_again" else state.used
-    steps = _set(state, event.step, status="pending", asked=0, not_before=event.not_before, gate="")
-    return _with(state, steps=steps, used=used)
+    # That a process stopped is not the tool's fault, so the call that it cut off is no retry of the tool's.
+    retries = 1 if event.how == "run_again" and step.code != INTERRUPTED else 0
+    steps = _set(
+        state,
+        event.step,
+        status="pending",
+        outcome="not_done" if event.how == "absent" else step.outcome,
+        asked=0,
+        retries=step.retries + retries,
+        not_before=event.not_before,
+    )
+    return _with(state, steps=steps, used=_more(state, retries=retries))
 
 
 def _step_skipped(state: State, event: e.StepSkipped) -> State:
@@ -418,8 +482,7 @@ def _freed(state: State, name: str) -> State:
         if not waiting.unmet and waiting.status == "pending":
             ready.append(after)
     frontier = (*(step for step in state.frontier if step != name), *ready)
-    freed = _with(state, steps=steps, frontier=frontier)
-    return _with(freed, status=_status(freed))
+    return _with(state, steps=steps, frontier=frontier)
 
 
 def _step_judged(state: State, event: e.StepJudged) -> State:
@@ -431,6 +494,8 @@ def _step_judged(state: State, event: e.StepJudged) -> State:
         why=f"step {event.step} is {step.status}",
     )
     judged = _with(state, unjudged=tuple(name for name in state.unjudged if name != event.step))
+    if event.outcome in ("replan", "escalate"):
+        _demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     match event.outcome:
         case "replan":
             return _with(
@@ -471,12 +536,12 @@ def _gate_opened(state: State, event: e.GateOpened) -> State:
         at=event.at,
     )
     status = "gated" if event.kind == "approval" else "unknown"
-    opened = _with(
+    return _with(
         state,
         gates={**state.gates, event.gate: gate},
+        opened=state.opened + 1,
         steps=_set(state, event.step, status=status, gate=event.gate),
     )
-    return _with(opened, status=_status(opened))
 
 
 def _gate_answered(state: State, event: e.GateAnswered) -> State:
@@ -484,6 +549,8 @@ def _gate_answered(state: State, event: e.GateAnswered) -> State:
     if gate is None:
         raise _illegal(state, event, f"gate {event.gate} is not open")
     _demand(state, event, is_met=event.digest == gate.digest, why="the answer is about another call")
+    is_fitting = event.answer in ANSWERS[gate.kind]
+    _demand(state, event, is_met=is_fitting, why=f"{event.answer} is no answer to a gate of kind {gate.kind}")
     answer = Answer(
         gate=event.gate,
         names=gate.names,
@@ -503,6 +570,7 @@ def _gate_answered(state: State, event: e.GateAnswered) -> State:
             phase=P.FAIL,
             halted_from=None,
             status="in_progress",
+            gates={},
             reason=f"{event.actor} denied {gate.step}: {event.note}".rstrip(": "),
         )
     if event.answer == "approve":
@@ -511,25 +579,28 @@ def _gate_answered(state: State, event: e.GateAnswered) -> State:
         )
     elif event.answer == "did_not_happen":
         answered = _with(
-            answered, steps=_set(answered, gate.step, status="pending", gate="", asked=0, not_before=0)
+            answered,
+            steps=_set(
+                answered, gate.step, status="pending", outcome="not_done", gate="", asked=0, not_before=0
+            ),
         )
     else:
-        attempt = state.steps[gate.step].attempt
-        answered = _complete(
-            answered,
-            e.Complete(at=event.at, step=gate.step, attempt=attempt, value=event.value, reconciled=True),
-        )
-    return _with(answered, status="paused" if state.phase is P.HALT else _status(answered))
+        answered = _complete(answered, _found(state, gate, event))
+    return answered
 
 
-def _status(state: State) -> str:
-    """A session waits at a gate while one is open and nothing else can go on."""
-    if not state.gates:
-        return "in_progress"
-    is_blocked = all(
-        state.steps[step].gate or state.steps[step].status == "failed" for step in state.frontier
+def _found(state: State, gate: OpenGate, event: e.GateAnswered) -> e.Complete:
+    """The end of a call that a person says happened."""
+    step = state.steps[gate.step]
+    return e.Complete(
+        at=event.at,
+        step=gate.step,
+        attempt=step.attempt,
+        value=event.value,
+        tokens=step.tokens,
+        cost=step.cost,
+        reconciled=True,
     )
-    return "awaiting_gate" if is_blocked else "in_progress"
 
 
 # --- the end -------------------------------------------------------------------------------------------------------

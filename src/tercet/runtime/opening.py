@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from tercet.context import compile as compile_context
 from tercet.contracts.context import RunContext
-from tercet.contracts.errors import ReplayError, UsageError
+from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor, Request
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.protocol import Journal
+from tercet.journal.chain import START, follow
+from tercet.journal.errors import JournalCorrupt
+from tercet.journal.protocol import Journal, Position
 from tercet.packs.pack import Pack
 from tercet.runtime import checkpoint
 from tercet.runtime.machine import evolve
@@ -55,23 +57,27 @@ class Restored:
 
 
 async def restore(journal: Journal, tenant: str, session: str) -> Restored:
-    """The newest fold and the tail behind it; raises `UsageError` for a session that is not there."""
+    """The newest fold and the tail behind it; raises `UsageError` for a session that is not there.
+
+    The chain over the tail is followed to the stream's recorded end; `JournalCorrupt` names what does not continue it.
+    """
+    end = await journal.head(tenant, session)
     stored = await journal.newest(tenant, session, "fold")
     state = checkpoint.read_fold(stored) if stored is not None else State()
     point = await journal.newest(tenant, session, "point")
     tail_bytes = 0
+    position = await _position(journal, tenant, session, state.position)
     while page := await journal.read(tenant, session, after=state.position):
+        position = follow(position, page, stream=session)
         for record in page:
-            if record.seq != state.position + 1:
-                raise ReplayError(
-                    recorded=f"event {record.seq}",
-                    expected=f"event {state.position + 1}",
-                    check="an event is missing from the journal",
-                )
             state = evolve(state, codec.decode(record.data))
             tail_bytes += len(record.data)
             if point is not None and state.position == point.seq:
                 checkpoint.compare(state, point)
+    if position.seq < end.seq:
+        raise JournalCorrupt(
+            f"event {position.seq + 1} of stream {session}", f"it is missing; the stream ends at {end.seq}"
+        )
     if not state.start:
         raise UsageError(
             f"there is no session {session}",
@@ -79,6 +85,18 @@ async def restore(journal: Journal, tenant: str, session: str) -> Restored:
             remedy="tercet sessions list shows those that are there",
         )
     return Restored(state=state, tail_bytes=tail_bytes)
+
+
+async def _position(journal: Journal, tenant: str, session: str, seq: int) -> Position:
+    """Where the tail behind a fold begins: the chain at the event that the fold was taken after."""
+    if not seq:
+        return START
+    found = await journal.read(tenant, session, after=seq - 1, limit=1)
+    if not found or found[0].seq != seq:
+        raise JournalCorrupt(
+            f"event {seq} of stream {session}", "it is missing, and a fold was taken after it"
+        )
+    return Position(seq, found[0].chain)
 
 
 def frame_of(state: State) -> tuple[RunContext, Request]:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import msgspec
 
@@ -24,23 +24,21 @@ from tercet.contracts.request import Actor, Request, anonymous
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
-from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import LeaseHeld, LeaseLost
+from tercet.journal.errors import LeaseLost
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Append, Journal, Lease, SessionRow
+from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
 from tercet.runtime import opening
-from tercet.runtime.driver import Driver, Surroundings, row_of
-from tercet.runtime.machine import evolve
+from tercet.runtime.answering import Held, Reply, append_reply, take
+from tercet.runtime.driver import Driver, Surroundings
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import OpenGate, State
 from tercet.runtime.transcript import moment
 from tercet.runtime.work import Planner, Work
 
 LEASE_MS = 10_000
-POLL_MS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +111,7 @@ class Runtime:
         lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
         tell: Callable[[State, e.Event], None] = lambda _state, _event: None,
+        held: Held = lambda _: None,
     ) -> None:
         self.pack = pack
         self.tenant = tenant
@@ -123,6 +122,7 @@ class Runtime:
         self._lease_ms = lease_ms
         self._crash = crash
         self._tell = tell
+        self._held = held
         self._tools = {tool.name: tool for tool in pack.tools}
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self._drivers: dict[str, Driver] = {}
@@ -173,41 +173,69 @@ class Runtime:
         lease = await self.journal.acquire(
             self.tenant, session, owner=self._owner, now_ms=now, ttl_ms=self._lease_ms
         )
-        driver = self._driver(setting, State(), lease, Work(None if plan else proposing, plan))
+        work = Work(None if plan else proposing, plan)
+        driver = self._driver(setting, State(), lease, work)
         driver.begin(opening.started(self.pack, setting, request, session, now))
+        if plan is not None:
+            # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
+            driver.begin(await work.propose(driver.state, setting, now))
         return await self._drive(driver, session)
 
-    async def resume(self, session_id: str) -> RunResult:
-        """Carry on a session that was paused, waits no longer, or whose process has died."""
+    async def resume(self, session_id: str, *, planner: Planner | None = None) -> RunResult:
+        """Carry on a session that was paused, waits no longer, or whose process has died.
+
+        A session that was started with a planner of its own needs that planner again to plan anew.
+        """
+        if session_id in self._drivers:
+            raise UsageError(
+                f"session {session_id} is being carried on here already",
+                code="session_busy",
+                remedy="wait for the run that has it",
+            )
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
+        setting = self._pinned(restored.state)
         lease = await self._take(session_id)
-        restored = await opening.restore(self.journal, self.tenant, session_id)
-        state = restored.state
-        if state.is_over:
+        try:
+            driver = await self._taken_over(setting, lease, planner)
+        except BaseException:
             await self.journal.release(lease)
-            return RunResult.of(state)
-        ctx, request = opening.frame_of(state)
-        setting = opening.setting_of(self.pack, ctx, request, state.start["snapshot"] or None)
-        opening.demand_pins(self.pack, state, setting)
+            raise
+        if driver.state.is_over:
+            await self.journal.release(lease)
+            return RunResult.of(driver.state)
+        return await self._drive(driver, session_id)
+
+    async def _taken_over(self, setting: Setting, lease: Lease, planner: Planner | None) -> Driver:
+        """A driver for the session of a lease, where it stands now."""
+        restored = await opening.restore(self.journal, self.tenant, lease.stream)
+        state = restored.state
         is_callers = state.plan_origin == "caller" and bool(state.plan)
         work = (
             Work(None, Plan.model_validate(state.plan))
             if is_callers
-            else Work(TemplatePlanner(self.pack), None)
+            else Work(planner or TemplatePlanner(self.pack), None)
         )
         driver = self._driver(setting, state, lease, work, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
-        driver.begin(
-            e.SessionResumed(
-                at=max(self._clock.now(), state.at),
-                owner=self._owner,
-                epoch=lease.epoch,
-                in_flight=state.in_flight,
+        if not state.is_over:
+            driver.begin(
+                e.SessionResumed(
+                    at=max(self._clock.now(), state.at),
+                    owner=self._owner,
+                    epoch=lease.epoch,
+                    in_flight=state.in_flight,
+                )
             )
-        )
-        return await self._drive(driver, session_id)
+        return driver
+
+    def _pinned(self, state: State) -> Setting:
+        """What a session was started in; raises `UsageError` if this pack is not the one that it is pinned to."""
+        ctx, request = opening.frame_of(state)
+        setting = opening.setting_of(self.pack, ctx, request, state.start["snapshot"] or None)
+        opening.demand_pins(self.pack, state, setting)
+        return setting
 
     def _driver(
         self, setting: Setting, state: State, lease: Lease, work: Work, *, tail_bytes: int = 0
@@ -227,15 +255,15 @@ class Runtime:
 
     async def _take(self, session: str) -> Lease:
         """The lease on a session, as soon as its owner has let go of it or it has run out."""
-        while True:
-            now = self._clock.now()
-            try:
-                return await self.journal.acquire(
-                    self.tenant, session, owner=self._owner, now_ms=now, ttl_ms=self._lease_ms
-                )
-            except LeaseHeld as held:
-                # Its owner may let go of it earlier.
-                await self._clock.sleep(min(POLL_MS, max(1, held.until - now + 1)))
+        return await take(
+            self.journal,
+            self.tenant,
+            session,
+            owner=self._owner,
+            clock=self._clock,
+            lease_ms=self._lease_ms,
+            held=self._held,
+        )
 
     async def _drive(self, driver: Driver, session: str) -> RunResult:
         self._drivers[session] = driver
@@ -268,78 +296,33 @@ class Runtime:
 
     async def approve(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
         """Approve the call that a gate shows; whoever drives the session goes on with it."""
-        return await self._answer(gate_id, "approve", actor, note, None)
+        return await self._answer(Reply(gate=gate_id, answer="approve", actor=actor, note=note))
 
     async def deny(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
         """Deny it; the run ends failed."""
-        return await self._answer(gate_id, "deny", actor, note, None)
+        return await self._answer(Reply(gate=gate_id, answer="deny", actor=actor, note=note))
 
     async def settle(
         self, gate_id: str, *, happened: bool, value: Any = None, actor: Actor, note: str = ""
     ) -> RunResult:
         """Say whether a call of unknown outcome happened, and what it brought."""
-        return await self._answer(gate_id, "happened" if happened else "did_not_happen", actor, note, value)
+        answer = "happened" if happened else "did_not_happen"
+        return await self._answer(Reply(gate=gate_id, answer=answer, actor=actor, note=note, value=value))
 
-    async def _answer(self, gate_id: str, answer: Answered, actor: Actor, note: str, value: Any) -> RunResult:
-        session = gate_id.rpartition(".")[0]
-        if not session:
-            raise UsageError(
-                f"{gate_id!r} is no gate id",
-                code="unknown_gate",
-                remedy="tercet sessions show ID names the gates that wait",
-            )
-        driver = self._drivers.get(session)
-        if driver is not None:
-            event = self._answered(driver.state, gate_id, answer, actor, note, value)
-            moved = evolve(driver.state, event)
-            driver.answer(event)
-            return RunResult.of(moved)
-        lease = await self._take(session)
-        try:
-            state = (await opening.restore(self.journal, self.tenant, session)).state
-            event = self._answered(state, gate_id, answer, actor, note, value)
-            moved = evolve(state, event)
-            await self.journal.append(
-                Append(
-                    tenant=self.tenant,
-                    stream=session,
-                    expected=state.position,
-                    epoch=lease.epoch,
-                    events=(codec.encode(event),),
-                    row=row_of(moved),
-                )
-            )
-            return RunResult.of(moved)
-        finally:
-            with suppress(LeaseLost):
-                await self.journal.release(lease)
-
-    def _answered(
-        self, state: State, gate_id: str, answer: Answered, actor: Actor, note: str, value: Any
-    ) -> e.GateAnswered:
-        """The event of an answer; raises `UsageError` if the gate does not ask for it."""
-        gate = state.gates.get(gate_id)
-        if gate is None:
-            raise UsageError(
-                f"gate {gate_id} is not open",
-                code="gate_not_open",
-                remedy="it was answered before, or its session is over",
-            )
-        allowed = ("approve", "deny") if gate.kind == "approval" else ("happened", "did_not_happen")
-        if answer not in allowed:
-            raise UsageError(
-                f"gate {gate_id} asks for {' or '.join(allowed)}, not {answer}", code="wrong_answer"
-            )
-        return e.GateAnswered(
-            at=max(self._clock.now(), state.at),
-            gate=gate_id,
-            digest=gate.digest,
-            answer=answer,
-            actor=actor.id,
-            auth=actor.auth,
-            value=value,
-            note=note,
+    async def _answer(self, reply: Reply) -> RunResult:
+        driver = self._drivers.get(reply.session)
+        if driver is not None and (taken := await driver.answer(reply.event)) is not None:
+            return RunResult.of(taken)
+        moved = await append_reply(
+            self.journal,
+            self.tenant,
+            reply,
+            owner=self._owner,
+            clock=self._clock,
+            lease_ms=self._lease_ms,
+            held=self._held,
         )
+        return RunResult.of(moved)
 
     # --- looking ---
 
@@ -359,6 +342,3 @@ class Runtime:
                 f"session {session_id} has no record yet", code="no_record", remedy="it is not over"
             )
         return msgspec.json.decode(await self.journal.blob(self.tenant, state.record))
-
-
-Answered = Literal["approve", "deny", "happened", "did_not_happen"]

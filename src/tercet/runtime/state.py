@@ -25,6 +25,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_before: int = 0
     occurrence: int = 0
     key: str = ""
+    calls: int = 0
+    """How many tool calls its last attempt is: none for a note."""
     tokens: int = 0
     cost: int = 0
     gate: str = ""
@@ -126,6 +128,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keys: dict[str, str] = {}
     """Idempotency keys that took effect, each with its step."""
     gates: dict[str, OpenGate] = {}
+    opened: int = 0
+    """How many gates were opened, so that no two have one id."""
     answers: tuple[Answer, ...] = ()
     used: Used = Used()
     active_since: int = 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from tercet.contracts.budget import BudgetUse
 from tercet.contracts.gate import Approval
@@ -23,25 +24,41 @@ def timestamp(ms: int) -> str:
     return moment(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def transcript(events: Iterable[e.Event]) -> tuple[TranscriptEntry, ...]:
-    """Every call with its result, in the order in which the results came."""
+def transcript(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> tuple[TranscriptEntry, ...]:
+    """Every call with its result, in the order in which the results came.
+
+    Of the large values only those in `blobs` stand here whole, the others by their digest.
+    """
     intents: dict[str, e.Intent] = {}
+    gates: dict[str, str] = {}
     entries: list[TranscriptEntry] = []
     for event in events:
         match event:
-            case e.Intent():
+            case e.Intent() if event.tool:
                 intents[event.step] = event
             case e.Complete() if event.step in intents:
                 result = ToolResult(
                     step_id=event.step,
                     outcome=Outcome.DONE,
-                    value=event.value,
+                    value=blobs.get(event.blob, {"$blob": event.blob}) if event.blob else event.value,
                     error=event.error or None,
                     latency_ms=event.latency,
                     tokens=event.tokens,
                     cost_microcents=event.cost,
                 )
                 entries.append(TranscriptEntry(call=_call(intents[event.step]), result=result))
+            case e.GateOpened():
+                gates[event.gate] = event.step
+            case e.GateAnswered(answer="happened") if gates[event.gate] in intents:
+                intent = intents[gates[event.gate]]
+                result = ToolResult(
+                    step_id=intent.step,
+                    outcome=Outcome.DONE,
+                    value=event.value,
+                    tokens=intent.tokens,
+                    cost_microcents=intent.cost,
+                )
+                entries.append(TranscriptEntry(call=_call(intent), result=result))
             case e.Abort() if event.step in intents:
                 result = ToolResult(
                     step_id=event.step,
@@ -67,14 +84,16 @@ def _call(intent: e.Intent) -> ToolCall:
     )
 
 
-def run_of(setting: Setting, course: Course, state: State, events: Iterable[e.Event]) -> Run:
+def run_of(
+    setting: Setting, course: Course, state: State, events: Iterable[e.Event], blobs: Mapping[str, Any]
+) -> Run:
     """What `score` reads."""
     return Run(
         context=setting.ctx,
         spec=setting.spec,
         compiled=setting.compiled,
         plan=course.plan,
-        transcript=transcript(events),
+        transcript=transcript(events, blobs),
         skipped=tuple(
             SkippedStep.model_validate({"step_id": name, "reason": step.error})
             for name, step in state.steps.items()

@@ -10,7 +10,7 @@ from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
 from tercet.contracts.run import Outcome, ToolResult
-from tercet.contracts.verdict import CriticReport, Verdict
+from tercet.contracts.verdict import CriticReport, RefusalKind, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
 from tercet.critic.judge import judge, judge_step
@@ -22,13 +22,10 @@ from tercet.journal import events as e
 from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
 from tercet.runtime import transcript
-from tercet.runtime.deciding import can_retry
+from tercet.runtime.deciding import can_retry, is_looping
 from tercet.runtime.results import Results
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State
-
-LOOP_LIMIT = 3
-"""The same call may bring the same result this often before the loop guard trips."""
 
 
 class Planner(Protocol):
@@ -80,6 +77,7 @@ class Work:
             verdict = Verdict(
                 stage="review",
                 outcome="reject",
+                kind=RefusalKind.LOOP_GUARD,
                 reasons=("this plan was refused before",),
                 remedy="propose another plan",
             )
@@ -135,9 +133,9 @@ class Work:
     ) -> Iterator[e.Event]:
         """What the critic says of a step, and what follows at once."""
         step = state.steps[name]
-        repeats = state.repeats.get(step.same, 0)
-        if step.status == "done" and repeats >= LOOP_LIMIT:
-            reason = f"step {name} is the same call with the same result for the {repeats}th time"
+        if is_looping(state, step):
+            repeats = state.repeats[step.same]
+            reason = f"the same call brought the same result {repeats} times, the last time at step {name}"
             yield e.LoopGuardTripped(at=now, step=name, reason=reason, count=repeats)
             yield e.StepJudged(
                 at=now, step=name, attempt=step.attempt, outcome=_again(state, setting), reason=reason
@@ -184,8 +182,7 @@ class Work:
 
     def ask(self, state: State, command: c.Ask, now: int) -> e.GateOpened:
         """The gate that a command opens."""
-        number = len(state.answers) + len(state.gates) + 1
-        gate = f"{state.start['session']}.g{number}"
+        gate = f"{state.start['session']}.g{state.opened + 1}"
         return e.GateOpened(
             at=now,
             gate=gate,
@@ -219,12 +216,18 @@ class Work:
         return e.OutputsProduced(at=now, outputs=outputs, missing=missing)
 
     def score(
-        self, state: State, setting: Setting, course: Course | None, events: Iterable[e.Event], now: int
+        self,
+        state: State,
+        setting: Setting,
+        course: Course | None,
+        events: Iterable[e.Event],
+        blobs: Mapping[str, Any],
+        now: int,
     ) -> e.RunReported:
         """The critic's scorecard, report and verdict on the whole run."""
         if course is None:
             raise ValueError("a run without a plan cannot be scored")
-        run = transcript.run_of(setting, course, state, events)
+        run = transcript.run_of(setting, course, state, events, blobs)
         scored = score(run)
         report = consolidate(
             trace_id=state.start["trace"],
@@ -247,6 +250,7 @@ class Work:
         setting: Setting,
         course: Course | None,
         events: Iterable[e.Event],
+        blobs: Mapping[str, Any],
         status: str,
         now: int,
     ) -> tuple[e.SessionEnded, bytes]:
@@ -258,7 +262,7 @@ class Work:
             if state.report
             else _refusal(state, setting, verdict, now)
         )
-        run = transcript.run_of(setting, course, state, events) if course is not None else None
+        run = transcript.run_of(setting, course, state, events, blobs) if course is not None else None
         record = finalize(
             setting.ctx,
             setting.compiled,
@@ -277,7 +281,10 @@ class Work:
 
 def _refusal(state: State, setting: Setting, verdict: Verdict | None, now: int) -> CriticReport:
     reviewed = verdict or Verdict(
-        stage="review", outcome="reject", reasons=(state.reason or "there was no plan",)
+        stage="review",
+        outcome="reject",
+        kind=RefusalKind.VIOLATES_DECISION_SPEC,
+        reasons=(state.reason or "there was no plan",),
     )
     return consolidate(
         trace_id=state.start["trace"],

@@ -76,6 +76,19 @@ async def appends_without_waiting_keep_their_order(backend: Backend) -> None:
         expect("the verified end", await verify_chain(journal, tenant, "ses_1"), ends[-1])
 
 
+async def units_of_one_stream_see_each_other(backend: Backend) -> None:
+    """Units handed over together meet the claims and checkpoints of those before them."""
+    tenant = new_tenant()
+    points = [NewCheckpoint(kind="point", seq=1, data=data) for data in (b"p", b"p", b"changed")]
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, b"1"))
+        units = [unit(tenant, 1, checkpoints=(point,), claims=("k",)) for point in points]
+        units.append(unit(tenant, 0, b"1", stream="ses_2", claims=("k",)))
+        results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
+        kinds = [type(result).__name__ for result in results]
+        expect("the results", kinds, ["Position", "Position", "CheckpointExists", "ClaimHeld"])
+
+
 async def a_cancelled_append_is_whole_or_absent(backend: Backend) -> None:
     """Cancelling appends at any instant leaves each stored whole or not at all, and the journal usable."""
     tenant = new_tenant()
@@ -165,6 +178,10 @@ async def two_journals_share_one_truth(backend: Backend) -> None:
         await expect_refusal(LeaseLost, bob.append(unit(tenant, 2, b"no", epoch=new.epoch)))
         await ann.append(unit(tenant, 2, b"3", epoch=again.epoch))
         expect("the bytes", [e.data for e in await bob.read(tenant, "ses_1")], [b"1", b"2", b"3"])
+        await ann.append(unit(tenant, 0, b"1", stream="shared"))
+        await bob.append(unit(tenant, 1, b"2", stream="shared"))
+        await expect_refusal(PositionConflict, ann.append(unit(tenant, 1, claims=("l",), stream="shared")))
+        expect("the refused claim", await bob.claim(tenant, "l"), None)
         await verify_chain(bob, tenant, "ses_1")
 
 
@@ -198,6 +215,7 @@ CASES = (
     racing_claims_have_one_winner,
     racing_owners_have_one_winner,
     appends_without_waiting_keep_their_order,
+    units_of_one_stream_see_each_other,
     a_cancelled_append_is_whole_or_absent,
     closing_finishes_what_is_under_way,
 )

@@ -13,11 +13,13 @@ LOST = (
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     OSError,
 )
 """The connection is gone or cannot be had; whether the statement under way was done is not known.
 
-`OSError` includes time-outs and refused connections; asyncpg says `InterfaceError` when it finds a connection closed.
+`OSError` includes time-outs and refused connections; asyncpg says `InterfaceError` when it finds a connection closed,
+and `InternalClientError` when it is cut while a failed transaction is being rolled back.
 """
 
 CONTENTION = (

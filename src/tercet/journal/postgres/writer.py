@@ -93,8 +93,9 @@ class Writer:
         ]
 
     async def _one(self, act: Act, planned: Position | None) -> Outcome:
-        """One act the careful way; once more over a new connection if the first is lost under way."""
-        for last in (False, True):
+        """One act the careful way, over new connections while they are lost under way and patience lasts."""
+        deadline = self._loop.time() + self._server.patience_s
+        while True:
             try:
                 connection = await self._connected()
             except FAILURES as error:
@@ -104,11 +105,10 @@ class Writer:
             except LOST as error:
                 planned = self._batcher.attempted or planned
                 await self._disconnect()
-                if last:
+                if self._loop.time() >= deadline:
                     return self._unreachable(error, in_doubt=planned is not None)
             except Exception as error:  # noqa: BLE001 - whatever it is, the caller must hear of it and the task live on
                 return translate(error, self._server.place)
-        raise AssertionError("the last try returns")
 
     def _unreachable(self, error: BaseException, *, in_doubt: bool) -> JournalError:
         fault = translate(error, self._server.place)

@@ -153,16 +153,12 @@ class Batcher:
         return list(added.values())
 
     def _stored_checkpoint(self, known: _Known, unit: Append, kind: str, seq: int) -> bytes | None:
+        # One that an earlier unit of this batch adds is not seen here. The insert then fails, and so the writer
+        # runs the units one by one.
         if seq > unit.expected or known.id is None:
             return None
-        self._flush_checkpoints()
         row = self._connection.execute(_FIND_CHECKPOINT, (known.id, kind, seq)).fetchone()
         return None if row is None else row[0]
-
-    def _flush_checkpoints(self) -> None:
-        """Write what earlier units of this batch added, so that a query sees it."""
-        self._connection.executemany(_INSERTS["add_checkpoint"], self._rows["add_checkpoint"])
-        self._rows["add_checkpoint"] = []
 
     def _change(self, act: Act, known: _Known, state: StreamState) -> int:
         """Take over a stream's new state, to be written at the end; a stream's first change makes its row."""

@@ -1,0 +1,74 @@
+"""The work that every candidate of the benchmark does: runs of no-op steps, each of them a durable local write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tercet import DecisionSpec, Pack, Plan, Request, RunBudget, Tool
+
+STEPS = 12
+INTENT = "bench.write"
+TOOL = "bench.write"
+
+effects = 0
+"""How often a step's function was called in this process; every candidate counts here."""
+
+
+def touch() -> None:
+    """The whole effect of a step."""
+    global effects  # noqa: PLW0603 - the one count that all candidates share
+    effects += 1
+
+
+def pack_of(*, steps: int = STEPS, result: Any = None) -> Pack:
+    """A pack with one idempotent local write, which answers `result`, and a budget of so many steps."""
+
+    async def write(n: int) -> Any:
+        del n
+        touch()
+        return result
+
+    return Pack(
+        name="bench",
+        version="1.0.0",
+        budget=RunBudget(max_steps=steps),
+        tools=[
+            Tool(
+                name=TOOL,
+                call=write,
+                parameters={
+                    "type": "object",
+                    "properties": {"n": {"type": "integer"}},
+                    "required": ["n"],
+                    "additionalProperties": False,
+                },
+                mode="local_write",  # pyright: ignore[reportArgumentType] - parsed as every border parses it
+                idempotent=True,
+                no_compensation="a counter in memory: nothing is left to take back",
+            )
+        ],
+        decisions=[DecisionSpec(id=INTENT)],
+    )
+
+
+def plan_of(steps: int = STEPS) -> Plan:
+    """So many writes one after the other, each with an identity of its own."""
+    return Plan.model_validate(
+        {
+            "intent": INTENT,
+            "steps": [
+                {
+                    "id": f"s{n}",
+                    "tool": TOOL,
+                    "params": {"n": n},
+                    "depends_on": [f"s{n - 1}"] if n else [],
+                }
+                for n in range(steps)
+            ],
+        }
+    )
+
+
+def request() -> Request:
+    """What a caller asks for."""
+    return Request(intent=INTENT)

@@ -1,0 +1,185 @@
+"""Carrying a session in this process, in the foreground.
+
+The first Ctrl-C or SIGTERM lets the session come to a halt from which it can be resumed; the second ends the process
+at once, which loses nothing either. A tool that does not return must not keep the process: its thread is left behind,
+and `leave` ends the process although that thread still runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from typing import Any, NoReturn, TypeVar
+
+import typer
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import Story, journal_at, read_story
+from tercet.cli.progress import Progress, Silence, show_cursor
+from tercet.cli.standing import Commands
+from tercet.cli.text import printable, took
+from tercet.contracts.errors import TercetError, UsageError
+from tercet.executor.clock import SystemClock
+from tercet.journal import events as e
+from tercet.journal.errors import LeaseHeld
+from tercet.packs import Pack
+from tercet.runtime.driver import GRACE_MS
+from tercet.runtime.runtime import RunResult, Runtime
+from tercet.runtime.state import State
+
+T = TypeVar("T")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_TIDY_S = 0.2
+"""How long tasks that were cancelled may take to end."""
+
+
+class Foreground:
+    """One session of one pack, carried until it is over, waits, or is told to stop."""
+
+    def __init__(self, pack: Pack, progress: Progress | Silence, commands: Commands) -> None:
+        self._pack = pack
+        self._progress = progress
+        self._commands = commands
+        self._lease = Patience(progress, commands)
+        self._runtime: Runtime | None = None
+        self._session = ""
+        self._is_stopping = False
+
+    def carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
+        """Do something with a runtime, and tell how the session stands then."""
+        loop = asyncio.new_event_loop()
+        with self._progress, _chatter_aside(self._progress), _signals(loop, self._stop):
+            return run_until_complete(loop, self._carry(act, is_new=is_new))
+
+    async def _carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
+        async with journal_at(self._commands.journal, is_new=is_new) as journal:
+            self._runtime = Runtime(self._pack, journal, tell=self._tell, held=self._held)
+            drawing = asyncio.ensure_future(self._progress.keep_fresh())
+            try:
+                async with self._runtime as runtime:
+                    result = await act(runtime)
+                return await read_story(journal, result.session_id)
+            except TercetError as error:
+                if self._session:
+                    # Whatever was in the way, what is in the journal is safe.
+                    error.remedy = "; then ".join(
+                        filter(None, [error.remedy, self._commands.resume(self._session)])
+                    )
+                raise
+            finally:
+                drawing.cancel()
+
+    def _tell(self, state: State, event: e.Event) -> None:
+        if isinstance(event, e.SessionStarted | e.SessionResumed):
+            self._session = state.start["session"]
+        self._progress.tell(state, event)
+        if self._is_stopping and self._runtime is not None:
+            self._runtime.stop()  # it was told to before there was a session
+
+    def _held(self, found: LeaseHeld) -> None:
+        if self._is_stopping:
+            raise typer.Abort
+        self._lease.wait_for(found)
+
+    def _stop(self) -> None:
+        self._is_stopping = True
+        grace = took(GRACE_MS)
+        self._progress.say(f"· stopping: calls under way have {grace} to end; Ctrl-C again ends at once")
+        if self._runtime is not None:
+            self._runtime.stop()
+
+
+class Patience:
+    """Waits for the lease of another process, and gives up when that process turns out to be alive."""
+
+    def __init__(self, progress: Progress | Silence, commands: Commands, *, gives_up: bool = True) -> None:
+        self._progress = progress
+        self._commands = commands
+        self._gives_up = gives_up
+        self._first: LeaseHeld | None = None
+
+    def wait_for(self, found: LeaseHeld) -> None:
+        """Say for how long, once; raise `UsageError` if the lease is renewed meanwhile."""
+        if self._first is None:
+            self._first = found
+            left = took(max(0, found.until - SystemClock().now()))
+            self._progress.say(
+                f"· {_process(found.owner)} has this session; unless it is alive, its lease ends in {left}: waiting"
+            )
+        elif found.until > self._first.until and self._gives_up:
+            raise UsageError(
+                f"{_process(found.owner)} carries session {found.stream} on, and is alive",
+                code="session_running",
+                remedy=f"follow it with {self._commands.watch(found.stream)}, or stop that process first",
+            )
+
+
+def _process(owner: str) -> str:
+    host, _, rest = owner.partition(":")
+    number = rest.partition(":")[0]
+    return printable(f"process {number} on {host}" if number else owner, 120)
+
+
+def _chatter_aside(progress: Progress | Silence) -> AbstractContextManager[object]:
+    """What tools print must not spoil what we print: it goes to stderr, or above what is live."""
+    return nullcontext() if progress.is_live else redirect_stdout(sys.stderr)
+
+
+def run_until_complete(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a loop and close the loop; unlike `asyncio.run`, wait for no thread of a tool."""
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        loop.set_exception_handler(lambda _loop, _context: None)  # of what is left behind, nobody need hear
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=_TIDY_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+@contextmanager
+def _signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> Generator[None]:
+    """Lets the first signal stop, and the second end the process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what signals do
+        return
+    is_second = False
+
+    # A handler of Python's, not of the loop's: it is called even while a tool keeps the loop from turning.
+    def handle(_number: int, _frame: object) -> None:
+        nonlocal is_second
+        if is_second:
+            show_cursor()
+            os._exit(ExitCode.INTERRUPTED)
+        is_second = True
+        loop.call_soon_threadsafe(stop)
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process, also if a tool that did not return still has a thread."""
+    own = threading.current_thread()
+    if all(thread is own or thread.daemon for thread in threading.enumerate()):
+        sys.exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(code)

@@ -1,0 +1,103 @@
+"""The journal that a command works on: where it is, how it is opened, and what is read from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+import typer
+
+from tercet.contracts.errors import UsageError
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.errors import JournalCorrupt, JournalUnavailable
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Journal
+from tercet.runtime import opening
+from tercet.runtime.state import State
+
+DEFAULT = "sqlite:///tercet.db"
+VARIABLE = "TERCET_JOURNAL"
+TENANT = "default"
+
+JournalUrl: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--journal",
+        metavar="URL",
+        envvar=VARIABLE,
+        help=f"Where runs are kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else tercet.db in this folder.",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """A session as the journal tells it: how it stands, and every event that led there."""
+
+    state: State
+    events: tuple[e.Event, ...]
+
+    @property
+    def latencies(self) -> dict[str, int]:
+        """How long the last call of each step took, in milliseconds."""
+        return {each.step: each.latency for each in self.events if isinstance(each, e.Complete | e.Abort)}
+
+
+@asynccontextmanager
+async def journal_at(url: str, *, is_new: bool = False) -> AsyncGenerator[Journal]:
+    """The journal at an address. Only `is_new` makes one where none is: whoever looks changes nothing."""
+    if not is_new:
+        _demand_file(url)
+    try:
+        journal = await open_journal(url)
+    except JournalUnavailable as error:
+        raise UsageError(error.message, code=error.code, remedy=error.remedy) from error
+    except JournalCorrupt as error:
+        remedy = f"name another with --journal; if this one was a journal once, {error.remedy}"
+        raise UsageError(error.message, code=error.code, remedy=remedy) from error
+    try:
+        yield journal
+    finally:
+        await journal.close()
+
+
+def _demand_file(url: str) -> None:
+    prefix = "sqlite:///"
+    if url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists():
+        raise UsageError(
+            f"there is no journal {url.removeprefix(prefix)}",
+            code="journal_not_found",
+            remedy=f"tercet run makes one; for another, say --journal URL or set {VARIABLE}",
+        )
+
+
+async def read_story(journal: Journal, session: str) -> Story:
+    """A session with its events; raises `UsageError` if it is not there."""
+    state = (await opening.restore(journal, TENANT, session)).state
+    events: list[e.Event] = []
+    while len(events) < state.position:
+        page = await journal.read(TENANT, session, after=len(events))
+        events += [codec.decode(stored.data) for stored in page]
+    return Story(state=state, events=tuple(events[: state.position]))
+
+
+def journal_words(url: str) -> tuple[str, ...]:
+    """The words that make another command work on the same journal; none where it would anyway."""
+    if url == (os.environ.get(VARIABLE) or DEFAULT):
+        return ()
+    return ("--journal", _without_password(url))
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    if not parts.password:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@", 1)))

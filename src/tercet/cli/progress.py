@@ -1,0 +1,167 @@
+"""Live progress of a session: what has happened stays as lines, what is under way is kept up to date below them.
+
+On a terminal the calls under way stand in a small area that is redrawn in place, a few times a second and only while
+something is under way. Elsewhere each event is one plain line. The journal is the truth and this is a view of it: an
+output that cannot be written never stops a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from tercet.cli.event_view import Columns, line_of
+from tercet.cli.screen import Screen
+from tercet.cli.session_view import show_start
+from tercet.cli.text import took
+from tercet.executor.clock import Clock
+from tercet.journal import events as e
+from tercet.runtime.state import State
+
+TICK_S = 0.25
+MOST_RUNNING = 8
+
+
+class Progress:
+    """Told of events in their order; prints them. `is_dated` puts the time before each line."""
+
+    def __init__(self, screen: Screen, clock: Clock, *, is_dated: bool = False) -> None:
+        self.screen = screen
+        self._clock = clock
+        self._is_dated = is_dated
+        self._columns = Columns.of({})
+        self._running: dict[str, tuple[int, str]] = {}
+        self._live: Live | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.screen.file = sys.stdout  # this stdout, also while tools have another
+        if self.screen.is_terminal:
+            # What is printed by others goes above the live area.
+            self._live = self._stack.enter_context(
+                Live(console=self.screen, auto_refresh=False, transient=True)
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.clear()
+        with _unbroken(self.screen):
+            self._stack.close()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a live area, which takes care of what others print."""
+        return self._live is not None
+
+    def tell(self, state: State, event: e.Event) -> None:
+        """Show an event."""
+        with _unbroken(self.screen):
+            self._columns = Columns.of(state.plan)
+            self._follow(event)
+            if isinstance(event, e.SessionStarted):
+                show_start(self.screen, event)
+            line = None if self._live and isinstance(event, e.Intent) else line_of(state, event)
+            if line is not None:
+                self._print(line, event.at)
+            self.refresh()
+
+    def say(self, text: Text | str) -> None:
+        """Show a line that is about no event."""
+        with _unbroken(self.screen):
+            self.screen.say(text)
+
+    async def keep_fresh(self) -> None:
+        """Redraw what is under way until cancelled."""
+        while self._live is not None:
+            await asyncio.sleep(TICK_S)
+            if self._running:
+                with _unbroken(self.screen):
+                    self.refresh()
+
+    def refresh(self) -> None:
+        """Redraw what is under way."""
+        if self._live is not None:
+            now = self._clock.now()
+            self._live.update(Group(*self._lines(now)), refresh=True)
+
+    def _print(self, line: Text, at: int) -> None:
+        if self._is_dated:
+            moment = datetime.fromtimestamp(at / 1000).astimezone()
+            line = Text.assemble((f"{moment:%H:%M:%S}  ", "dim"), line)
+        self.screen.say(line)
+
+    def _follow(self, event: e.Event) -> None:
+        match event:
+            case e.Intent() if event.tool:
+                self._running[event.step] = (
+                    event.at,
+                    f", attempt {event.attempt}" if event.attempt > 1 else "",
+                )
+            case e.Complete() | e.Abort():
+                self._running.pop(event.step, None)
+            case e.SessionResumed() | e.SessionPaused() | e.SessionEnded():
+                self._running.clear()
+            case _:
+                pass
+
+    def _lines(self, now: int) -> list[Text]:
+        lines = [
+            self._columns.line("▸", "cyan", step, f"{took(max(0, now - began))}{again}", is_quiet=True)
+            for step, (began, again) in list(self._running.items())[:MOST_RUNNING]
+        ]
+        more = len(self._running) - MOST_RUNNING
+        shown = [*lines, Text(f"  … {more} more", style="dim")] if more > 0 else lines
+        for line in shown:
+            line.truncate(self.screen.width - 1, overflow="ellipsis")
+        return [self.screen.legible(line) for line in shown]
+
+
+class Silence:
+    """No progress at all, for programs."""
+
+    is_live = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    def tell(self, state: State, event: e.Event) -> None:
+        """Show nothing."""
+
+    def say(self, text: Text | str) -> None:
+        """Say nothing."""
+
+    async def keep_fresh(self) -> None:
+        """Draw nothing."""
+
+
+@contextmanager
+def _unbroken(screen: Screen) -> Generator[None]:
+    """An output that cannot be written is given up; the run goes on."""
+    try:
+        yield
+    except OSError:
+        screen.quiet = True
+
+
+def show_cursor() -> None:
+    """Brings the cursor back when the process ends without tidying up."""
+    terminal = sys.__stdout__
+    if terminal is not None and not terminal.closed and terminal.isatty():
+        os.write(terminal.fileno(), b"\x1b[?25h\n")

@@ -1,0 +1,98 @@
+"""`tercet run`: a request, from its plan to its record. Every step of the way is in the journal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tercet.cli.case import local_actor
+from tercet.cli.documents import load_pack, read_input, read_plan
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.foreground import Foreground
+from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.progress import Progress, Silence
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.session_view import as_json as session_json
+from tercet.cli.session_view import show_ending
+from tercet.cli.standing import EXIT_CODES, Commands, standing
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.request import Request
+from tercet.executor.clock import SystemClock
+
+EXAMPLES = """\
+tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4
+tercet run examples/refunds --plan examples/refunds/plans/plan_a.json  # refused: exit 3
+"""
+
+
+def run(
+    pack: PackFolder,
+    *,
+    intent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INTENT",
+            help="What is asked for: by default the plan's intent, else the pack's only decision.",
+        ),
+    ] = None,
+    input_: Annotated[
+        str | None,
+        typer.Option(
+            "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
+        ),
+    ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLAN",
+            help="A plan's JSON file, or - for stdin: by default the pack's template for the intent.",
+        ),
+    ] = None,
+    snapshot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SNAPSHOT", help="The evidence to work with: by default the pack's newest snapshot."
+        ),
+    ] = None,
+    safety_mode: Annotated[
+        ApprovalMode | None,
+        typer.Option(
+            metavar="MODE",
+            help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
+        ),
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Carry a request out: plan it, let the critic review the plan, call its tools, and judge the result.
+
+    Every step is in the journal before and after it happens, so a run that stops, for whatever reason, is resumed where
+    it was with `tercet sessions resume`. A call that needs an approval opens a gate; the run then ends with exit 4,
+    waiting, until somebody answers with `tercet gates`. Ctrl-C and SIGTERM pause the run; a second one ends the process
+    at once.
+
+    Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5 if
+    it failed or was escalated, or if the journal could not go on.
+    """
+    loaded = load_pack(pack)
+    given = None if plan is None else read_plan(plan)
+    asked = intent or (given.intent if given else None)
+    spec = loaded.decision_for(asked)
+    request = Request(intent=asked or (*spec.intents, spec.id)[0], input=read_input(input_))
+    commands = Commands(journal=journal, pack=str(pack))
+    screen = Screen()
+    progress = Silence() if as_json else Progress(screen, SystemClock())
+    story = Foreground(loaded, progress, commands).carry(
+        lambda runtime: runtime.run(
+            request, plan=given, safety_mode=safety_mode, snapshot=snapshot, actor=local_actor(loaded)
+        ),
+        is_new=True,
+    )
+    if as_json:
+        print_json(session_json(story, commands))
+    else:
+        screen.say()
+        show_ending(screen, story.state, commands)
+    return EXIT_CODES[standing(story.state)]

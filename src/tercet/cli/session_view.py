@@ -1,0 +1,291 @@
+"""A session: on the screen from its frame to the next command, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from tercet.cli.case_view import show_decisive
+from tercet.cli.event_view import ANSWERS, SKIPPED, Columns, scores
+from tercet.cli.gate_view import show_gate
+from tercet.cli.journals import Story
+from tercet.cli.outline import outline
+from tercet.cli.screen import Screen
+from tercet.cli.standing import Commands, Standing, standing
+from tercet.cli.text import ago, count, listed, printable, took
+from tercet.contracts import graph
+from tercet.contracts.budget import RunBudget
+from tercet.contracts.plan import Plan
+from tercet.contracts.verdict import Verdict
+from tercet.journal import events as e
+from tercet.runtime.state import OpenGate, State, StepState
+from tercet.runtime.transcript import timestamp
+
+MARKS = {
+    "pending": ("·", "dim"),
+    "gated": ("?", "yellow"),
+    "in_flight": ("▸", "cyan"),
+    "unknown": ("?", "yellow"),
+    "done": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "skipped": ("○", "dim"),
+}
+STYLES: dict[Standing, str] = {
+    "completed": "bold green",
+    "refused": "bold red",
+    "failed": "bold red",
+    "waiting": "bold yellow",
+    "paused": "bold yellow",
+    "escalated": "bold red",
+    "in progress": "bold cyan",
+}
+
+
+def show_rows(screen: Screen, rows: Mapping[str, str]) -> None:
+    """Prints labelled rows one below the other."""
+    for label, text in rows.items():
+        screen.put(text, first=f"{label:<10}")
+
+
+def show_start(screen: Screen, event: e.SessionStarted) -> None:
+    """Prints what a session was started with, its id first."""
+    show_rows(
+        screen,
+        {
+            "session": printable(event.session),
+            "pack": f"{printable(event.pack, 120)}{_snapshot(event.snapshot)}",
+            "decision": f"{printable(event.decision, 120)}, safety mode {event.safety_mode}",
+        },
+    )
+
+
+def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, record: Any) -> None:
+    """Prints a session whole: its frame, its plan with how far each step is, what was said of it, and what to do."""
+    state = story.state
+    start = state.start
+    rows = {
+        "session": f"{printable(start['session'])}, {standing(state)}",
+        "intent": f"{printable(start['request']['intent'], 200)}, for {printable(start['actor']['id'], 80)}",
+        "pack": f"{printable(start['pack'], 120)}{_snapshot(start['snapshot'])}, safety mode {start['safety_mode']}",
+        "started": f"{timestamp(start['at'])}, last event {ago(now - state.at)}",
+        "used": _used(state),
+    }
+    show_rows(screen, rows)
+    if state.plan:
+        screen.say()
+        _show_steps(screen, story)
+    told = {label: text for label, text in _told(state, record) if text}
+    if told:
+        screen.say()
+        show_rows(screen, told)
+    screen.say()
+    show_ending(screen, state, commands)
+
+
+def _snapshot(snapshot: str) -> str:
+    return f", snapshot {printable(snapshot, 80)}" if snapshot else ", no evidence"
+
+
+def _used(state: State) -> str:
+    budget, used = RunBudget.model_validate(state.start["budget"]), state.used
+    parts = [
+        f"{count(used.tool_calls, 'call')}{_of(budget.tool_calls)}",
+        f"{took(used.wall_clock)}{'' if budget.wall_clock_ms is None else f' of {took(budget.wall_clock_ms)}'}",
+        f"{count(used.tokens, 'token')}{_of(budget.tokens)}" if used.tokens or budget.tokens else "",
+        f"{count(used.retries, 'retry')}{_of(budget.max_retries)}".replace("retrys", "retries"),
+        f"{count(used.replans, 're-plan')}{_of(budget.max_replans)}",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _of(limit: int | None) -> str:
+    return "" if limit is None else f" of {limit:,}"
+
+
+def _show_steps(screen: Screen, story: Story) -> None:
+    state = story.state
+    plan = Plan.model_validate(state.plan)
+    tools, latencies = Columns.of(state.plan).tools, story.latencies
+    for entry in outline(graph.build(plan), None):
+        if entry.step is None:
+            screen.put(Text(f"… {count(entry.skipped, 'more step')}", style="dim"))
+            continue
+        name = plan.steps[entry.step].id
+        step = state.steps[name]
+        mark, style = MARKS[step.status]
+        line = Text.assemble((f"{mark} ", style), (f"{printable(name)}  ", "bold"), tools[name])
+        line.append(f"  {_progress(step, latencies.get(name))}", style="dim" if style != "red" else "red")
+        screen.put(line, first=entry.first, rest=f"{entry.rest}  ")
+
+
+def _progress(step: StepState, latency: int | None) -> str:
+    again = f", attempt {step.attempt}" if step.attempt > 1 else ""
+    match step.status:
+        case "done":
+            return f"{'' if latency is None else took(latency)}{again}".lstrip(", ")
+        case "failed":
+            return f"failed{again}: {printable(step.error, 300)}"
+        case "unknown":
+            return f"outcome unknown{again}: {printable(step.error, 300)}"
+        case "gated":
+            return f"waits at gate {step.gate.rpartition('.')[2]}"
+        case "in_flight":
+            return f"under way{again}"
+        case "skipped":
+            return SKIPPED.get(step.error, "skipped")
+        case "pending":
+            return ""
+
+
+def _told(state: State, record: Any) -> Iterator[tuple[str, str]]:
+    """What was said about a session, by whom."""
+    verdict = state.verdict
+    yield "review", f"{verdict['outcome']}: {_reasons(verdict)}" if verdict else ""
+    answers = [
+        f"{a.gate.rpartition('.')[2]} {ANSWERS[a.answer]} by {a.actor}{f' ({a.note})' if a.note else ''}"
+        for a in state.answers
+    ]
+    yield "answers", listed(answers, most=20)
+    yield "critic", f"{printable(state.report['rationale'])} ({scores(state.report)})" if state.report else ""
+    if record is not None:
+        parts = [
+            count(len(record["transcript"]), "call"),
+            count(len(record["approvals"]), "approval"),
+            count(len(record["evidence_refs"]), "fact") + " pinned",
+        ]
+        yield "record", f"{state.record}\n{', '.join(parts)}"
+
+
+def _reasons(verdict: Mapping[str, Any]) -> str:
+    return printable("; ".join(verdict.get("reasons", ())))
+
+
+def show_ending(screen: Screen, state: State, commands: Commands) -> None:
+    """Prints where a session stands and why, and the commands that may come next."""
+    where = standing(state)
+    style = STYLES[where]
+    match where:
+        case "completed":
+            took_ = took(state.used.wall_clock)
+            screen.say(
+                Text.assemble(("✓ completed", style), f" in {took_}: {count(len(state.done), 'step')}")
+            )
+            _show_outputs(screen, state)
+        case "refused":
+            _show_refusal(screen, state)
+        case "failed":
+            screen.say(Text.assemble(("✗ failed: ", style), printable(state.reason)))
+        case "escalated":
+            reason = printable(state.reason.removeprefix("escalated: "))
+            screen.say(Text.assemble(("✗ escalated: ", style), reason))
+        case "paused":
+            screen.say(Text.assemble(("· paused: ", style), printable(state.reason)))
+        case "waiting":
+            for gate in state.gates.values():
+                show_gate(screen, gate)
+        case "in progress":
+            nobody = "a process has it, or none: then resume it"
+            screen.say(Text.assemble(("▸ in progress: ", style), nobody))
+    _show_next(screen, state, commands)
+
+
+def _show_outputs(screen: Screen, state: State) -> None:
+    width = max(map(len, state.outputs), default=0)
+    for name, value in state.outputs.items():
+        text = printable(json.dumps(value, ensure_ascii=False), 400)
+        screen.put(text, first=f"  {printable(name, 80):<{width}}  ")
+
+
+def _show_refusal(screen: Screen, state: State) -> None:
+    verdict = Verdict.model_validate(state.verdict)
+    for refusal in verdict.refusals[:1]:
+        show_decisive(screen, refusal, "  ")
+    where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"
+    why = f"{verdict.kind} ({verdict.code}){where}" if verdict.kind else _reasons(state.verdict)
+    screen.say(Text.assemble(("✗ refused by the critic: ", "bold red"), why))
+    if not state.done:
+        screen.say(Text("  Nothing was run.", style="dim"))
+
+
+_INVITATIONS: dict[Standing, str] = {
+    "waiting": "Answer, and then resume:",
+    "paused": "Go on with:",
+    "escalated": "When what is in its way is out of the way, go on with:",
+    "in progress": "Go on with:",
+}
+
+
+def _show_next(screen: Screen, state: State, commands: Commands) -> None:
+    lines = commands.after(state)
+    if not lines:
+        screen.say(Text("  The journal was in memory: nothing is left of this session.", style="dim"))
+        return
+    screen.say(Text(f"  {_INVITATIONS.get(standing(state), 'Look at it with:')}", style="dim"))
+    for line in lines:
+        screen.show_command(line)
+
+
+def as_json(story: Story, commands: Commands) -> dict[str, Any]:
+    """A session as one JSON object."""
+    state = story.state
+    start = state.start
+    latencies, tools = story.latencies, Columns.of(state.plan).tools
+    return {
+        "session_id": start["session"],
+        "status": state.status,
+        "standing": standing(state),
+        "reason": state.reason,
+        "phase": state.phase,
+        "intent": start["request"]["intent"],
+        "input": start["request"].get("input", {}),
+        "decision": start["decision"],
+        "owner": start["actor"]["id"],
+        "run_id": start["run"],
+        "pack": start["pack"],
+        "pack_hash": start["pack_hash"],
+        "snapshot": start["snapshot"],
+        "safety_mode": start["safety_mode"],
+        "started_at": timestamp(start["at"]),
+        "updated_at": timestamp(state.at),
+        "plan": state.plan,
+        "plan_hash": state.plan_hash,
+        "steps": [
+            {
+                "id": name,
+                "tool": tools.get(name),
+                "status": step.status,
+                "attempts": step.attempt,
+                "latency_ms": latencies.get(name),
+                "error": step.error,
+                "gate": step.gate,
+            }
+            for name, step in state.steps.items()
+        ],
+        "gates": [gate_json(gate) for gate in state.gates.values()],
+        "answers": msgspec.to_builtins(state.answers),
+        "outputs": state.outputs,
+        "missing": state.missing,
+        "verdict": state.verdict,
+        "report": state.report,
+        "used": {name: getattr(state.used, name) for name in state.used.__struct_fields__},
+        "budget": RunBudget.model_validate(start["budget"]).model_dump(mode="json"),
+        "record": state.record,
+        "next": commands.after(state),
+    }
+
+
+def gate_json(gate: OpenGate) -> dict[str, Any]:
+    """A gate that waits as one JSON object."""
+    return {
+        "id": gate.id,
+        "kind": gate.kind,
+        "step": gate.step,
+        "names": list(gate.names),
+        "digest": gate.digest,
+        "shown": gate.shown,
+        "opened_at": timestamp(gate.at),
+    }

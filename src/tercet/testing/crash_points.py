@@ -1,0 +1,197 @@
+"""Named crash points: where a worker process of a test dies, or is stopped, on command.
+
+The runtime calls its `crash` argument at the points of the driver; a tool of a test calls it around its effect; `plant`
+reaches the points inside a commit. A plan names one point, how often it may be passed before, and what happens then:
+
+    TERCET_CRASH=after_effect:2         dies by SIGKILL when it comes to the point for the second time
+    TERCET_CRASH=before_call:1:stop     is stopped there by SIGSTOP, and goes on after SIGCONT
+
+A process without a plan passes every point. Nothing here is imported by the runtime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from tercet.contracts.errors import UsageError
+from tercet.journal.sqlite import writer as sqlite_writer
+from tercet.journal.sqlite.connection import QUERIES as SQLITE_QUERIES
+
+VARIABLE = "TERCET_CRASH"
+
+Point: TypeAlias = Literal[
+    "before_append",
+    "inside_checkpoint",
+    "inside_commit",
+    "after_commit",
+    "after_append",
+    "before_call",
+    "before_effect",
+    "after_effect",
+    "after_answer",
+]
+POINTS: tuple[Point, ...] = get_args(Point)
+"""In the order in which one step comes to them.
+
+`before_append` and `after_append` stand around every append of the driver, so an INTENT is durable at the second one and
+its call has not begun; `before_call` is behind the last look at the lease; `before_effect` and `after_effect` are inside
+the tool; `after_answer` is between the answer and COMPLETE. `inside_checkpoint` is in the transaction behind the
+checkpoints, `inside_commit` in it before COMMIT (on PostgreSQL both: sent, and not answered), `after_commit` before the
+caller hears of it.
+"""
+
+Way: TypeAlias = Literal["kill", "stop"]
+
+
+class CrashPlan:
+    """At which point this process ends; calling it says that a point has been reached."""
+
+    def __init__(self, point: Point | None = None, nth: int = 1, way: Way = "kill") -> None:
+        self.point = point
+        self.nth = nth
+        self.way: Way = way
+        self._reached = Counter[str]()
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] = os.environ) -> CrashPlan:
+        """The plan in the environment; raises `UsageError` for one that names no point."""
+        text = environment.get(VARIABLE, "")
+        if not text:
+            return cls()
+        point, _, rest = text.partition(":")
+        nth, _, way = rest.partition(":")
+        nth, way = nth or "1", way or "kill"
+        if point not in POINTS or not nth.isdigit() or way not in get_args(Way):
+            raise UsageError(
+                f"{VARIABLE}={text} names no crash point",
+                code="unknown_crash_point",
+                remedy=f"write point:n or point:n:stop, with one of {', '.join(POINTS)}",
+            )
+        return cls(point, int(nth), cast("Way", way))
+
+    def __call__(self, point: str) -> None:
+        """End here if this is the point and the time."""
+        if point != self.point:
+            return
+        self._reached[point] += 1
+        if self._reached[point] == self.nth:
+            self._end()
+
+    def _end(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL if self.way == "kill" else signal.SIGSTOP)
+        # The signal is for the whole process, and may reach this thread a moment after the others.
+        time.sleep(0.02)
+
+
+def plant(plan: CrashPlan) -> None:
+    """Put the points inside commits into this process: for a worker that lives for its test alone."""
+    _plant_in_sqlite(plan)
+    try:
+        _plant_in_postgres(plan)
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+
+
+def _plant_in_sqlite(plan: CrashPlan) -> None:
+    connect = sqlite_writer.connect_writer
+
+    def connect_doomed(path: Path, *, patience_s: float) -> Any:
+        return _DoomedSqlite(connect(path, patience_s=patience_s), plan)
+
+    sqlite_writer.connect_writer = connect_doomed
+
+
+def _plant_in_postgres(plan: CrashPlan) -> None:
+    # asyncpg is an optional dependency.
+    from tercet.journal.postgres import driver  # noqa: PLC0415
+    from tercet.journal.postgres.connection import QUERIES  # noqa: PLC0415
+
+    connect = driver.connect
+
+    async def connect_doomed(url: str, *, timeout_s: float, settings: dict[str, str]) -> Any:
+        connection = await connect(url, timeout_s=timeout_s, settings=settings)
+        return _DoomedPostgres(connection, plan, QUERIES["store"])
+
+    driver.connect = connect_doomed
+
+
+class _DoomedSqlite:
+    """The writing connection, which passes the points inside of a commit."""
+
+    def __init__(self, inner: sqlite3.Connection, plan: CrashPlan) -> None:
+        self._inner = inner
+        self._plan = plan
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        is_commit = sql == "COMMIT"
+        if is_commit:
+            self._plan("inside_commit")
+        cursor = self._inner.execute(sql, *parameters)
+        if is_commit:
+            self._plan("after_commit")
+        return cursor
+
+    def executemany(self, sql: str, rows: Iterable[Any]) -> sqlite3.Cursor:
+        cursor = self._inner.executemany(sql, rows)
+        if sql == SQLITE_QUERIES["add_checkpoint"] and rows:
+            self._plan("inside_checkpoint")
+        return cursor
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._inner.in_transaction
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _DoomedPostgres:
+    """The writer's connection, which passes the points around its one storing statement."""
+
+    def __init__(self, inner: Any, plan: CrashPlan, store: str) -> None:
+        self._inner = inner
+        self._plan = plan
+        self._store = store
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]:
+        if query != self._store:
+            return await self._inner.fetch(query, *args)
+        sending = asyncio.ensure_future(self._inner.fetch(query, *args))
+        for _ in range(3):  # it goes out with the first ticks, and the answer needs a turn of the server
+            await asyncio.sleep(0)
+        self._plan("inside_checkpoint")
+        self._plan("inside_commit")
+        rows = await sending
+        self._plan("after_commit")
+        return rows
+
+    async def execute(self, query: str, *args: Any) -> str:
+        return await self._inner.execute(query, *args)
+
+    async def fetchrow(self, query: str, *args: Any) -> Any:
+        return await self._inner.fetchrow(query, *args)
+
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        return await self._inner.fetchval(query, *args)
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        return self._inner.transaction()
+
+    def is_closed(self) -> bool:
+        return self._inner.is_closed()
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - asyncpg's own name
+        await self._inner.close(timeout=timeout)
+
+    def terminate(self) -> None:
+        self._inner.terminate()

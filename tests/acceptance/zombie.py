@@ -1,0 +1,118 @@
+"""Zombies: a worker is stopped at a point, another takes its session over and ends it, and then the first one wakes up.
+
+What it writes then must be refused. Whether its call still happens depends on where it was stopped: behind its last
+look at the lease nothing of ours can hold it back, and only the tool can, by the key or by the fencing token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+from tercet.journal.opening import open_journal
+
+from . import effects
+from .trial import PATIENCE_S, Found, Trial, ended, look, operate, run_trial, start, work
+
+WINDOW = ("before_call", "before_effect")
+"""The points between the last look at the lease and the effect."""
+LOCKED = ("inside_checkpoint", "inside_commit")
+"""The points at which a writer of SQLite holds the lock of the file."""
+HAUNTED = {"twelve": 2, "refunds": 1}
+"""At the how-manieth passing the worker is stopped: in the branches of the twelve, at the payment of the refund."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Haunting:
+    """What a zombie did."""
+
+    point: str
+    successor: Found
+    """How the session ended, and what was found after the zombie's own end."""
+    refused: dict[str, Any]
+    """What the worker said that wanted to take over from a zombie with the lock of the file."""
+    told: dict[str, Any]
+    """What the zombie said when it ended."""
+    has_written: bool
+    """Whether the journal changed after the successor had ended the session."""
+
+    @property
+    def declaration(self) -> str:
+        """How the tools recover."""
+        return self.successor.trial.declaration
+
+    @property
+    def is_in_window(self) -> bool:
+        """Whether nothing but the tool could have held the call back."""
+        return self.point in WINDOW and self.declaration in ("reconcile", "nothing")
+
+
+async def haunt(trial: Trial, point: str) -> Haunting:
+    """Stop a worker at a point, let another end its session, and wake the first one up."""
+    effects.create(trial.effects)
+    await _approve(trial)
+    zombie = await start(trial, f"{point}:{HAUNTED[trial.scene.partition(':')[0]]}:stop")
+    refused: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await _stopped(zombie.pid)
+            if point in LOCKED and trial.journal.startswith("sqlite:"):
+                _, refused = await work(trial, "", random.Random(0))  # noqa: S311 - instants, not secrets
+                zombie.send_signal(signal.SIGCONT)
+                _, told = await ended(zombie)
+                successor = await run_trial(trial)
+                before = await _head(trial)
+            else:
+                successor = await run_trial(trial)
+                before = await _head(trial)
+                zombie.send_signal(signal.SIGCONT)
+                _, told = await ended(zombie)
+    finally:
+        if zombie.returncode is None:
+            zombie.kill()
+    if not successor.is_lost:
+        await look(trial, successor)
+    has_written = await _head(trial) != before
+    return Haunting(point=point, successor=successor, refused=refused, told=told, has_written=has_written)
+
+
+async def _approve(trial: Trial) -> None:
+    """Bring a refund to the payment: its gate is approved, and the next worker pays."""
+    if trial.scene.startswith("refunds"):
+        _, told = await work(trial, "", random.Random(0))  # noqa: S311 - instants, not secrets
+        await operate(trial, told["session"])
+
+
+async def _stopped(pid: int) -> None:
+    """Wait until a process stands still."""
+    while os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None:
+        await asyncio.sleep(0.02)
+
+
+async def _head(trial: Trial) -> bytes:
+    """The chain over all that the session's journal holds."""
+    async with open_journal(trial.journal) as journal:
+        (row,) = await journal.sessions(trial.name)
+        return (await journal.head(trial.name, row.session_id)).chain
+
+
+def wrongs_of(haunting: Haunting) -> list[str]:
+    """What a haunting shows that must not be."""
+    found = haunting.successor
+    wrongs: list[str] = []
+    if found.is_lost:
+        wrongs.append(f"the run was lost: {found.status}")
+    if haunting.has_written:
+        wrongs.append("the zombie wrote to the journal")
+    if found.duplicates > haunting.is_in_window:
+        wrongs.append(f"{found.duplicates} second effects")
+    if haunting.refused:
+        if haunting.refused.get("error") != "journal_busy":
+            wrongs.append(f"the lock of the file did not hold: {haunting.refused}")
+    elif haunting.told.get("error") != "lease_lost":
+        wrongs.append(f"the zombie was not told that its lease is lost: {haunting.told}")
+    return wrongs

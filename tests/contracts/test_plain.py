@@ -1,0 +1,133 @@
+"""Plain data: what may come in with a request, as evidence, as a result or as a schema."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tercet.contracts.canonical import canonical
+from tercet.contracts.context import EvidenceManifestEntry, KnownResult
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.plain import not_json, not_plain
+from tercet.contracts.request import Request
+from tercet.contracts.tool import ToolSpec
+from tercet.contracts.trust import scalars
+
+REF = "kg:order:o1#snapshot_k1"
+
+
+def nested(depth: int) -> Any:
+    """A list in a list in a list."""
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+NOT_PLAIN: dict[str, Any] = {
+    "NaN": math.nan,
+    "infinity": -math.inf,
+    "a large integer": 2**53,
+    "a huge integer": 10**5_000,
+    "a large float": 1e19,
+    "half a pair": "\ud800",
+    "half a pair in a key": {"\ud800": 1},
+    "a key that is a number": {1: 2},
+    "a set": {1},
+    "a tuple": (1,),
+    "bytes": b"x",
+    "a decimal": Decimal(1),
+    "an object": object(),
+    "an enumeration": Trust.TRUSTED,
+    "without end": nested(100_000),
+}
+
+
+@pytest.mark.parametrize("case", NOT_PLAIN)
+def test_a_value_that_is_no_plain_data_is_named_with_its_place(case: str) -> None:
+    """The fault says what it is and where it stands."""
+    assert not_plain({"a": [0, NOT_PLAIN[case]]}) is not None
+    fault = not_plain(NOT_PLAIN[case])
+    assert fault
+    if case != "without end":
+        assert not_plain({"a": [0, NOT_PLAIN[case]]}) == f"/a/1: {fault}"
+
+
+ENTRANCES: dict[str, Callable[[Any], Any]] = {
+    "a request": lambda value: Request(intent="i", input={"x": value}),
+    "evidence": lambda value: Evidence(id=REF, content=value),
+    "the evidence manifest": lambda value: EvidenceManifestEntry(
+        id=REF, classification="order", content=value
+    ),
+    "a known result": lambda value: KnownResult(step_id="s1", tool="x.y", value=value, trust=Trust.TRUSTED),
+    "a tool's parameters": lambda value: ToolSpec(
+        name="x.y", mode=ApprovalMode.READ_ONLY, parameters={"default": value}
+    ),
+    "a tool's result": lambda value: ToolSpec(
+        name="x.y", mode=ApprovalMode.READ_ONLY, result={"default": value}
+    ),
+    "a decision's outputs": lambda value: DecisionSpec(id="d", outputs_schema={"default": value}),
+}
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("case", NOT_PLAIN)
+def test_nothing_else_comes_in(case: str, entrance: str) -> None:
+    """Wherever data enters, a value that would break a hash, a rule or a tool later is refused at once."""
+    with pytest.raises(ValidationError):
+        ENTRANCES[entrance](NOT_PLAIN[case])
+
+
+def test_ordinary_data_comes_in_unchanged() -> None:
+    """Null, booleans, numbers, text, and lists and objects of them; nothing in it is taken for a reference."""
+    value: Any = {"a": [None, True, 2**53 - 1, -0.5, "é😀"], "$from": {"b": {}}, "c": []}
+    assert not_plain(value) is None
+    assert Request(intent="i", input=value).input == value
+    assert Evidence(id=REF, content=value).content == value
+    assert KnownResult(step_id="s1", tool="x.y", value=value, trust=Trust.TRUSTED).value == value
+
+
+@pytest.mark.parametrize("value", [None, True, False, 0, -(2**53) + 1, 1.5, "", "é", {}, []])
+def test_scalars_of_json(value: Any) -> None:
+    """What JSON has is no fault; an empty container counts as a leaf."""
+    assert not_json(value) is None
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(), max_size=4)
+    | st.binary(max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(), max_size=3) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(anything)
+def test_plain_data_always_has_a_canonical_form(value: Any) -> None:
+    """Whatever passes can be hashed, and what cannot be hashed never passes."""
+    if not_plain(value) is None:
+        assert canonical(value)
+        return
+    try:
+        canonical(value)
+    except UsageError:
+        return
+    # A float beyond 2^53 can be printed, but is read back as an integer that cannot.
+    assert any(isinstance(leaf.value, float) and abs(leaf.value) >= 2**53 for leaf in scalars(value))

@@ -1,0 +1,198 @@
+"""What is left at the end of a run, and who reads it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.gate import Approval, ApprovalRequest
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.quality import RepairLog
+from tercet.contracts.record import (
+    AgentResult,
+    AuditRecord,
+    DecisionRecord,
+    FailureReport,
+    FeedbackEntry,
+    HaltRecord,
+    MemoryProposal,
+    Provenance,
+    ReplayDiff,
+)
+from tercet.contracts.run import Outcome, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.verdict import CriticReport, Verdict, VerifyPassed
+
+NOW = datetime(2026, 5, 9, 9, 30, tzinfo=UTC)
+PLAN = Plan(plan_id="p1", steps=(Step(id="s1", tool="adp_orders.lookup", params={"id": "ord_881"}),))
+ENTRY = TranscriptEntry(
+    call=ToolCall(step_id="s1", tool="adp_orders.lookup", params={"id": "ord_881"}, idempotency_key="k"),
+    result=ToolResult(step_id="s1", outcome=Outcome.DONE, value={"total": 24500}, latency_ms=3),
+)
+VERDICT = Verdict(stage="review", outcome="ok", reasons=("1 steps, 0 required outputs covered",))
+REPORT = CriticReport(
+    trace_id="t1",
+    decision_key="support.refund",
+    verify=VerifyPassed(reasons=VERDICT.reasons),
+    status="partial",
+    rationale="verify passed; no score (no execution)",
+    decided_at="2026-05-09T09:30:00Z",
+)
+RECORD = DecisionRecord(
+    decision_id="support.refund",
+    trace_id="t1",
+    plan_hash=PLAN.hash,
+    evidence_refs=("kg:order:ord_881#snapshot_k1",),
+    approvals=(Approval(gate="G", step_id="s1", approver="u1", decision="approve", decided_at=NOW),),
+    controls_active=("policy no_night_refunds",),
+    verdicts=(VERDICT,),
+    report=REPORT,
+    transcript=(ENTRY,),
+    memory_proposals=(MemoryProposal(classification="refund", content={"n": 1}),),
+)
+PROVENANCE = Provenance(task_id="t", plan_hash=PLAN.hash, timestamp=NOW)
+
+
+def fields(kind: type[BaseModel]) -> set[str]:
+    """The names of a type's fields."""
+    return set(kind.model_fields)
+
+
+@pytest.mark.req("R20")
+def test_a_record_says_on_what_a_decision_stood() -> None:
+    """Decision, evidence, approvals, active controls and trace are in the record, and survive printing."""
+    assert {"decision_id", "evidence_refs", "approvals", "controls_active", "trace_id"} <= fields(
+        DecisionRecord
+    )
+    again = DecisionRecord.model_validate_json(RECORD.model_dump_json())
+    assert again == RECORD
+    assert again.hash == RECORD.hash
+
+
+@pytest.mark.req("R20")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"evidence_refs": ()},
+        {"approvals": ()},
+        {"controls_active": ()},
+        {"trace_id": "t2"},
+        {"outputs": {"refund": None}},
+        {"transcript": ()},
+        {"plan_hash": "sha256:0"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_the_hash_of_a_record_covers_all_of_it(changes: dict[str, Any]) -> None:
+    """Nothing in a record can be changed behind its content address; a null output is not an absent one."""
+    changed = DecisionRecord.model_validate({**RECORD.model_dump(), **changes})
+    assert changed.hash != RECORD.hash
+    assert RECORD.hash == digest(RECORD)
+
+
+@pytest.mark.req("R8")
+def test_one_report_has_many_readers() -> None:
+    """The record, an operator's correction and a replay all hold the same report, as the critic made it."""
+    feedback = FeedbackEntry(
+        record_hash=RECORD.hash, report=RECORD.report, author="u1", correction="refund half", given_at=NOW
+    )
+    same = ReplayDiff(recorded=RECORD.report, replayed=REPORT)
+    dumped = REPORT.model_dump(mode="json")
+    for reader in (RECORD.model_dump(mode="json"), feedback.model_dump(mode="json")):
+        assert reader["report"] == dumped
+    assert same.model_dump(mode="json") == {"recorded": dumped, "replayed": dumped, "differences": []}
+
+
+@pytest.mark.req("R27")
+def test_plan_transcript_and_verdict_are_three_artifacts() -> None:
+    """Each of the three prints, loads and has a hash by itself, without the other two."""
+    for artifact in (PLAN, ENTRY, VERDICT):
+        again = type(artifact).model_validate_json(artifact.model_dump_json())
+        assert again == artifact
+        assert digest(again) == digest(artifact)
+    assert len({digest(PLAN), digest(ENTRY), digest(VERDICT)}) == 3
+
+
+@pytest.mark.req("R22")
+def test_calls_and_results() -> None:
+    """A call is resolved and keyed; its result ends in one of three ways."""
+    assert [outcome.value for outcome in Outcome] == ["done", "not_done", "unknown"]
+    assert TranscriptEntry.model_validate_json(ENTRY.model_dump_json()) == ENTRY
+    with pytest.raises(ValidationError):
+        ToolResult.model_validate({"step_id": "s1", "outcome": "maybe"})
+
+
+@pytest.mark.req("R46")
+def test_provenance_says_where_an_output_came_from() -> None:
+    """Task, plan, evidence, calls, repairs, scores, model, time and approver, and a content address over them."""
+    assert fields(Provenance) == {
+        "task_id",
+        "plan_hash",
+        "evidence_refs",
+        "tool_invocations",
+        "repair_history",
+        "verification_scores",
+        "model_id",
+        "timestamp",
+        "approver",
+    }
+    assert PROVENANCE.repair_history == RepairLog()
+    assert PROVENANCE.hash != Provenance(task_id="t", plan_hash=PLAN.hash, timestamp=NOW, approver="u1").hash
+
+
+@pytest.mark.req("R47")
+def test_an_audit_record_has_the_whole_way() -> None:
+    """Loop, checkpoints, tool traces, repairs, cost, latency and final scores."""
+    assert fields(AuditRecord) == {
+        "loop_trace",
+        "all_checkpoints",
+        "all_tool_traces",
+        "all_repair_logs",
+        "total_cost_microcents",
+        "total_latency_ms",
+        "final_quality_scores",
+    }
+
+
+@pytest.mark.req("R48", "R52")
+def test_each_end_leaves_its_artifact() -> None:
+    """COMMIT leaves a committed result, FAIL a report, HALT a checkpoint to go on from."""
+    result = AgentResult(output={"n": 1}, provenance=PROVENANCE, audit=AuditRecord(), content_hash="sha256:0")
+    assert fields(AgentResult) == {"output", "provenance", "audit", "content_hash", "status"}
+    assert result.status == "COMMITTED"
+    with pytest.raises(ValidationError):
+        AgentResult.model_validate({**result.model_dump(), "status": "DRAFT"})
+    ends: list[BaseModel] = [
+        result,
+        FailureReport(reason="retries exhausted", diagnosis=("step s1",), partial_output={"n": 1}),
+        HaltRecord(reason="operator", checkpoint="c1", halted_at=NOW),
+    ]
+    for end in ends:
+        assert type(end).model_validate_json(end.model_dump_json()) == end
+
+
+@pytest.mark.req("R51")
+def test_an_approval_request_shows_what_is_to_be_approved() -> None:
+    """The output with its provenance, scores, confidence, risk and what is recommended."""
+    assert fields(ApprovalRequest) == {
+        "output",
+        "provenance",
+        "quality_scores",
+        "confidence",
+        "risk_assessment",
+        "recommended_action",
+    }
+    shown = ApprovalRequest(
+        output={"refund": 5},
+        provenance=PROVENANCE.model_dump(mode="json"),
+        quality_scores={"policy": 1.0},
+        confidence=0.8,
+        risk_assessment="low",
+        recommended_action="approve",
+    )
+    assert ApprovalRequest.model_validate_json(shown.model_dump_json()) == shown
+    with pytest.raises(ValidationError):
+        ApprovalRequest.model_validate({**shown.model_dump(), "recommended_action": "shrug"})

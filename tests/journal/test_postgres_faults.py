@@ -1,0 +1,325 @@
+"""A server that restarts, a connection that is cut, a lock that is held: recovery or a typed error, never a half."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from journal.filling import refusal
+from plugins.postgres import PostgresServer
+from tercet.contracts.errors import UsageError
+from tercet.journal.chain import verify_chain
+from tercet.journal.errors import (
+    AppendUnknown,
+    JournalBusy,
+    JournalCorrupt,
+    JournalError,
+    JournalUnavailable,
+    NewerJournal,
+    PositionConflict,
+)
+from tercet.journal.opening import open_journal
+from tercet.journal.postgres import driver
+from tercet.journal.postgres.connection import MIGRATIONS, QUERIES, migrate
+from tercet.journal.postgres.driver import Connection
+from tercet.journal.protocol import Append, Journal
+from tercet.journal.sqlfiles import Migration
+
+STREAMS = 8
+
+
+@pytest.fixture
+def tenant() -> str:
+    """A tenant of the test's own."""
+    return f"tenant-{secrets.token_hex(8)}"
+
+
+def pair(tenant: str, stream: str, turn: int, epoch: int | None = None) -> Append:
+    """A unit of two events and a claim."""
+    events = (f"{stream} {turn} a".encode(), f"{stream} {turn} b".encode())
+    return Append(
+        tenant=tenant, stream=stream, expected=2 * turn, epoch=epoch, events=events, claims=(f"{stream} {turn}",)
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def administrator(url: str) -> AsyncGenerator[Connection]:
+    """A connection of one's own."""
+    connection = await driver.connect(url, timeout_s=10, settings={"application_name": "administrator"})
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def grow(journal: Journal, tenant: str, stream: str, done: asyncio.Event) -> int:
+    """Append until told to stop; how many units were acknowledged."""
+    lease = await journal.acquire(tenant, stream, owner="ann", now_ms=0, ttl_ms=1_000)
+    turn = 0
+    while not done.is_set():
+        await journal.append(pair(tenant, stream, turn, lease.epoch))
+        turn += 1
+    return turn
+
+
+async def disturb(url: str, tenant: str, act: Callable[[], Awaitable[None]]) -> None:
+    """Let streams grow while something happens, and check that each holds exactly what was acknowledged."""
+    async with open_journal(url, patience_s=20) as journal:
+        done = asyncio.Event()
+        names = [f"ses_{number}" for number in range(STREAMS)]
+        tasks = [asyncio.ensure_future(grow(journal, tenant, name, done)) for name in names]
+        try:
+            await act()
+        finally:
+            done.set()
+        turns = await asyncio.gather(*tasks)
+        for name, count in zip(names, turns, strict=True):
+            assert count > 0
+            assert (await verify_chain(journal, tenant, name)).seq == 2 * count
+            wanted = [data for turn in range(count) for data in pair(tenant, name, turn).events]
+            stored = await journal.read(tenant, name, limit=10 * len(wanted))
+            assert [event.data for event in stored] == wanted
+            assert await journal.claim(tenant, f"{name} {count}") is None
+
+
+def test_cut_connections_lose_and_repeat_nothing(postgres_url: str, tenant: str) -> None:
+    """Connections cut by the server under load: every append is acknowledged, and stored exactly once."""
+
+    async def cut() -> None:
+        async with administrator(postgres_url) as connection:
+            for _ in range(8):
+                cut = await connection.fetch(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tercet'"
+                )
+                assert cut
+                await asyncio.sleep(0.05)
+
+    asyncio.run(disturb(postgres_url, tenant, cut))
+
+
+def test_a_restarted_server_loses_and_repeats_nothing(postgres_server: PostgresServer, tenant: str) -> None:
+    """A server that crashes and starts again under load: every append is acknowledged, and stored exactly once."""
+
+    async def restart() -> None:
+        await asyncio.to_thread(postgres_server.stop)
+        await asyncio.to_thread(postgres_server.start)
+        await asyncio.sleep(0.1)
+
+    asyncio.run(disturb(postgres_server.url, tenant, restart))
+
+
+def test_a_server_that_stays_away_is_a_typed_error(postgres_server: PostgresServer, tenant: str) -> None:
+    """Without a server calls fail with what to do; when it is back, the same journal goes on."""
+
+    async def run() -> None:
+        async with open_journal(postgres_server.url, patience_s=0.3) as journal:
+            await journal.append(pair(tenant, "ses_1", 0))
+            await asyncio.to_thread(postgres_server.stop)
+            try:
+                with pytest.raises(JournalUnavailable) as caught:
+                    await journal.append(pair(tenant, "ses_1", 1))
+                assert caught.value.remedy
+                await refusal(JournalUnavailable, journal.head(tenant, "ses_1"))
+                await refusal(JournalUnavailable, _open(postgres_server.url))
+            finally:
+                await asyncio.to_thread(postgres_server.start)
+            assert (await verify_chain(journal, tenant, "ses_1")).seq == 2
+            await journal.append(pair(tenant, "ses_1", 1))
+            assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
+
+    asyncio.run(run())
+
+
+class Unreliable:
+    """A connection that carries a statement out and then loses the answer."""
+
+    def __init__(self, inner: Connection) -> None:
+        self.inner = inner
+        self.drop_after: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]:
+        """Carry it out; then, if so told, cut the connection."""
+        rows = await self.inner.fetch(query, *args)
+        if self.drop_after == query:
+            self.inner.terminate()
+            raise ConnectionResetError("the answer was lost")
+        return rows
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[Unreliable]:
+    """The connections of the writer, which can be made to fail."""
+    made: list[Unreliable] = []
+    connect = driver.connect
+
+    async def unreliable(url: str, *, timeout_s: float, settings: dict[str, str]) -> Any:
+        made.append(Unreliable(await connect(url, timeout_s=timeout_s, settings=settings)))
+        return made[-1]
+
+    monkeypatch.setattr(driver, "connect", unreliable)
+    return made
+
+
+def test_a_lost_answer_is_looked_up(postgres_url: str, tenant: str, connections: list[Unreliable]) -> None:
+    """A batch that was stored while its answer was lost is found stored, and not repeated."""
+
+    async def run() -> None:
+        async with open_journal(postgres_url) as journal:
+            lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+            await journal.append(pair(tenant, "ses_1", 0, lease.epoch))
+            connections[-1].drop_after = QUERIES["store"]
+            end = await journal.append(pair(tenant, "ses_1", 1, lease.epoch))
+            assert len(connections) == 2
+            assert end == await verify_chain(journal, tenant, "ses_1")
+            assert end.seq == 4
+
+    asyncio.run(run())
+
+
+def test_a_lost_answer_does_not_hide_a_conflict(
+    postgres_url: str, tenant: str, connections: list[Unreliable]
+) -> None:
+    """A unit that was not stored because another stands there is refused, also over a lost connection."""
+
+    async def run() -> None:
+        async with open_journal(postgres_url) as journal, open_journal(postgres_url) as other:
+            await journal.append(pair(tenant, "ses_1", 0))
+            await other.append(Append(tenant=tenant, stream="ses_1", expected=2, events=(b"other",)))
+            connections[0].drop_after = QUERIES["store"]
+            await refusal(PositionConflict, journal.append(pair(tenant, "ses_1", 1)))
+            assert (await verify_chain(journal, tenant, "ses_1")).seq == 3
+
+    asyncio.run(run())
+
+
+def test_an_append_in_doubt_is_called_so(
+    postgres_server: PostgresServer,
+    tenant: str,
+    connections: list[Unreliable],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When the answer is lost and the server does not come back, nobody knows, and the error says so."""
+
+    async def gone(url: str, *, timeout_s: float, settings: dict[str, str]) -> Any:
+        raise ConnectionRefusedError("nobody there")
+
+    async def run() -> None:
+        async with open_journal(postgres_server.url, patience_s=0.2) as journal:
+            await journal.append(pair(tenant, "ses_1", 0))
+            connections[-1].drop_after = QUERIES["store"]
+            with monkeypatch.context() as patch:
+                patch.setattr(driver, "connect", gone)
+                error = await refusal(AppendUnknown, journal.append(pair(tenant, "ses_1", 1)))
+            assert "read the stream again" in str(error)
+            assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
+
+    asyncio.run(run())
+
+
+def test_a_lock_beyond_patience_is_busy(postgres_url: str, tenant: str) -> None:
+    """While another session holds the stream's row the append fails as busy, and works afterwards."""
+
+    async def run() -> None:
+        async with open_journal(postgres_url, patience_s=0.1) as journal:
+            await journal.append(pair(tenant, "ses_1", 0))
+            async with administrator(postgres_url) as connection, connection.transaction():
+                await connection.execute("SELECT 1 FROM tercet.streams WHERE tenant = $1 FOR UPDATE", tenant)
+                await refusal(JournalBusy, journal.append(pair(tenant, "ses_1", 1)))
+            await journal.append(pair(tenant, "ses_1", 1))
+
+    asyncio.run(run())
+
+
+def test_tampering_is_found_and_its_place_is_named(postgres_url: str, tenant: str) -> None:
+    """A row that another program changed is found by the chain."""
+
+    async def run() -> None:
+        async with open_journal(postgres_url) as journal, administrator(postgres_url) as connection:
+            for turn in range(3):
+                await journal.append(pair(tenant, "ses_1", turn))
+            await connection.execute(
+                "UPDATE tercet.events SET data = '' WHERE seq = 3 AND stream_id ="
+                " (SELECT id FROM tercet.streams WHERE tenant = $1)",
+                tenant,
+            )
+            error = await refusal(JournalCorrupt, verify_chain(journal, tenant, "ses_1"))
+            assert error.place == "event 3 of stream ses_1"
+
+    asyncio.run(run())
+
+
+def test_one_callers_impossible_unit_does_not_fail_the_others(postgres_url: str, tenant: str) -> None:
+    """A unit that the server cannot take is refused alone."""
+
+    async def run() -> None:
+        async with open_journal(postgres_url) as journal:
+            units = [
+                Append(tenant=tenant, stream="a", expected=0, events=(b"1",)),
+                Append(tenant=tenant, stream="b", expected=2**70, events=(b"1",)),
+                Append(tenant=tenant, stream="c", expected=0, events=(b"1",)),
+            ]
+            results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
+            assert [isinstance(result, JournalError) for result in results] == [False, True, False]
+
+    asyncio.run(run())
+
+
+def test_a_failed_migration_leaves_the_old_schema(postgres_server: PostgresServer) -> None:
+    """A migration that breaks half-way is undone whole; a newer database is refused."""
+    later = MIGRATIONS[-1].version + 1
+
+    async def run() -> None:
+        async with new_database(postgres_server.url) as url, administrator(url) as connection:
+            broken = Migration(
+                later, "CREATE TABLE tercet.later (a int); CREATE INDEX ON tercet.missing (a);"
+            )
+            with pytest.raises(Exception, match="missing"):
+                await migrate(connection, "here", (*MIGRATIONS, broken))
+            assert await connection.fetchval("SELECT to_regclass('tercet.streams')") is None
+            await migrate(connection, "here")
+            good = Migration(later, "CREATE TABLE tercet.later (a int)")
+            await migrate(connection, "here", (*MIGRATIONS, good))
+            error = await refusal(NewerJournal, _open(url))
+            assert (error.version, error.known) == (later, later - 1)
+
+    asyncio.run(run())
+
+
+def test_a_database_that_is_not_there_is_named_without_the_password(postgres_server: PostgresServer) -> None:
+    """The message names the database and keeps the password to itself."""
+    url = postgres_server.url.replace("postgres:@/postgres", "postgres:hidden@/nowhere")
+    error = asyncio.run(refusal(JournalUnavailable, _open(url)))
+    assert "nowhere" in str(error)
+    assert "create the database" in str(error)
+    assert "hidden" not in str(error)
+
+
+def test_a_bad_address_is_wrong_use() -> None:
+    """What asyncpg cannot read as an address is the caller's mistake."""
+    error = asyncio.run(refusal(UsageError, _open("postgresql://host:notaport/db")))
+    assert error.code == "unknown_journal"
+
+
+@asynccontextmanager
+async def new_database(url: str) -> AsyncGenerator[str]:
+    """A database of one's own on the server."""
+    name = f"db_{secrets.token_hex(4)}"
+    async with administrator(url) as connection:
+        await connection.execute(f"CREATE DATABASE {name}")
+        try:
+            yield url.replace("/postgres?", f"/{name}?")
+        finally:
+            await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def _open(url: str) -> None:
+    async with open_journal(url, patience_s=0.3):
+        pass

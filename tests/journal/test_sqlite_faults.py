@@ -1,0 +1,416 @@
+"""What happens to the disk, the file or the process is answered with a typed error, and nothing is half written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from journal.filling import TENANT, at, event, fill, make_journal, refusal
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.errors import UsageError
+from tercet.journal.chain import verify_chain
+from tercet.journal.errors import (
+    BlobMissing,
+    JournalBusy,
+    JournalCorrupt,
+    JournalFull,
+    JournalUnavailable,
+)
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Append, NewCheckpoint
+from tercet.journal.sqlite import writer
+from tercet.journal.sqlite.connection import connect_writer
+
+LARGE = b"z" * 2_000_000
+
+HOLD_THE_LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.readline()
+"""
+
+APPEND_FOR_EVER = """
+import asyncio, sys
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Append
+
+async def grow(journal, stream):
+    seq = 0
+    while True:
+        unit = Append(tenant="acme", stream=stream, expected=seq, events=(b"a", b"b"), claims=(f"{stream} {seq}",))
+        seq = (await journal.append(unit)).seq
+        print(stream, seq, flush=True)
+
+async def main():
+    async with open_journal(sys.argv[1]) as journal:
+        await asyncio.gather(*(grow(journal, f"ses_{number}") for number in range(5)))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A place for a journal."""
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite finds the disk full beyond 256 pages."""
+
+    def connect(path: Path, *, patience_s: float) -> sqlite3.Connection:
+        connection = connect_writer(path, patience_s=patience_s)
+        connection.execute("PRAGMA max_page_count = 256")
+        return connection
+
+    monkeypatch.setattr(writer, "connect_writer", connect)
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_a_full_disk_refuses_the_unit_whole(path: Path) -> None:
+    """A unit that does not fit leaves no event, claim, blob or checkpoint, and smaller ones still go in."""
+
+    async def run() -> None:
+        async with open_journal(at(path)) as journal:
+            await fill(journal, 3)
+            checkpoint = NewCheckpoint(kind="fold", seq=4, data=LARGE)
+            unit = Append(
+                tenant=TENANT, stream="ses_1", expected=3, events=(event(4),), claims=("k",), blobs=(b"b",),
+                checkpoints=(checkpoint,),
+            )  # fmt: skip
+            error = await refusal(JournalFull, journal.append(unit))
+            assert "full" in str(error)
+            assert (await verify_chain(journal, TENANT, "ses_1")).seq == 3
+            assert await journal.claim(TENANT, "k") is None
+            assert await journal.newest(TENANT, "ses_1", "fold") is None
+            await refusal(BlobMissing, journal.blob(TENANT, hash_bytes(b"b")))
+            await fill(journal, 1)
+            assert (await verify_chain(journal, TENANT, "ses_1")).seq == 4
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_one_callers_large_unit_does_not_fail_the_others(path: Path) -> None:
+    """Units that share a commit with one that does not fit are stored."""
+
+    async def run() -> None:
+        async with open_journal(at(path)) as journal:
+            units = [
+                Append(tenant=TENANT, stream=f"ses_{number}", expected=0, events=(b"1",), blobs=blobs)
+                for number, blobs in enumerate([(), (), (LARGE,), (), ()])
+            ]
+            results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
+            assert [type(result).__name__ for result in results] == [
+                "Position", "Position", "JournalFull", "Position", "Position",
+            ]  # fmt: skip
+            heads = [(await journal.head(TENANT, unit.stream)).seq for unit in units]
+            assert heads == [1, 1, 0, 1, 1]
+
+    asyncio.run(run())
+
+
+@contextmanager
+def locked_elsewhere(path: Path) -> Generator[None]:
+    """Another process holds the write lock."""
+    command = [sys.executable, "-c", HOLD_THE_LOCK, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        assert other.stdin
+        other.stdout.readline()
+        yield
+        other.stdin.close()
+
+
+def test_a_lock_beyond_patience_is_named_and_then_forgotten(path: Path) -> None:
+    """While another process holds the lock appends fail as busy, reads work, and afterwards all is well."""
+
+    async def run() -> None:
+        async with open_journal(at(path), patience_s=0.05) as journal:
+            await fill(journal, 1)
+            with locked_elsewhere(path):
+                error = await refusal(JournalBusy, fill(journal, 1))
+                assert str(path) in str(error)
+                assert len(await journal.read(TENANT, "ses_1")) == 1
+            await fill(journal, 1)
+            assert (await verify_chain(journal, TENANT, "ses_1")).seq == 2
+
+    asyncio.run(run())
+
+
+@contextmanager
+def without_privileges() -> Generator[None]:
+    """Act as nobody, since root may write everywhere."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def public_folder() -> Generator[Path]:
+    """A folder that everybody can enter, which pytest's are not."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    yield folder
+    folder.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+def test_a_file_that_may_not_be_written_can_be_read(public_folder: Path) -> None:
+    """A read-only file is read as ever, and an append says that it may not be written."""
+    path = public_folder / "runs.db"
+    asyncio.run(make_journal(path, 3))
+    path.chmod(0o444)
+
+    async def run() -> None:
+        async with open_journal(at(path)) as journal:
+            assert (await verify_chain(journal, TENANT, "ses_1")).seq == 3
+            error = await refusal(JournalUnavailable, fill(journal, 1))
+            assert "right to write" in str(error)
+
+    with without_privileges():
+        asyncio.run(run())
+
+
+def test_a_folder_that_may_not_be_written_is_refused(public_folder: Path) -> None:
+    """SQLite needs files beside the journal, so a read-only folder cannot hold one."""
+    path = public_folder / "runs.db"
+    asyncio.run(make_journal(path))
+    path.chmod(0o666)
+    public_folder.chmod(0o555)
+    with without_privileges():
+        asyncio.run(refusal(JournalUnavailable, _open(path)))
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    """No folder is made on the way: a mistyped path is the caller's to mend."""
+    error = asyncio.run(refusal(JournalUnavailable, _open(tmp_path / "no" / "runs.db")))
+    assert error.remedy == f"create {tmp_path / 'no'}"
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_folder_is_not_a_journal(tmp_path: Path) -> None:
+    """A path that is a folder cannot be opened."""
+    asyncio.run(refusal(JournalUnavailable, _open(tmp_path)))
+
+
+def test_a_file_that_is_no_database_is_named(path: Path) -> None:
+    """A text file is refused and left as it is."""
+    path.write_text("these are my notes\n" * 100, encoding="utf-8")
+    error = asyncio.run(refusal(JournalCorrupt, _open(path)))
+    assert str(path) in str(error)
+    assert path.read_text(encoding="utf-8").startswith("these are my notes")
+
+
+def test_another_programs_database_is_left_alone(path: Path) -> None:
+    """A SQLite database that is not a journal gets no tables from us."""
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE recipes (name TEXT)")
+    other.commit()
+    error = asyncio.run(refusal(UsageError, _open(path)))
+    assert error.code == "not_a_journal"
+    assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("recipes",)]
+    other.close()
+
+
+def test_a_damaged_page_is_found_when_it_is_read(path: Path) -> None:
+    """Garbage over a page of the file makes reading fail as corrupt, and names the file."""
+    asyncio.run(make_journal(path, 200))
+    content = bytearray(path.read_bytes())
+    place = content.index(event(150))
+    page = place - place % 4096
+    content[page : page + 64] = b"\xa5" * 64
+    path.write_bytes(content)
+
+    async def run() -> None:
+        async with open_journal(at(path)) as journal:
+            error = await refusal(JournalCorrupt, verify_chain(journal, TENANT, "ses_1"))
+            assert str(path) in str(error) or "event 1" in str(error)
+
+    asyncio.run(run())
+
+
+@pytest.mark.req("R148")
+def test_flipped_bytes_are_found_and_their_place_is_named(path: Path) -> None:
+    """One byte changed in the file, inside an event, is found by the chain, which names that event."""
+    asyncio.run(make_journal(path, 50))
+    content = bytearray(path.read_bytes())
+    content[content.index(event(33)) + 40] ^= 1
+    path.write_bytes(content)
+    error = asyncio.run(refusal(JournalCorrupt, _verify(path)))
+    assert error.place == "event 33 of stream ses_1"
+
+
+@pytest.mark.parametrize(
+    ("tamper", "place"),
+    [
+        ("UPDATE events SET data = x'00' WHERE seq = 4", "event 4 of stream ses_1"),
+        ("UPDATE events SET chain = zeroblob(32) WHERE seq = 4", "event 4 of stream ses_1"),
+        ("DELETE FROM events WHERE seq = 4", "event 4 of stream ses_1"),
+        ("DELETE FROM events WHERE seq = 1", "event 1 of stream ses_1"),
+        ("DELETE FROM events WHERE seq >= 9", "event 9 of stream ses_1"),
+        ("DELETE FROM events", "event 1 of stream ses_1"),
+        (
+            "UPDATE events SET seq = seq - 7 WHERE seq IN (3, 4); UPDATE events SET seq = -seq WHERE seq < 0",
+            "event 3 of stream ses_1",
+        ),
+        (
+            "INSERT INTO events SELECT stream_id, 11, x'00', zeroblob(32) FROM events WHERE seq = 1",
+            "event 11 of stream ses_1",
+        ),
+        (
+            "DELETE FROM events WHERE seq = 4; UPDATE events SET seq = seq - 1 WHERE seq > 4;",
+            "event 4 of stream ses_1",
+        ),
+        ("UPDATE streams SET chain = zeroblob(32)", "the end of stream ses_1"),
+        ("UPDATE streams SET seq = 8", "the end of stream ses_1"),
+    ],
+    ids=[
+        "changed", "link changed", "removed", "first removed", "tail removed", "all removed", "reordered",
+        "inserted", "removed and renumbered", "end changed", "end moved back",
+    ],
+)  # fmt: skip
+def test_tampering_is_found_and_its_place_is_named(path: Path, tamper: str, place: str) -> None:
+    """Rows changed, removed, reordered or inserted by another program are found at the first that is wrong."""
+    asyncio.run(make_journal(path))
+    other = sqlite3.connect(path)
+    other.executescript(tamper)
+    other.close()
+    error = asyncio.run(refusal(JournalCorrupt, _verify(path)))
+    assert error.place == place
+
+
+def test_damaged_blobs_and_checkpoints_are_not_handed_out(path: Path) -> None:
+    """Bytes that no longer have their digest are refused, with what they were called."""
+    checkpoint = NewCheckpoint(kind="fold", seq=1, data=b"the state")
+
+    async def run() -> None:
+        async with open_journal(at(path)) as journal:
+            await journal.append(
+                Append(
+                    tenant=TENANT,
+                    stream="ses_1",
+                    expected=0,
+                    events=(b"1",),
+                    blobs=(b"text",),
+                    checkpoints=(checkpoint,),
+                )
+            )
+            other = sqlite3.connect(path)
+            other.executescript("UPDATE blobs SET data = x'00'; UPDATE checkpoints SET data = x'00'")
+            other.close()
+            blob = await refusal(JournalCorrupt, journal.blob(TENANT, hash_bytes(b"text")))
+            assert hash_bytes(b"text") in blob.place
+            fold = await refusal(JournalCorrupt, journal.newest(TENANT, "ses_1", "fold"))
+            assert fold.place == "fold checkpoint 1 of stream ses_1"
+
+    asyncio.run(run())
+
+
+def _cut(wal: bytearray) -> None:
+    del wal[len(wal) * 6 // 10 :]
+
+
+def _scribble(wal: bytearray) -> None:
+    middle = len(wal) * 6 // 10
+    wal[middle : middle + 100] = b"\xa5" * 100
+
+
+@pytest.mark.parametrize("damage", [_cut, _scribble])
+def test_a_torn_log_leaves_a_whole_prefix(tmp_path: Path, damage: Callable[[bytearray], None]) -> None:
+    """A write-ahead log that ends early, as after a power cut, yields whole units and a chain that holds."""
+    torn = tmp_path / "torn.db"
+
+    async def write() -> None:
+        async with open_journal(at(tmp_path / "runs.db")) as journal:
+            for turn in range(40):
+                await journal.append(
+                    Append(
+                        tenant=TENANT,
+                        stream="ses_1",
+                        expected=2 * turn,
+                        events=(b"a", b"b"),
+                        claims=(f"{turn}",),
+                    )
+                )
+            shutil.copy(tmp_path / "runs.db", torn)
+            log = bytearray((tmp_path / "runs.db-wal").read_bytes())
+        damage(log)
+        (tmp_path / "torn.db-wal").write_bytes(log)
+
+    async def read() -> None:
+        async with open_journal(at(torn)) as journal:
+            end = await verify_chain(journal, TENANT, "ses_1")
+            assert 0 < end.seq < 80
+            assert end.seq % 2 == 0
+            claims = [await journal.claim(TENANT, f"{turn}") for turn in range(40)]
+            assert sum(claim is not None for claim in claims) == end.seq // 2
+            await journal.append(Append(tenant=TENANT, stream="ses_1", expected=end.seq, events=(b"more",)))
+
+    asyncio.run(write())
+    asyncio.run(read())
+
+
+def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
+    """A process killed in the middle of its appends loses nothing that it was told is durable."""
+    with subprocess.Popen(
+        [sys.executable, "-c", APPEND_FOR_EVER, at(path)], stdout=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stdout
+        lines = [worker.stdout.readline() for _ in range(200)]
+        worker.send_signal(signal.SIGKILL)
+        lines += worker.stdout.read().splitlines(keepends=True)
+    told: dict[str, int] = {}
+    for line in lines:
+        if line.endswith("\n"):
+            stream, seq = line.split()
+            told[stream] = int(seq)
+
+    async def run() -> None:
+        async with open_journal(at(path)) as journal:
+            for stream, seq in told.items():
+                end = await verify_chain(journal, TENANT, stream)
+                assert end.seq >= seq
+                assert end.seq % 2 == 0
+                assert await journal.claim(TENANT, f"{stream} {end.seq - 2}") is not None
+                assert await journal.claim(TENANT, f"{stream} {end.seq}") is None
+
+    assert len(told) == 5
+    asyncio.run(run())
+
+
+def test_a_commit_waits_for_the_disk(path: Path) -> None:
+    """The writing connection uses the write-ahead log and waits for the disk at every commit."""
+    connection = connect_writer(path, patience_s=1)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    connection.close()
+
+
+async def _open(path: Path) -> None:
+    async with open_journal(at(path), patience_s=0.2):
+        pass
+
+
+async def _verify(path: Path) -> None:
+    async with open_journal(at(path)) as journal:
+        await verify_chain(journal, TENANT, "ses_1")

@@ -1,0 +1,153 @@
+"""A workshop to run plans in: tools that do as a test says, a journal, a clock that jumps, and a way to die.
+
+Nothing here knows what is expected of a run; the tests say that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, TypeVar, cast
+
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.request import Actor, Request
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Journal
+from tercet.packs.pack import Pack
+from tercet.runtime.runtime import Runtime
+from tercet.testing.clock import VirtualClock
+from tercet.tools import Tool, ToolContext
+
+_T = TypeVar("_T")
+
+ADA = Actor(id="ada")
+"""Who asks."""
+BOB = Actor(id="bob", roles=("boss",))
+"""Who answers."""
+
+ASK = Request(intent="work", input={"order": "o1", "count": 2})
+
+Behave = Callable[[ToolContext, dict[str, Any]], Awaitable[Any]]
+
+
+async def echo(_: ToolContext, params: dict[str, Any]) -> Any:
+    """A tool that gives back what it was given."""
+    return params
+
+
+@dataclass
+class Workshop:
+    """What a run happens in. `calls` lists every call that reached a tool, as step and attempt."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    calls: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    keys: list[str] = field(default_factory=list[str])
+    tools: list[Tool] = field(default_factory=list[Tool])
+    numbers: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
+
+    def tool(self, name: str, behave: Behave = echo, mode: str = "local_write", **declared: Any) -> Tool:
+        """A tool that behaves so; it takes anything unless it declares otherwise."""
+
+        async def call(context: ToolContext, **params: Any) -> Any:
+            self.calls.append((context.step_id, context.attempt))
+            self.keys.append(context.idempotency_key)
+            return await behave(context, params)
+
+        made = Tool.model_validate({"name": name, "mode": mode, "call": call, **declared})
+        self.tools.append(made)
+        return made
+
+    def pack(self, *, decision: dict[str, Any] | None = None, **header: Any) -> Pack:
+        """A pack of these tools with one decision, which demands nothing."""
+        spec = DecisionSpec.model_validate({"id": "work", "risk_tier": "low", **(decision or {})})
+        fields = {"name": "workshop", "version": "1.0.0", "safety_mode": "destructive", **header}
+        return Pack.model_validate({**fields, "tools": tuple(self.tools), "decisions": (spec,)})
+
+    def runtime(self, pack: Pack, journal: str | Journal = "memory:", **more: Any) -> Runtime:
+        """A runtime in this workshop: its clock, ids that count, and jitter that is always half."""
+        given: dict[str, Any] = {"clock": self.clock, "ids": lambda: f"{self.numbers():04}", "draw": lambda: 0.5}
+        return Runtime(pack, journal, **{**given, **more})
+
+    def run(self, main: Coroutine[Any, Any, _T]) -> _T:
+        """Run a test's coroutine in virtual time."""
+        return self.clock.run(main)
+
+    @asynccontextmanager
+    async def journal(self, url: str) -> AsyncIterator[Journal]:
+        """A journal by its address; time stands still while it writes."""
+        async with open_journal(url) as opened:
+            yield cast("Journal", _Held(opened, self.clock))
+
+
+class _Held:
+    """A journal whose threads the virtual clock waits for."""
+
+    def __init__(self, journal: Journal, clock: VirtualClock) -> None:
+        self._journal = journal
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._journal, name)
+
+        async def held(*args: Any, **named: Any) -> Any:
+            with self._clock.hold():
+                return await method(*args, **named)
+
+        return held
+
+
+def step(step_id: str, tool: str | None = "do.it", /, **fields: Any) -> Step:
+    """A step that calls a tool with its own name as parameter, or a note where there is no tool."""
+    kind = {"kind": "note"} if tool is None else {}
+    return Step.model_validate({"id": step_id, "tool": tool, "params": {"n": step_id}, **kind, **fields})
+
+
+def plan(*steps: Step, **fields: Any) -> Plan:
+    """A plan of these steps."""
+    return Plan(plan_id="plan_1", intent="work", steps=steps, **fields)
+
+
+async def events(journal: Journal, session: str, tenant: str = "default") -> list[e.Event]:
+    """Everything that the journal holds of a session."""
+    return [codec.decode(stored.data) for stored in await journal.read(tenant, session)]
+
+
+def names(found: list[e.Event]) -> list[str]:
+    """The types of events as they are stored."""
+    return [str(type(event).__struct_config__.tag) for event in found]
+
+
+class Death:
+    """Kills a process, as far as one task can be one: at the nth time that a crash point is reached, it hangs there."""
+
+    def __init__(self, point: str, nth: int = 1) -> None:
+        self._point = point
+        self._left = nth
+        self._has_come = asyncio.Event()
+
+    async def __call__(self, point: str) -> None:
+        """The crash point that a runtime is given."""
+        if point == self._point:
+            self._left -= 1
+            if self._left == 0:
+                self._has_come.set()
+                await asyncio.Event().wait()
+
+    async def of(self, life: Coroutine[Any, Any, _T]) -> _T | None:
+        """What a life comes to; None if it was cut short."""
+        living = asyncio.ensure_future(life)
+        dying = asyncio.ensure_future(self._has_come.wait())
+        await asyncio.wait([living, dying], return_when=asyncio.FIRST_COMPLETED)
+        dying.cancel()
+        if living.done():
+            return living.result()
+        living.cancel()
+        with suppress(asyncio.CancelledError):
+            await living
+        return None
