@@ -5,6 +5,8 @@ refund pack and a plan of twelve steps in parallel branches, for every way in wh
 call outlives its time after its effect. Each session is then resumed until it is over. Then: no run is lost, no effect
 of a tool that is idempotent or can reconcile happened twice, no call of a tool that declares nothing was repeated
 blindly, and each record equals the one of a run that nobody killed.
+
+Then the zombies: workers are stopped by SIGSTOP at the same points, others take over, and the first ones wake up.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -21,14 +24,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plugins.postgres import start_server
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from plugins.postgres import start_server
 from tercet.testing.crash_points import POINTS
 
 from .trial import RANDOM, Found, Trial, normalise, run_trial
+from .zombie import WINDOW, Haunting, haunt, wrongs_of
 
 SCENES = (
     "twelve:read_only",
@@ -41,6 +45,7 @@ SCENES = (
 )
 HANGS = {"twelve": "s06", "refunds": "s3"}
 """In each pack the step that is made to outlive its time."""
+HAUNTED = ("twelve:idempotent", "twelve:fenced", "twelve:reconcile", "twelve:nothing", "refunds:nothing")
 LEAST_KILLS = 500
 
 
@@ -115,16 +120,19 @@ def problems_of(found: Found, reference: dict[str, Any] | None) -> Iterator[str]
 
 
 def trials(journal: str, folder: Path, rounds: int) -> Iterator[Trial]:
-    """The trials on one journal: every point, early and late, twice in a row; random instants; calls that hang."""
+    """The trials on one journal: every point, three times in a row; random instants; calls that outlive their time."""
     for scene in SCENES:
+        pack = scene.partition(":")[0]
+        later = 3 if pack == "twelve" else 1
         for turn in range(rounds):
             for point in POINTS:
-                yield _trial(journal, folder, scene, (f"{point}:{1 + turn * 2}", f"{point}:{1 + turn % 2}"))
-        for turn in range(4 * rounds):
-            yield _trial(journal, folder, scene, (RANDOM, RANDOM), seed=turn)
-        for turn, point in enumerate(("after_effect", "after_answer", "before_append", RANDOM)):
-            kill = point if point == RANDOM else f"{point}:{1 + turn}"
-            yield _trial(journal, folder, scene, (kill,), hang=HANGS[scene.partition(":")[0]])
+                kills = (f"{point}:{1 + turn}", f"{point}:{later + turn}", f"{point}:1")
+                yield _trial(journal, folder, scene, kills)
+            for number in range(5):
+                yield _trial(journal, folder, scene, (RANDOM,) * 3, seed=turn * 5 + number)
+        for number, kill in enumerate(("", "after_effect:2", "after_answer:2", "before_append:4", RANDOM)):
+            kills = (kill,) if kill else ()
+            yield _trial(journal, folder, scene, kills, hang=HANGS[pack], seed=number)
 
 
 def _trial(
@@ -133,57 +141,119 @@ def _trial(
     words = [scene, *kills, hang, str(seed)]
     name = "-".join(filter(None, words)).replace(":", "_")
     return Trial(
-        name=name, journal=journal.format(name=name), scene=scene, kills=kills, hang=hang, folder=folder, seed=seed
+        name=name,
+        journal=journal.format(name=name),
+        scene=scene,
+        kills=kills,
+        hang=hang,
+        folder=folder,
+        seed=seed,
     )
 
 
-async def campaign(journals: Sequence[str], folder: Path, *, rounds: int, parallel: int) -> Tally:
-    """Run all trials, several at once."""
-    tally = Tally()
-    slots = asyncio.Semaphore(parallel)
+@dataclass
+class Campaign:
+    """Both parts, on several journals, with several workers at once and a bar that shows how far they are."""
+
+    journals: Sequence[str]
+    folder: Path
+    slots: asyncio.Semaphore
+    progress: Progress
+
+    async def crash(self, rounds: int) -> Tally:
+        """Kill workers, and count."""
+        tally = Tally()
+        for scene in SCENES:
+            found = await self._try(_trial(self.journals[0], self.folder, scene, ()))
+            tally.references[scene] = {} if found.is_lost else normalise(found.record)
+        for journal in self.journals:
+            chosen = list(trials(journal, self.folder, rounds))
+            bar = self._bar("kills", journal, len(chosen))
+            for ending in asyncio.as_completed([self._try(trial) for trial in chosen]):
+                tally.add(await ending)
+                self.progress.update(bar, advance=1)
+        return tally
+
+    async def haunt(self) -> list[Haunting]:
+        """Stop workers, and wake them up after others have taken over."""
+        found: list[Haunting] = []
+        for journal in self.journals:
+            chosen = [(scene, point) for scene in HAUNTED for point in POINTS]
+            bar = self._bar("zombies", journal, len(chosen))
+            for ending in asyncio.as_completed([self._haunt(journal, *each) for each in chosen]):
+                found.append(await ending)
+                self.progress.update(bar, advance=1)
+        return found
+
+    async def _try(self, trial: Trial) -> Found:
+        async with self.slots:
+            return await run_trial(trial)
+
+    async def _haunt(self, journal: str, scene: str, point: str) -> Haunting:
+        async with self.slots:
+            return await haunt(_trial(journal, self.folder, scene, (f"zombie_{point}",)), point)
+
+    def _bar(self, part: str, journal: str, total: int) -> TaskID:
+        return self.progress.add_task(f"{part}, {journal.partition(':')[0]}", total=total)
+
+
+def zombie_table(found: Sequence[Haunting]) -> Table:
+    """The zombies, one line for each journal and declaration."""
+    table = Table(title=f"{len(found)} zombies")
+    for head in ("journal", "the tool declares"):
+        table.add_column(head)
+    for head in ("zombies", "wrote", "second effects", f"of them behind {' or '.join(WINDOW)}"):
+        table.add_column(head, justify="right")
+    rows: dict[tuple[str, str], list[Haunting]] = {}
+    for haunting in found:
+        backend = haunting.successor.trial.journal.partition(":")[0]
+        rows.setdefault((backend, haunting.declaration), []).append(haunting)
+    for (backend, declaration), each in sorted(rows.items()):
+        second = sum(haunting.successor.duplicates for haunting in each)
+        behind = sum(haunting.successor.duplicates for haunting in each if haunting.point in WINDOW)
+        written = sum(haunting.has_written for haunting in each)
+        table.add_row(backend, declaration, *map(str, (len(each), written, second, behind)))
+    return table
+
+
+async def run(
+    journals: Sequence[str], folder: Path, *, rounds: int, parallel: int
+) -> tuple[Tally, list[Haunting]]:
+    """The whole campaign."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-
-        async def run(trial: Trial) -> Found:
-            async with slots:
-                return await run_trial(trial)
-
-        for scene in SCENES:
-            found = await run(_trial(journals[0], folder, scene, ()))
-            tally.references[scene] = {} if found.is_lost else normalise(found.record)
-        for journal in journals:
-            chosen = list(trials(journal, folder, rounds))
-            bar = progress.add_task(journal.partition(":")[0], total=len(chosen))
-            for ending in asyncio.as_completed([run(trial) for trial in chosen]):
-                tally.add(await ending)
-                progress.update(bar, advance=1)
-    return tally
+        campaign = Campaign(journals, folder, asyncio.Semaphore(parallel), progress)
+        return await campaign.crash(rounds), await campaign.haunt()
 
 
 def main() -> int:
     """Run the campaign on both journals, print the table, and say whether every promise was kept."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3, help="how often each point is tried, each time later")
+    parser.add_argument("--rounds", type=int, default=1, help="how often all of it is done, each time later")
     parser.add_argument("--parallel", type=int, default=2 * (os.cpu_count() or 1), help="workers at once")
     given = parser.parse_args()
+    # Ended by a signal, it still stops its server and removes its folder.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="tercet-crash-"))
     server = start_server(folder / "postgres")
     try:
         journals = [f"sqlite:///{folder}/{{name}}.db", server.url]
-        tally = asyncio.run(campaign(journals, folder, rounds=given.rounds, parallel=given.parallel))
+        tally, hauntings = asyncio.run(run(journals, folder, rounds=given.rounds, parallel=given.parallel))
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
     console = Console()
     console.print(tally.table())
-    for violation in tally.violations:
-        console.print(f"VIOLATION: {violation}", style="red", highlight=False)
-    console.print(f"{len(tally.violations)} violations in {time.monotonic() - began:.0f} s")
+    console.print(zombie_table(hauntings))
+    wrongs = [f"{each.successor.trial.name}: {wrong}" for each in hauntings for wrong in wrongs_of(each)]
+    violations = [*tally.violations, *wrongs]
     if tally.kills < LEAST_KILLS:
-        console.print(f"too few kills: {tally.kills} of at least {LEAST_KILLS}", style="red")
-        return 1
-    return 1 if tally.violations else 0
+        violations.append(f"only {tally.kills} kills, of at least {LEAST_KILLS}")
+    for violation in violations:
+        console.print(f"VIOLATION: {violation}", style="red", highlight=False)
+    console.print(f"{len(violations)} violations in {time.monotonic() - began:.0f} s")
+    return 1 if violations else 0
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from . import effects
 from .effects import Effect
 
 REFUNDS = Path(__file__).parents[2] / "examples" / "refunds"
-TIMEOUT_MS = 1_000
+TIMEOUT_MS = 700
 LARGE_PAD = 70_000
 HANG = "TERCET_HANG"
 
@@ -64,9 +64,7 @@ def value_of(step: str, after: list[str]) -> dict[str, str]:
 
 
 async def _act(ctx: ToolContext, name: str, act: Callable[[Effect], None]) -> None:
-    effect = Effect(
-        ctx.idempotency_key, ctx.step_id, name, os.getpid(), ctx.attempt, ctx.fencing_token
-    )
+    effect = Effect(ctx.idempotency_key, ctx.step_id, name, os.getpid(), ctx.attempt, ctx.fencing_token)
     crash_plan()("before_effect")
     act(effect)
     crash_plan()("after_effect")
@@ -168,9 +166,7 @@ def _twelve(declaration: str) -> Scene:
         decisions=[DecisionSpec(id="twelve.steps", required_outputs=("mark",))],
     )
     plan = {"intent": "twelve.steps", "steps": steps, "outputs": {"mark": {"$from": "s12#/mark"}}}
-    return Scene(
-        pack=pack, request=Request(intent="twelve.steps"), plan=Plan.model_validate(plan)
-    )
+    return Scene(pack=pack, request=Request(intent="twelve.steps"), plan=Plan.model_validate(plan))
 
 
 # --- refunds ---

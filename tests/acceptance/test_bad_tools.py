@@ -20,19 +20,26 @@ from tercet.contracts.errors import UsageError
 from tercet.journal.codec import CodecError
 from tercet.journal.errors import NewerJournal
 from tercet.journal.opening import open_journal
-from tercet.runtime.runtime import Runtime, RunResult
+from tercet.journal.protocol import Append
+from tercet.runtime.runtime import RunResult, Runtime
 from tercet.runtime.state import State
 
 OPERATOR = Actor(id="user_operator")
 
 
-def house(call: Callable[..., Any], **declared: Any) -> tuple[Pack, Plan]:
+def house(
+    call: Callable[..., Any], *, is_idempotent: bool = False, timeout_ms: int = 200
+) -> tuple[Pack, Plan]:
     """A pack with one tool, and a plan with one step."""
     made = tool(
-        "bad.tool", **{"mode": "local_write", "no_compensation": "a test", "timeout_ms": 200} | declared
+        "bad.tool",
+        mode="local_write",
+        no_compensation="a test",
+        idempotent=is_idempotent,
+        timeout_ms=timeout_ms,
     )(call)
     pack = Pack(name="bad", version="1.0.0", tools=[made], decisions=[DecisionSpec(id="bad.day")])
-    steps = [{"id": "s1", "tool": "bad.tool", "params": {}}]
+    steps = [{"id": "s1", "tool": "bad.tool"}]
     return pack, Plan.model_validate({"intent": "bad.day", "steps": steps})
 
 
@@ -74,11 +81,6 @@ async def swallow() -> None:
         await asyncio.sleep(3600)
     except asyncio.CancelledError:
         await asyncio.sleep(0.5)
-
-
-def interrupted() -> None:
-    """Raise what usually ends a program."""
-    raise KeyboardInterrupt
 
 
 @pytest.mark.req("R110", "R125", "R329")
@@ -132,7 +134,7 @@ def test_a_result_that_cannot_be_used_is_done_and_never_called_again(value: Any,
         calls.append(ctx.idempotency_key)
         return value
 
-    result, state = asyncio.run(run(*house(answer, idempotent=True, timeout_ms=30_000)))
+    result, state = asyncio.run(run(*house(answer, is_idempotent=True, timeout_ms=30_000)))
     assert result.status == "paused"
     assert said in state.steps["s1"].error
     assert said in result.reason
@@ -229,18 +231,28 @@ def test_a_journal_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> No
     assert "upgrade" in (caught.value.remedy or "")
 
 
-def test_events_of_a_newer_version_are_not_misread(tmp_path: Path) -> None:
+def test_events_of_a_newer_version_are_not_misread() -> None:
     """A session with an event that this version cannot know is refused whole, and stays as it is."""
-    path = tmp_path / "runs.db"
-    result, _ = asyncio.run(run(*house(fine), f"sqlite:///{path}"))
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE events SET data = ? WHERE seq = 3", (b'2{"type":"tomorrow"}',))
 
     async def story() -> None:
-        async with Runtime(house(fine)[0], f"sqlite:///{path}") as runtime:
+        pack, plan = house(plain_raise)
+        async with Runtime(pack) as runtime:
+            session = (await runtime.run(Request(intent="bad.day"), plan=plan)).session_id
+            journal = runtime.journal
+            lease = await journal.acquire("default", session, owner="tomorrow", now_ms=0, ttl_ms=1)
+            end = await journal.head("default", session)
+            newer = Append(
+                tenant="default",
+                stream=session,
+                expected=end.seq,
+                epoch=lease.epoch,
+                events=(b'2{"type":"tomorrow"}',),
+            )
+            after = await journal.append(newer)
             with pytest.raises(CodecError) as caught:
-                await runtime.resume(result.session_id)
+                await runtime.resume(session)
             assert caught.value.code == "newer_journal"
             assert caught.value.remedy is not None
+            assert await journal.head("default", session) == after
 
     asyncio.run(story())

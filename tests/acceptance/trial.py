@@ -31,7 +31,7 @@ from . import effects
 from .scenes import HANG, scene, truth_of
 
 TESTS = Path(__file__).parents[1]
-LEASE_MS = 700
+LEASE_MS = 500
 PATIENCE_S = 60
 MOST_WORKERS = 40
 OPERATOR = Actor(id="user_operator", roles=("finance_lead",))
@@ -95,10 +95,12 @@ async def run_trial(trial: Trial) -> Found:
     draw = random.Random(trial.seed)  # noqa: S311 - instants, not secrets
     kills = list(trial.kills)
     while found.workers < MOST_WORKERS and found.is_lost:
-        kill = kills.pop(0) if kills else ""
+        kill = kills[0] if kills else ""
         found.workers += 1
         code, told = await work(trial, kill, draw)
-        found.kills += code == -signal.SIGKILL and not told
+        if code == -signal.SIGKILL and not told:
+            found.kills += 1
+            del kills[:1]
         found.status = told.get("status", told.get("error", f"exit {code}"))
         if "status" not in told and code != -signal.SIGKILL:
             found.errors.append(f"exit {code}: {told.get('reason', 'it said nothing')}")
@@ -141,7 +143,7 @@ def environment(trial: Trial, crash: str) -> Mapping[str, str]:
     """What a worker is told through its environment."""
     return {
         **os.environ,
-        "PYTHONPATH": str(TESTS),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH")))),
         "TERCET_REFUNDS_DB": str(trial.folder / f"{trial.name}.refunds.db"),
         effects.VARIABLE: str(trial.effects),
         crash_points.VARIABLE: crash,
@@ -169,7 +171,9 @@ async def ended(process: asyncio.subprocess.Process) -> tuple[int, dict[str, Any
 
 async def operate(trial: Trial, session: str) -> int:
     """Answer every open gate of a session, truthfully; how many there were."""
-    async with Runtime(scene(trial.scene).pack, trial.journal, tenant=trial.name, lease_ms=LEASE_MS) as runtime:
+    async with Runtime(
+        scene(trial.scene).pack, trial.journal, tenant=trial.name, lease_ms=LEASE_MS
+    ) as runtime:
         gates = (await runtime.state(session)).gates
         for gate in gates.values():
             if gate.kind == "approval":

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from tercet import Actor, TercetError
-from tercet.runtime.runtime import Runtime, RunResult
+from tercet.runtime.runtime import RunResult, Runtime
 from tercet.testing.crash_points import plant
 
 from .scenes import Scene, crash_plan, scene
@@ -21,9 +21,7 @@ from .scenes import Scene, crash_plan, scene
 
 async def work(journal: str, tenant: str, chosen: Scene, lease_ms: int) -> dict[str, Any]:
     """Carry the tenant's session as far as it goes; start one if there is none."""
-    async with Runtime(
-        chosen.pack, journal, tenant=tenant, lease_ms=lease_ms, crash=crash_plan()
-    ) as runtime:
+    async with Runtime(chosen.pack, journal, tenant=tenant, lease_ms=lease_ms, crash=crash_plan()) as runtime:
         say("ready")
         found = await runtime.sessions()
         return told(

@@ -89,8 +89,12 @@ async def _approve(trial: Trial) -> None:
 
 async def _stopped(pid: int) -> None:
     """Wait until a process stands still."""
-    while os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None:
+    while not _stands_still(pid):  # noqa: ASYNC110 - the operating system has no event for it
         await asyncio.sleep(0.02)
+
+
+def _stands_still(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 async def _head(trial: Trial) -> bytes:

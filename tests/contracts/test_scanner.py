@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.references import Opaque, Read, constants, evidence_read, names, reads, tokens
+from tercet.contracts.references import (
+    MAX_SCANNED,
+    Opaque,
+    Read,
+    constants,
+    evidence_read,
+    names,
+    reads,
+    tokens,
+)
 
 REF = "kg:order:o1#snapshot_k1"
 
@@ -46,7 +55,7 @@ REF = "kg:order:o1#snapshot_k1"
         ("s1.`a b`.c", ("s1",)),
         ("'é' + s1", ("s1",)),
         ("", ()),
-        ("'unterminated + s1", ("unterminated", "s1")),
+        ("s1 + 'unterminated + s2", ("s1",)),
     ],
 )
 def test_names_are_the_roots_of_what_is_read(expression: str, expected: tuple[str, ...]) -> None:
@@ -139,6 +148,15 @@ def test_evidence_is_read_by_its_id_or_it_cannot_be_told(
 ) -> None:
     """Every piece of evidence that an expression reads is named, or the answer is that it cannot be told."""
     assert evidence_read(expression) == expected
+
+
+@pytest.mark.parametrize(
+    "piece", ["'", '"', "'a", '"""', "r'", "`", "`a", "//", "(", ".a", "'\\n", "\\'", "1e"]
+)
+def test_a_hostile_expression_is_scanned_in_no_time(piece: str) -> None:
+    """Unclosed quotes and repeated marks cost their length, and what is far too long is not looked at."""
+    assert len(tokens(piece * (MAX_SCANNED // len(piece)))) <= MAX_SCANNED
+    assert tokens(piece * MAX_SCANNED + "s1") == ()
 
 
 def test_tokens_know_members_from_roots() -> None:

@@ -1010,17 +1010,20 @@ def preconditions_hold(case: Case) -> Iterator[Finding]:
             yield "unmet_precondition", index
 
 
+def tokens_of(case: Case, step: Step) -> int:
+    """What a step is estimated at, and at least what its tool is."""
+    tool = tool_named(case, step.tool)
+    return max(step.estimated_tokens, tool.estimated_tokens if tool else 0)
+
+
 def budget_is_left(case: Case) -> Iterator[Finding]:
     """Check 18."""
     budget, used = case.ctx.run_budget, case.ctx.used
     tools = [tool for _, _, tool in calls(case)]
-    tokens = [
-        max(step.estimated_tokens, tool.estimated_tokens if (tool := tool_named(case, step.tool)) else 0)
-        for step in case.plan.steps
-    ]
     if budget.tool_calls is not None and len(tools) > budget.tool_calls - used.tool_calls:
         yield "tool_calls_exceeded", None
-    if budget.tokens is not None and sum(tokens) > budget.tokens - used.tokens:
+    tokens = sum(tokens_of(case, step) for step in case.plan.steps)
+    if budget.tokens is not None and tokens > budget.tokens - used.tokens:
         yield "tokens_exceeded", None
     cost = sum(tool.cost_microcents for tool in tools)
     if budget.cost_microcents is not None and cost > budget.cost_microcents - used.cost_microcents:
@@ -1053,12 +1056,16 @@ def time_is_left(case: Case) -> Iterator[Finding]:
         yield "latency_exceeded", None
 
 
+def width(case: Case) -> int:
+    """How many steps run at once if each starts as soon as it can and takes at least a moment."""
+    found = spans(case, 1)
+    return max(sum(start <= moment < end for start, end in found) for moment, _ in found)
+
+
 def steps_run_within_the_slots(case: Case) -> Iterator[Finding]:
     """Check 20."""
     limit = case.ctx.run_budget.max_parallel
-    found = spans(case, 1)
-    widest = max(sum(start <= moment < end for start, end in found) for moment, _ in found)
-    if limit is not None and widest > limit:
+    if limit is not None and width(case) > limit:
         yield "concurrency_exceeded", None
 
 

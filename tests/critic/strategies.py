@@ -21,6 +21,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from critic import naive
 from critic.naive import Case
 from tercet.contracts.context import ALL_CHECKS, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
@@ -199,7 +200,7 @@ TOOLS: dict[str, Doc] = {
         "reversibility": "reversible",
         "no_compensation": "the books are appended to, and a person corrects them",
         "parameters": _object({"account": TEXT, "entry": LINE, "amount": AMOUNT}, "account"),
-        "identity": ["account"],
+        "identity": ["account", "amount"],
         "establishes": ["booked"],
         "estimated_ms": 15,
     },
@@ -328,13 +329,18 @@ REFUND: Doc = {
         },
     ],
     "outputs": {"amount": {"$from": "pay#/amount"}},
-    "decision_checkpoints": [{"decision_id": "refund.execute", "after_step": "rules"}],
+    "decision_checkpoints": [
+        {"decision_id": "refund.execute", "after_step": "rules"},
+        {"decision_id": "refund.execute", "after_step": "book"},
+    ],
 }
 
 
 def refund() -> Docs:
     """The refund that passes: look up, judge, read a page, let a validator endorse it, pay, tell, book."""
-    return desk()._replace(plan=copy.deepcopy(REFUND))
+    docs = desk()._replace(plan=copy.deepcopy(REFUND))
+    docs.spec["required_evidence"] = ["refund_window_evidence"]
+    return docs
 
 
 # ---- values -------------------------------------------------------------------------------------------------------
@@ -743,8 +749,12 @@ def _condition(draw: Draw, docs: Docs) -> None:
 
 def _repeat_step(draw: Draw, docs: Docs) -> None:
     if docs.steps:
-        again = {**copy.deepcopy(_step(draw, docs)), "id": f"again{len(docs.steps)}"}
+        step = _step(draw, docs)
+        params = {name: float(x) if type(x) is int else x for name, x in step.get("params", {}).items()}
+        again = {**copy.deepcopy(step), "params": params, "id": f"again{len(docs.steps)}"}
         docs.steps.insert(draw(st.integers(0, len(docs.steps))), again)
+        if draw(st.booleans()):
+            docs.spec["repeatable"] = [step.get("tool", "")]
 
 
 def _drop_step(draw: Draw, docs: Docs) -> None:
@@ -796,7 +806,7 @@ def _make_gate_conditional(draw: Draw, docs: Docs) -> None:
 
 def _add_policy(draw: Draw, docs: Docs) -> None:
     policy = dict(pick(draw, POLICIES))
-    if draw(st.integers(0, 2)) == 0:
+    if draw(st.booleans()):
         policy |= {"effect": "gate", "gate": pick(draw, GATE_NAMES)}
     policies = docs.compiled["policies"]
     policies.append({"name": f"policy{len(policies)}", **policy})
@@ -834,6 +844,29 @@ def _ask_otherwise(draw: Draw, docs: Docs) -> None:
         given["input"][pick(draw, sorted(given["input"]) or ["x"])] = pick(draw, LITERALS)
     else:
         docs.compiled["request"] = None
+
+
+def _fit_budget(draw: Draw, docs: Docs) -> None:
+    """Leaves exactly what the plan needs of something, or one more, or one less."""
+    case = docs.parsed()
+    if not case.plan.steps or naive.on_a_cycle(case):
+        return
+    tools = [tool for _, _, tool in naive.calls(case)]
+    needs = {
+        "max_steps": len(docs.steps),
+        "bucket_tokens": sum(step.estimated_tokens for step in case.plan.steps),
+        "tool_calls": len(tools),
+        "tokens": sum(naive.tokens_of(case, step) for step in case.plan.steps),
+        "cost_microcents": sum(tool.cost_microcents for tool in tools),
+        "wall_clock_ms": max(end for _, end in naive.spans(case, 0)),
+        "max_parallel": naive.width(case),
+    }
+    name = pick(draw, sorted(needs))
+    used = pick(draw, (0, 0, 3))
+    is_counted = name in ("tool_calls", "tokens", "cost_microcents", "wall_clock_ms")
+    docs.ctx["run_budget"][name] = max(0, needs[name] + pick(draw, (-1, 0, 1)) + (used if is_counted else 0))
+    if is_counted:
+        docs.ctx["used"][name] = used
 
 
 SMALL = (0, 1, 2, 5, 30, 100, 450, 2_000)
@@ -874,6 +907,7 @@ FRAME_CHANGES: list[Change] = [
     _drop_gate,
     _make_gate_conditional,
     *[_add_policy] * 4,
+    *[_fit_budget] * 6,
     _set_tiers,
     _set_tiers,
     *[_know_result] * 2,
@@ -904,16 +938,10 @@ FRAME_CHANGES: list[Change] = [
     _declaring("cost_microcents", *SMALL),
     _setting_in("ctx", "safety_mode", *MODES),
     _setting_in("ctx", "plan_origin", "caller", "planner"),
-    *[_setting_in("budget", "max_steps", *SMALL)] * 2,
+    _setting_in("budget", "max_steps", *SMALL),
     _setting_in("budget", "bucket_tokens", *SMALL),
     _setting_in("budget", "tokens", None, *SMALL),
-    *[_setting_in("budget", "tool_calls", None, 0, 1, 2, 5)] * 2,
-    *[_setting_in("budget", "cost_microcents", 0, 1, 30)] * 2,
-    *[_setting_in("budget", "wall_clock_ms", None, *SMALL)] * 2,
-    *[_setting_in("budget", "max_parallel", None, 1, 1, 2, 3)] * 2,
     _setting_in("budget", "max_replans", 0, 1, 2),
-    _setting_in("used", "tokens", *SMALL),
-    _setting_in("used", "tool_calls", *SMALL),
     _setting_in("used", "replans", 0, 1, 2, 3),
     _setting_in("spec", "required_outputs", [], ["amount"], ["amount", "other"]),
     _setting_in("spec", "required_evidence", *([name] for name in CLASSES)),

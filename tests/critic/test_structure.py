@@ -392,6 +392,13 @@ def test_an_expression_in_an_output_is_checked_too() -> None:
     assert refused(verdict) == ("violates_decision_spec", "expression_invalid", None, "/outputs/n")
 
 
+@pytest.mark.parametrize("bomb", ['"\\', "'", "s1.", "(", "a ", "`", 'r"', '"""\\'])
+def test_a_huge_expression_is_refused_without_being_read(bomb: str) -> None:
+    """Megabytes of quotes, dots or brackets take no longer than a page of them."""
+    verdict = SHOP.review(plan(look_up(), step("n", params={"x": {"$cel": bomb * 1_000_000}})))
+    assert refused(verdict) == ("violates_decision_spec", "expression_invalid", 1, "/steps/1/params/x")
+
+
 def test_a_long_expression_is_not_repeated_in_the_reason() -> None:
     """A refusal stays readable however long the expression is."""
     verdict = SHOP.review(plan(step("n", params={"x": {"$cel": "1 + " * 5_000 + "1"}})))

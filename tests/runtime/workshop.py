@@ -6,7 +6,7 @@ Nothing here knows what is expected of a run; the tests say that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -71,7 +71,11 @@ class Workshop:
 
     def runtime(self, pack: Pack, journal: str | Journal = "memory:", **more: Any) -> Runtime:
         """A runtime in this workshop: its clock, ids that count, and jitter that is always half."""
-        given: dict[str, Any] = {"clock": self.clock, "ids": lambda: f"{self.numbers():04}", "draw": lambda: 0.5}
+        given: dict[str, Any] = {
+            "clock": self.clock,
+            "ids": lambda: f"{self.numbers():04}",
+            "draw": lambda: 0.5,
+        }
         return Runtime(pack, journal, **{**given, **more})
 
     def run(self, main: Coroutine[Any, Any, _T]) -> _T:
@@ -79,7 +83,7 @@ class Workshop:
         return self.clock.run(main)
 
     @asynccontextmanager
-    async def journal(self, url: str) -> AsyncIterator[Journal]:
+    async def journal(self, url: str) -> AsyncGenerator[Journal, None]:
         """A journal by its address; time stands still while it writes."""
         async with open_journal(url) as opened:
             yield cast("Journal", _Held(opened, self.clock))

@@ -51,12 +51,14 @@ class Columns:
     def line(self, mark: str, style: str, step: str, text: str, *, is_quiet: bool = False) -> Text:
         """A line about a step: mark, name, tool, and what happened."""
         tool = self.tools.get(step, "")
-        return Text.assemble(
+        line = Text.assemble(
             (f"{mark} ", style),
             (f"{printable(step):<{self.step}}  ", "bold"),
             f"{tool:<{self.tool}}  ",
             (text, "dim" if is_quiet else style),
         )
+        line.rstrip()
+        return line
 
 
 def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one case for each kind of event

@@ -16,18 +16,18 @@ WHOLE = 1_000_000
 """Values at a gate are not shortened."""
 
 
-def show_gate(screen: Screen, gate: OpenGate) -> None:
-    """Prints what a gate asks, about which call."""
+def show_gate(screen: Screen, gate: OpenGate, *, owner: str) -> None:
+    """Prints what a gate asks, about which call, and who may not answer: the owner of the run."""
     if gate.kind == "approval":
         question = f"may {gate.step} be called? ({listed(gate.names) or 'this call needs an approval'})"
     else:
         question = f"did {gate.step} happen?"
     screen.put(Text.assemble(("? ", "yellow"), (printable(question), "bold")), rest="  ")
-    for label, text in _rows(gate):
+    for label, text in _rows(gate, owner):
         screen.put(printable(text, WHOLE), first=f"  {label:<8}")
 
 
-def _rows(gate: OpenGate) -> list[tuple[str, str]]:
+def _rows(gate: OpenGate, owner: str) -> list[tuple[str, str]]:
     shown = gate.shown
     nature = [str(shown[name]) for name in ("mode", "reversibility") if name in shown]
     rows = [("gate", gate.id), ("call", ", ".join([str(shown.get("tool", "?")), *nature]))]
@@ -36,6 +36,7 @@ def _rows(gate: OpenGate) -> list[tuple[str, str]]:
         ("" if row else "with", f"{name} = {_json(value)}")
         for row, (name, value) in enumerate(params.items())
     ]
+    rows += [("by", f"somebody other than {owner}, who started the run")] if gate.names else []
     rows += [("why", str(shown["why"]))] if shown.get("why") else []
     rows += [("key", str(shown["key"]))] if shown.get("key") else []
     return rows

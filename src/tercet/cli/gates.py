@@ -1,7 +1,7 @@
 """`tercet gates`: the questions that sessions wait with, and their answers.
 
-Answers are bound to the call that was shown, and recorded with the name of the user of this machine. Roles, quorum
-and expiry are not looked at yet.
+Answers are bound to the call that was shown, and recorded with the name of the user of this machine. Whoever started
+a run does not approve it; roles, quorum and expiry are not looked at yet.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
     screen, commands = Screen(), Commands(journal=journal)
     if not found:
         screen.say("No gate waits.")
-    for number, (_, gate) in enumerate(found):
+    for number, (state, gate) in enumerate(found):
         if number:
             screen.say()
-        show_gate(screen, gate)
+        show_gate(screen, gate, owner=state.start["actor"]["id"])
         for line in commands.answers(gate):
             screen.show_command(line)
     return ExitCode.ACCEPTED
@@ -105,8 +105,8 @@ def approve(
 ) -> ExitCode:
     """Approve the call that a gate shows. The answer is appended to the journal; resuming the session makes the call.
 
-    It is recorded with the name of this machine's user. Roles, quorum and expiry of gates, and whether the owner of a
-    run may approve it, are not looked at in this version.
+    It is recorded with the name of this machine's user, who must not be the one who started the run. Roles, quorum and
+    expiry of gates are not looked at in this version.
     """
     return _answer(journal, Reply(gate=gate, answer="approve", actor=_actor(), note=note), as_json=as_json)
 
@@ -208,8 +208,21 @@ def _answer(url: str, reply: Reply, *, as_json: bool) -> ExitCode:
     return ExitCode.ACCEPTED
 
 
+def _demand_another(reply: Reply, state: State) -> None:
+    """The critic counts no approval by the owner of a run: it is refused here, before the call is made and not after."""
+    gate = state.gates.get(reply.gate)
+    if gate is not None and gate.names and reply.actor.id == state.start["actor"]["id"]:
+        raise UsageError(
+            f"{reply.actor.id} started this run, and cannot approve its gate",
+            code="own_gate",
+            remedy="let another user of this journal approve it, or deny it",
+        )
+
+
 async def _append(url: str, reply: Reply, patience: Patience) -> State:
     async with journal_at(url) as journal:
+        if reply.answer == "approve":
+            _demand_another(reply, (await opening.restore(journal, TENANT, reply.session)).state)
         return await append_reply(
             journal,
             TENANT,

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from tercet.cli.event_view import Columns, line_of
 from tercet.cli.screen import Screen
-from tercet.cli.session_view import show_start
+from tercet.cli.session_view import show_return, show_start
 from tercet.cli.text import took
 from tercet.executor.clock import Clock
 from tercet.journal import events as e
@@ -33,16 +33,17 @@ MOST_RUNNING = 8
 
 
 class Progress:
-    """Told of events in their order; prints them. `is_dated` puts the time before each line."""
+    """Told of events in their order; prints them. `is_followed`: another process carries the session, so its times count."""
 
-    def __init__(self, screen: Screen, clock: Clock, *, is_dated: bool = False) -> None:
+    def __init__(self, screen: Screen, clock: Clock, *, is_followed: bool = False) -> None:
         self.screen = screen
         self._clock = clock
-        self._is_dated = is_dated
+        self._is_followed = is_followed
         self._columns = Columns.of({})
         self._running: dict[str, tuple[int, str]] = {}
         self._live: Live | None = None
         self._stack = ExitStack()
+        self._has_head = False
 
     def __enter__(self) -> Self:
         self.screen.file = sys.stdout  # this stdout, also while tools have another
@@ -70,10 +71,9 @@ class Progress:
         with _unbroken(self.screen):
             self._columns = Columns.of(state.plan)
             self._follow(event)
-            if isinstance(event, e.SessionStarted):
-                show_start(self.screen, event)
-            line = None if self._live and isinstance(event, e.Intent) else line_of(state, event)
-            if line is not None:
+            self._head(state, event)
+            line = line_of(state, event)
+            if line is not None and not self._is_told_otherwise(event):
                 self._print(line, event.at)
             self.refresh()
 
@@ -96,8 +96,30 @@ class Progress:
             now = self._clock.now()
             self._live.update(Group(*self._lines(now)), refresh=True)
 
+    def _is_told_otherwise(self, event: e.Event) -> bool:
+        """Whether an event needs no line: the live area shows it, or the ending that follows says more."""
+        match event:
+            case e.Intent():
+                return self._live is not None
+            case e.SessionPaused():
+                return not self._is_followed
+            case e.SessionEnded():
+                return True
+            case _:
+                return False
+
+    def _head(self, state: State, event: e.Event) -> None:
+        """What stands above everything else: which session this is."""
+        if isinstance(event, e.SessionStarted):
+            show_start(self.screen, event)
+        elif not self._has_head:
+            show_return(self.screen, state)
+        if not self._has_head:
+            self.screen.say()
+        self._has_head = True
+
     def _print(self, line: Text, at: int) -> None:
-        if self._is_dated:
+        if self._is_followed:
             moment = datetime.fromtimestamp(at / 1000).astimezone()
             line = Text.assemble((f"{moment:%H:%M:%S}  ", "dim"), line)
         self.screen.say(line)

@@ -63,6 +63,12 @@ def show_start(screen: Screen, event: e.SessionStarted) -> None:
     )
 
 
+def show_return(screen: Screen, state: State) -> None:
+    """Prints which session is gone on with, and how far it is."""
+    done = f"{len(state.done)} of {count(len(state.steps), 'step')} done"
+    show_rows(screen, {"session": f"{printable(state.start['session'])}, {done}"})
+
+
 def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, record: Any) -> None:
     """Prints a session whole: its frame, its plan with how far each step is, what was said of it, and what to do."""
     state = story.state
@@ -83,7 +89,7 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
         screen.say()
         show_rows(screen, told)
     screen.say()
-    show_ending(screen, state, commands)
+    show_ending(screen, state, commands, is_shown=True)
 
 
 def _snapshot(snapshot: str) -> str:
@@ -96,7 +102,7 @@ def _used(state: State) -> str:
         f"{count(used.tool_calls, 'call')}{_of(budget.tool_calls)}",
         f"{took(used.wall_clock)}{'' if budget.wall_clock_ms is None else f' of {took(budget.wall_clock_ms)}'}",
         f"{count(used.tokens, 'token')}{_of(budget.tokens)}" if used.tokens or budget.tokens else "",
-        f"{count(used.retries, 'retry')}{_of(budget.max_retries)}".replace("retrys", "retries"),
+        f"{used.retries:,} {'retry' if used.retries == 1 else 'retries'}{_of(budget.max_retries)}",
         f"{count(used.replans, 're-plan')}{_of(budget.max_replans)}",
     ]
     return ", ".join(filter(None, parts))
@@ -164,16 +170,17 @@ def _reasons(verdict: Mapping[str, Any]) -> str:
     return printable("; ".join(verdict.get("reasons", ())))
 
 
-def show_ending(screen: Screen, state: State, commands: Commands) -> None:
-    """Prints where a session stands and why, and the commands that may come next."""
+def show_ending(screen: Screen, state: State, commands: Commands, *, is_shown: bool = False) -> None:
+    """Prints where a session stands and why, and the commands that may come next.
+
+    `is_shown` says that the whole session stands above, so that nobody need be told how to look at it.
+    """
     where = standing(state)
     style = STYLES[where]
     match where:
         case "completed":
-            took_ = took(state.used.wall_clock)
-            screen.say(
-                Text.assemble(("✓ completed", style), f" in {took_}: {count(len(state.done), 'step')}")
-            )
+            work = f" in {took(state.used.wall_clock)}: {count(len(state.done), 'step')} done"
+            screen.say(Text.assemble(("✓ completed", style), work))
             _show_outputs(screen, state)
         case "refused":
             _show_refusal(screen, state)
@@ -186,11 +193,12 @@ def show_ending(screen: Screen, state: State, commands: Commands) -> None:
             screen.say(Text.assemble(("· paused: ", style), printable(state.reason)))
         case "waiting":
             for gate in state.gates.values():
-                show_gate(screen, gate)
+                show_gate(screen, gate, owner=state.start["actor"]["id"])
         case "in progress":
             nobody = "a process has it, or none: then resume it"
             screen.say(Text.assemble(("▸ in progress: ", style), nobody))
-    _show_next(screen, state, commands)
+    if not (is_shown and state.is_over):
+        _show_next(screen, state, commands)
 
 
 def _show_outputs(screen: Screen, state: State) -> None:

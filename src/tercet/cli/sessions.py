@@ -151,7 +151,7 @@ def watch(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson 
     Ctrl-C ends it before.
     """
     screen = Screen()
-    progress = Silence() if as_json else Progress(screen, SystemClock(), is_dated=True)
+    progress = Silence() if as_json else Progress(screen, SystemClock(), is_followed=True)
     with progress:
         state = asyncio.run(_follow(journal, session, progress, as_json=as_json))
     if not as_json:

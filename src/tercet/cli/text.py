@@ -53,12 +53,13 @@ def count(number: int, noun: str) -> str:
 
 
 def took(ms: int) -> str:
-    """A duration: `12 ms`, `3.4 s`, `2 min 05 s`."""
+    """A duration: `12 ms`, `3.4 s`, `2 min 5 s`."""
     if ms < 1_000:
         return f"{ms} ms"
     if ms < 60_000:
         return f"{ms / 1_000:.1f} s"
-    return f"{ms // 60_000:,} min {ms // 1_000 % 60:02} s"
+    seconds = ms // 1_000 % 60
+    return f"{ms // 60_000:,} min{f' {seconds} s' if seconds else ''}"
 
 
 def ago(ms: int) -> str:

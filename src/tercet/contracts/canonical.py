@@ -31,7 +31,10 @@ def canonical(value: Any) -> bytes:
         kind = None if printed is None else _scan(plain)
         if printed is None or kind is None:
             return rfc8785.dumps(plain)
-        return _print_whole(printed) if kind == "whole floats" else printed
+        if kind == "simple":
+            return printed
+        copied = [plain if plain is not value else orjson.loads(printed)]
+        return orjson.dumps(_with_whole_floats_as_integers(copied)[0], option=orjson.OPT_SORT_KEYS)
     except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(
             f"this value has no canonical JSON: {error}",
@@ -60,43 +63,43 @@ def _print(value: Any) -> bytes | None:
 def _scan(value: Any) -> Literal["simple", "whole floats"] | None:
     """Whether orjson prints this value exactly as RFC 8785 demands, at once or with its whole floats as integers."""
     found: Literal["simple", "whole floats"] = "simple"
-    stack: list[Any] = [value]
+    stack: list[Any] = [(value,)]
     while stack:
-        item = stack.pop()
-        kind = cast("type[object]", type(item))
-        if kind is str or kind is bool or item is None:
-            continue
-        if kind is int:
-            if not -_MAX_INT <= item <= _MAX_INT:
-                return None
-        elif kind is dict:
-            for key in cast("dict[Any, Any]", item):
-                if type(key) is not str or not key.isascii():
+        for item in stack.pop():
+            kind = cast("type[object]", type(item))
+            if kind is str or kind is bool or item is None:
+                continue
+            if kind is int:
+                if not -_MAX_INT <= item <= _MAX_INT:
                     return None
-            stack.extend(item.values())
-        elif kind is list:
-            stack.extend(item)
-        elif kind is float and -_MAX_INT <= item <= _MAX_INT:
-            if item.is_integer():
-                found = "whole floats"
-            elif -_MIN_FLOAT < item < _MIN_FLOAT:
+            elif kind is dict:
+                for key in cast("dict[Any, Any]", item):
+                    if type(key) is not str or not key.isascii():
+                        return None
+                stack.append(item.values())
+            elif kind is list:
+                stack.append(item)
+            elif kind is float and -_MAX_INT <= item <= _MAX_INT:
+                if item.is_integer():
+                    found = "whole floats"
+                elif -_MIN_FLOAT < item < _MIN_FLOAT:
+                    return None
+            else:
                 return None
-        else:
-            return None
     return found
 
 
-def _print_whole(printed: bytes) -> bytes:
-    """The same value with every whole float printed as the integer that it is."""
-    root = [orjson.loads(printed)]
+def _with_whole_floats_as_integers(root: list[Any]) -> list[Any]:
+    """The same list, changed in place."""
     stack: list[Any] = [root]
     while stack:
         item = cast("dict[Any, Any]", stack.pop())  # or a list, which is read and written the same way
         for place in item if type(item) is dict else range(len(item)):
             member = item[place]
-            if isinstance(member, float):
+            kind = cast("type[object]", type(member))
+            if kind is float:
                 if member.is_integer():
                     item[place] = int(member)
-            elif isinstance(member, dict | list):
+            elif kind is dict or kind is list:
                 stack.append(member)
-    return orjson.dumps(root[0], option=orjson.OPT_SORT_KEYS)
+    return root

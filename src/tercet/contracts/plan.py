@@ -144,7 +144,7 @@ class Plan(Authored):
         """Every output that this plan declares, bound or by name only."""
         return tuple(dict.fromkeys((*self.outputs, *self.declared_outputs)))
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """What this plan does: everything but its id, its revision number and its parent."""
         return digest(self.model_dump(mode="json", exclude_defaults=True, exclude=set(self.IDENTITY)))

@@ -171,7 +171,8 @@ def parse(kind: Kind, text: str, place: Place = ()) -> Reference | Malformed:
 # The lexical grammar of CEL. It must agree with the evaluator to the letter: a read that hides from this scanner would
 # be worth nothing to anybody and still decide. Strings and comments come first, so that what they hold is never taken
 # for a name; raw ones have no escapes. Then numbers, so that 1e5 is no name and `1in.s1` is three tokens. A field in
-# backquotes may hold the marks of a comment.
+# backquotes may hold the marks of a comment. A quote that is never closed takes the rest along: such an expression
+# does not compile, and trying every later quote for its end would take the square of its length.
 _TOKEN = re.compile(
     r"""
     (?P<skip> //[^\n]* | \s+ )
@@ -185,10 +186,13 @@ _TOKEN = re.compile(
     )
   | (?P<name> [A-Za-z_][A-Za-z0-9_]* )
   | (?P<quoted> `[^`\n]*` )
-  | (?P<mark> . )
+  | (?P<mark> ["'].* | . )
     """,
     re.VERBOSE | re.DOTALL,
 )
+MAX_SCANNED = 10_000
+"""An expression of more characters is not scanned: it is refused for its length, and reads nothing that is trusted."""
+
 _CONSTANT_WORDS = {"true": True, "false": False, "null": None}
 _WORDS = frozenset({*_CONSTANT_WORDS, "in"})
 
@@ -209,6 +213,8 @@ class Token(NamedTuple):
 def tokens(expression: str) -> tuple[Token, ...]:
     """The names, literals and marks of an expression, without comments and space."""
     found: list[Token] = []
+    if len(expression) > MAX_SCANNED:
+        return ()
     for match in _TOKEN.finditer(expression):
         kind = match.lastgroup
         is_member = len(found) > 1 and found[-1].text == "." and _ends_operand(found[-2])

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import islice
+from operator import is_
 from typing import Literal
+
+import orjson
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Step
+from tercet.contracts.references import LITERAL, Leaf
 from tercet.contracts.run import Outcome, Run, TranscriptEntry
 from tercet.contracts.scorecard import Evaluation, EvaluatorName, Finding
 from tercet.contracts.shape import JsonObject
@@ -33,12 +39,52 @@ NEAR = 0.8
 """The part of a budget from which on its use is worth a warning."""
 
 
-def evaluate_policy(run: Run) -> Evaluation:
+class Recorded:
+    """A run, and what several evaluators work out of it: once, since a review of a plan costs more than its checks."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @cached_property
+    def planned(self) -> Review:
+        """The plan as it was proposed."""
+        run = self.run
+        return Review(run.context, run.compiled, run.spec, run.plan)
+
+    @cached_property
+    def ran(self) -> Review:
+        """The plan with the parameters that its steps really ran with, and without the steps that did not run.
+
+        Raises `PlanError` if what was recorded is no JSON.
+        """
+        run = self.run
+        params = {entry.call.step_id: entry.call.params for entry in run.transcript}
+        steps = tuple(
+            _as_run(step, params[step.id], tuple(dict.fromkeys(refs)))
+            for step, refs in zip(run.plan.steps, self.planned.pinned, strict=True)
+            if step.id in params
+        )
+        if len(steps) == len(run.plan.steps) and all(map(is_, steps, run.plan.steps)):
+            return self.planned  # which was read and checked already
+        return Review(run.context, run.compiled, run.spec, run.plan.model_copy(update={"steps": steps}))
+
+
+def _as_run(step: Step, params: JsonObject, refs: tuple[str, ...]) -> Step:
+    """A step with the parameters that it ran with; the step itself where those are the ones that are written."""
+    is_literal = all(type(found) is Leaf and LITERAL not in found.place for found in step.found)
+    if is_literal and refs == step.evidence_refs and _is_printed_alike(step.params, params):
+        return step
+    literals = {name: {LITERAL: value} for name, value in params.items()}
+    return step.model_copy(update={"params": literals, "evidence_refs": refs})
+
+
+def evaluate_policy(recorded: Recorded) -> Evaluation:
     """What was called was planned, surfaced and within the mode, and policies and limits hold on the resolved calls."""
-    return _floor(_policy_findings(run))
+    return _floor(_policy_findings(recorded))
 
 
-def _policy_findings(run: Run) -> Iterator[Finding]:
+def _policy_findings(recorded: Recorded) -> Iterator[Finding]:
+    run = recorded.run
     planned = {step.id: step for step in run.plan.steps}
     for entry in run.transcript:
         step = planned.get(entry.call.step_id)
@@ -55,7 +101,7 @@ def _policy_findings(run: Run) -> Iterator[Finding]:
                 step_id=entry.call.step_id,
             )
     try:
-        review = _as_run(run)
+        review = recorded.ran
     except PlanError as error:
         yield Finding(code="argument_invalid", message=f"the recorded arguments are no JSON: {error.message}")
         return
@@ -64,35 +110,15 @@ def _policy_findings(run: Run) -> Iterator[Finding]:
             yield Finding(code=str(refusal.code), message=refusal.reason, step_id=refusal.step_id)
 
 
-def _as_planned(run: Run) -> Review:
-    return Review(run.context, run.compiled, run.spec, run.plan)
-
-
-def _as_run(run: Run) -> Review:
-    """The plan with the parameters that its steps really ran with, and without the steps that did not run."""
-    ran = {entry.call.step_id: entry.call.params for entry in run.transcript}
-    pinned = _as_planned(run).pinned
-    steps = [
-        step.model_copy(
-            update={
-                "params": {name: {"$literal": value} for name, value in ran[step.id].items()},
-                "evidence_refs": tuple(dict.fromkeys(refs)),
-            }
-        )
-        for step, refs in zip(run.plan.steps, pinned, strict=True)
-        if step.id in ran
-    ]
-    return Review(run.context, run.compiled, run.spec, run.plan.model_copy(update={"steps": steps}))
-
-
-def evaluate_safety(run: Run) -> Evaluation:
+def evaluate_safety(recorded: Recorded) -> Evaluation:
     """Every effect was approved where it had to be, ran as it was planned, once, and its outcome is known."""
-    return _floor(_safety_findings(run))
+    return _floor(_safety_findings(recorded))
 
 
-def _safety_findings(run: Run) -> Iterator[Finding]:
-    yield from _unapproved(run)
-    yield from _drifted(run)
+def _safety_findings(recorded: Recorded) -> Iterator[Finding]:
+    run = recorded.run
+    yield from _unapproved(recorded)
+    yield from _drifted(recorded)
     done: set[str] = set()
     outcomes: dict[str, Outcome] = {}
     for entry in run.transcript:
@@ -113,9 +139,10 @@ def _safety_findings(run: Run) -> Iterator[Finding]:
             )
 
 
-def _unapproved(run: Run) -> Iterator[Finding]:
+def _unapproved(recorded: Recorded) -> Iterator[Finding]:
     """Steps that ran without an approval that they had to wait for, whoever demanded it."""
-    for step_id, name in sorted(_demanded(run)):
+    run = recorded.run
+    for step_id, name in sorted(_demanded(recorded)):
         gate = run.compiled.gates_by_name[name]
         answers = [a for a in run.approvals if a.gate == name and a.step_id == step_id]
         approvers = {a.approver for a in answers if a.decision == "approve"} - {run.context.actor.id}
@@ -124,20 +151,21 @@ def _unapproved(run: Run) -> Iterator[Finding]:
             yield Finding(code="unapproved", message=f"step {step_id} ran without {name}", step_id=step_id)
 
 
-def _demanded(run: Run) -> set[tuple[str, str]]:
+def _demanded(recorded: Recorded) -> set[tuple[str, str]]:
     """The gates of every step that ran: its own, the decision's, those of policies, and that of unbound values.
 
     Conditions and policies are decided on what the steps really ran with, where nothing is open any more.
     """
-    planned = _as_planned(run)
+    planned = recorded.planned
     try:
-        reviewed = _as_run(run)
-    except PlanError:  # the policy floor says so; conditions on such arguments stay open, and their gates closed
+        reviewed = recorded.ran
+    except PlanError:
+        # The policy floor says so; conditions on such arguments stay open, and their gates closed.
         reviewed = planned
     _exhaust(authority_is_bound(planned))
     _exhaust(policies_hold(reviewed))
     demand_gates(reviewed)
-    ran = {entry.call.step_id for entry in run.transcript}
+    ran = {entry.call.step_id for entry in recorded.run.transcript}
     demands = (*planned.demands, *reviewed.demands)
     return {(demand.step_id, demand.gate) for demand in demands if demand.step_id in ran}
 
@@ -148,11 +176,12 @@ def _exhaust(refusals: Refusals) -> None:
         pass
 
 
-def _drifted(run: Run) -> Iterator[Finding]:
+def _drifted(recorded: Recorded) -> Iterator[Finding]:
     """Calls whose parameters are not what the plan says, given the results before them."""
+    run = recorded.run
     results = {"request": run.compiled.input()}
     evidence = {entry.id: entry.content for entry in run.compiled.manifests.evidence_manifest}
-    review = _as_planned(run)
+    review = recorded.planned
     entries: defaultdict[str, list[TranscriptEntry]] = defaultdict(list)
     for entry in run.transcript:
         entries[entry.call.step_id].append(entry)
@@ -186,8 +215,18 @@ def _is_same(expected: JsonObject | None, actual: JsonObject) -> bool:
         return False
 
 
-def evaluate_utility(run: Run) -> Evaluation:
+def _is_printed_alike(one: JsonObject, other: JsonObject) -> bool:
+    """Whether two values are the same JSON; of values that orjson cannot print, no is said without a closer look."""
+    try:
+        option = orjson.OPT_SORT_KEYS
+        return orjson.dumps(one, option=option) == orjson.dumps(other, option=option)
+    except orjson.JSONEncodeError:
+        return False
+
+
+def evaluate_utility(recorded: Recorded) -> Evaluation:
     """The decision's outputs are there and valid, and the steps that had to run did."""
+    run = recorded.run
     required = run.spec.required_outputs
     missing = [name for name in required if name not in run.outputs]
     done = {
@@ -227,13 +266,15 @@ def is_schema_valid(run: Run) -> bool:
     return not schema_faults(run)
 
 
-def evaluate_latency(run: Run) -> Evaluation:
+def evaluate_latency(recorded: Recorded) -> Evaluation:
     """The run stayed within its wall clock."""
+    run = recorded.run
     return _usage([("wall clock", "ms", run.used.wall_clock_ms, run.context.run_budget.wall_clock_ms)])
 
 
-def evaluate_cost(run: Run) -> Evaluation:
+def evaluate_cost(recorded: Recorded) -> Evaluation:
     """The run stayed within its tokens, calls and money."""
+    run = recorded.run
     budget, used = run.context.run_budget, run.used
     return _usage(
         [
@@ -272,7 +313,7 @@ def _evaluation(status: Status, score: float, findings: list[Finding]) -> Evalua
     )
 
 
-EVALUATE: dict[EvaluatorName, Callable[[Run], Evaluation]] = {
+EVALUATE: dict[EvaluatorName, Callable[[Recorded], Evaluation]] = {
     "policy": evaluate_policy,
     "utility": evaluate_utility,
     "latency": evaluate_latency,

@@ -8,7 +8,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.record import DecisionRecord
 from tercet.contracts.run import Run
 from tercet.contracts.verdict import CriticReport, Verdict
-from tercet.critic.review import Review
+from tercet.critic.review import pinned
 
 
 def finalize(
@@ -22,7 +22,7 @@ def finalize(
     run: Run | None = None,
 ) -> DecisionRecord:
     """The decision record; `run` is what the executor left, and is absent where the plan was refused."""
-    pinned = Review(ctx, compiled, spec, plan).pinned
+    refs = dict.fromkeys(ref for step in plan.steps for ref in pinned(step))
     controls = [f"safety_mode:{ctx.safety_mode}", f"risk_tier:{spec.risk_tier}"]
     controls += [f"gate:{gate.name}" for gate in compiled.gates]
     controls += [f"policy:{policy.name}" for policy in compiled.policies]
@@ -33,7 +33,7 @@ def finalize(
         plan_id=plan.plan_id,
         plan_hash=plan.hash,
         outputs=run.outputs if run else {},
-        evidence_refs=tuple(dict.fromkeys(ref for refs in pinned for ref in refs)),
+        evidence_refs=tuple(refs),
         approvals=run.approvals if run else (),
         controls_active=tuple(controls),
         verdicts=verdicts,

@@ -13,9 +13,10 @@ look-up of an order that an attacker named brings back true facts about the wron
 null, and values that the tool's own schema enumerates are not worth tainting a result over: they name nothing.
 
 Known limits. Equality does not tell *which* trusted source was meant: a plan may pair a trusted payment with a trusted
-amount of another order. What is computed from trusted numbers is trusted, however large it gets. And whether a step
-runs may still follow from untrusted words where they decide the `when` of a read_only step that it waits for. Ruling
-these out is what policies and limits are for.
+amount of another order. What is computed from trusted numbers is trusted, however large it gets. A tool that hands
+back what another was told to keep launders it, unless it marks those fields. And whether a step runs may still follow
+from untrusted words where they decide the `when` of a read_only step that it waits for. Ruling these out is what
+policies, limits and marks are for.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
-from tercet.critic.worth import Worth
+from tercet.critic.worth import Worth, is_unnamed
 
 
 def authority_is_bound(review: Review) -> Refusals:
@@ -58,8 +59,9 @@ def _unbound(
         if is_everywhere or found.place[0] in authority:
             if not worth.is_trusted(found, own):
                 yield _origin(worth, found, own)
-            for key in worth.untrusted_keys(tool, found.place):
-                yield _origin(worth, Leaf(key, found.place), own)
+            if is_unnamed(tool, found.place):
+                for key in worth.untrusted_keys(tool, found.place):
+                    yield _origin(worth, Leaf(key, found.place), own)
 
 
 def _condition(worth: Worth, call: EffectiveStep, condition: Reference) -> Refusals:

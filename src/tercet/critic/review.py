@@ -56,7 +56,7 @@ class Review:
         self.position = {step.id: position for position, step in enumerate(plan.steps)}
         self.found = [_found(step, self.call_at.get(position)) for position, step in enumerate(plan.steps)]
         """The references and literals in the parameters of each step, parameters under their own names."""
-        self.pinned = [_pinned(step) for step in plan.steps]
+        self.pinned = [pinned(step) for step in plan.steps]
         """The evidence that each step pins: listed, or read by reference."""
         self.conditions = {
             position: condition
@@ -184,7 +184,8 @@ def _found(step: Step, call: EffectiveStep | None) -> list[Found]:
     return references.scan(call.params)
 
 
-def _pinned(step: Step) -> tuple[str, ...]:
+def pinned(step: Step) -> tuple[str, ...]:
+    """The evidence that a step pins: listed, or read by reference."""
     read = [f.target for f in step.found if type(f) is Reference and f.kind == "evidence"]
     return (*step.evidence_refs, *read) if read else step.evidence_refs
 

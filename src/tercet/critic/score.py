@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.scorecard import FLOORS, Evaluation, EvaluatorName, Scorecard
 from tercet.contracts.verdict import RunOutcome, ScoreVerdict, StepScore, VerdictEnvelope
-from tercet.critic.evaluators import EVALUATE, is_schema_valid
+from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
 
 
 def score(run: Run) -> ScoreVerdict:
     """The scorecard of a run; not ok if policy or safety failed, whatever the others say."""
-    scores: dict[EvaluatorName, Evaluation] = {name: evaluate(run) for name, evaluate in EVALUATE.items()}
+    recorded = Recorded(run)
+    scores: dict[EvaluatorName, Evaluation] = {
+        name: evaluate(recorded) for name, evaluate in EVALUATE.items()
+    }
     return ScoreVerdict(
         ok=all(scores[name].status != "fail" for name in FLOORS), scorecard=Scorecard(scores=scores)
     )

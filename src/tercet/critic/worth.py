@@ -60,13 +60,11 @@ class Worth:
 
     def is_trusted_read(self, read: Read, own: EffectiveStep | None = None) -> bool:
         """Whether what an expression reads at one place is trusted."""
-        return self._are_trusted(self._read(read, own))
+        return self._are_trusted(self._read(*read, own))
 
     def untrusted_keys(self, tool: ToolSpec, place: Place) -> list[str]:
         """The keys on the way to a place that the tool's schema does not name and no trusted source has."""
         known = tool.known_keys
-        if len(place) == 1 and place[0] in known:
-            return []
         keys = [key for key in _keys(place[1:]) if key not in known]
         name = str(place[0])
         is_silent = not known and _MEMBERS.isdisjoint(tool.parameters)
@@ -110,10 +108,16 @@ class Worth:
             return None
         if tool.endorses:
             return ()
-        found = self.review.found[call.position]
-        if any(self.untrusted_keys(tool, item.place) for item in found):
-            return None
-        return _together(self._found(item, None) for item in found if not _names_nothing(tool, item))
+        needed: list[Node] = []
+        for item in self.review.found[call.position]:
+            if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place):
+                return None
+            needs = self._found(item, None)
+            if needs is not None:
+                needed += needs
+            elif not _names_nothing(tool, item):
+                return None
+        return needed
 
     def _written(self, index: int, place: Place) -> Needs:
         """What a step's parameters have at a place; it is also the result of a note."""
@@ -144,7 +148,7 @@ class Worth:
         """A part of what a reference points at."""
         if reference.kind != "from":
             return self._found(reference, None)
-        return self._read(Read(reference.target, (*pointer.parts(reference.pointer), *rest)), None)
+        return self._read(reference.target, (*pointer.parts(reference.pointer), *rest), None)
 
     def _found(self, found: Found, own: EffectiveStep | None) -> Needs:
         if type(found) is Leaf:
@@ -152,16 +156,15 @@ class Worth:
         if type(found) is not Reference:
             return None
         if found.kind == "from":
-            return self._read(Read(found.target, pointer.parts(found.pointer)), own)
+            return self._read(found.target, pointer.parts(found.pointer), own)
         if found.kind == "evidence":
             return () if self._is_trusted_evidence(found.target) else None
         reads = references.reads(found.text)
         if not reads or not all(map(self.is_trusted_scalar, references.constants(found.text))):
             return None
-        return _together(self._read(read, own) for read in reads)
+        return _together(self._read(name, place, own) for name, place in reads)
 
-    def _read(self, read: Read, own: EffectiveStep | None) -> Needs:
-        name, place = read
+    def _read(self, name: str, place: Place, own: EffectiveStep | None) -> Needs:
         if name == references.REQUEST:
             return None if self.is_marked_input(place) else ()
         if name == references.EVIDENCE:
@@ -176,12 +179,19 @@ class Worth:
         call = self.review.call_at.get(index)
         if call is None:
             return ((index, place),) if self.review.plan.steps[index].kind == "note" else None
-        is_marked = any(mark == ALL_FIELDS or overlaps(mark, place) for mark in call.tool.untrusted)
-        return None if is_marked else ((index, None),)
+        for mark in call.tool.untrusted:
+            if mark == ALL_FIELDS or overlaps(mark, place):
+                return None
+        return ((index, None),)
 
     def _is_trusted_evidence(self, ref: str | int) -> bool:
         entry = self.review.compiled.evidence.get(ref) if isinstance(ref, str) else None
         return entry is not None and entry.trust is Trust.TRUSTED
+
+
+def is_unnamed(tool: ToolSpec, place: Place) -> bool:
+    """Whether there is a key on the way to a place that could be one which the tool's schema does not name."""
+    return place[0] not in tool.known_keys or len(place) > 1
 
 
 _MEMBERS = frozenset({"properties", "patternProperties", "additionalProperties", "propertyNames"})

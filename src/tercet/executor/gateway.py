@@ -25,6 +25,7 @@ from tercet.contracts.plain import not_plain
 from tercet.contracts.references import MAX_DEPTH
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import Clock
+from tercet.executor.threads import ToolThreads
 from tercet.policy import schemas
 from tercet.tools import Tool, ToolContext
 
@@ -37,10 +38,11 @@ Check: TypeAlias = Callable[[], Awaitable[NotHappened | None]]
 
 
 class Gateway:
-    """Calls tools. `clock` is given; nothing else is kept between calls."""
+    """Calls tools. `clock` is given; nothing but threads is kept between calls."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._threads = ToolThreads()
 
     def begin(
         self,
@@ -60,6 +62,7 @@ class Gateway:
             function,
             timeout_ms,
             lambda ended: tell(_timed(ended, self._clock.now() - began)),
+            self._threads,
             check,
         )
 
@@ -81,7 +84,8 @@ class Gateway:
         function = tool.reconcile
         named = _context_name(function) or "context"
         future: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        attempt = Attempt(tool, partial(function, **{named: context}), tool.timeout_ms, future.set_result)
+        called = partial(function, **{named: context})
+        attempt = Attempt(tool, called, tool.timeout_ms, future.set_result, self._threads)
         try:
             ended = await future
         finally:
@@ -105,13 +109,14 @@ class Attempt:
         function: Callable[[], Any],
         timeout_ms: int,
         tell: Callable[[Ended], None],
+        threads: ToolThreads,
         check: Check | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._tool = tool
         self._timeout_ms = timeout_ms
         self._tell: Callable[[Ended], None] | None = tell
-        self._task = loop.create_task(_run(function, check))
+        self._task = loop.create_task(_run(function, threads, check))
         self._task.add_done_callback(self._answered)
         self._timer = loop.call_later(timeout_ms / 1000, self._run_out)
 
@@ -167,12 +172,12 @@ class _Withheld(Exception):  # noqa: N818 - no error: the call was not made
         self.ended = ended
 
 
-async def _run(function: Callable[[], Any], check: Check | None) -> Any:
+async def _run(function: Callable[[], Any], threads: ToolThreads, check: Check | None) -> Any:
     refusal = None if check is None else await check()
     if refusal is not None:
         raise _Withheld(refusal)
     if not _is_async(function):
-        answer: Any = await asyncio.get_running_loop().run_in_executor(None, _contained, function)
+        answer: Any = await asyncio.get_running_loop().run_in_executor(threads, _contained, function)
         return await answer if inspect.isawaitable(answer) else answer
     try:
         return await function()

@@ -1,4 +1,8 @@
-"""Remembers. For now: the records of the write-ahead log, as types.
+"""Remembers: events, checkpoints, blobs, claims, leases, and a table of sessions.
 
-An INTENT is written before an effect, a COMPLETE or an ABORT after it.
+A journal stores bytes and knows nothing of plans. `protocol` says what it promises, `opening` opens one by its address,
+`chain` checks that nothing was changed, `stream` holds the rules that every backend follows, and `memory`, `sqlite` and
+`postgres` are the backends. What the bytes mean is in `events` and `codec`.
+
+May touch files, threads and the network, and no clock: times come from the caller.
 """

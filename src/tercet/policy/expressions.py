@@ -265,9 +265,8 @@ def _explained(message: str) -> ExpressionError:
         match = _LOCATION.search(line)
         if match:
             column = int(match.group(2))
-            return ExpressionError(
-                match.group(3).replace(" (in container '')", ""), column=column if column > 0 else None
-            )
+            text = _sentence(match.group(3).replace(" (in container '')", ""))
+            return ExpressionError(text, column=column if column > 0 else None)
     return ExpressionError(_sentence(message))
 
 

@@ -27,6 +27,7 @@ from tercet.critic.dispatch import recheck
 from tercet.executor.identity import idempotency_key
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
+from tercet.runtime.demands import gates_of
 from tercet.runtime.machine import INTERRUPTED
 from tercet.runtime.results import Results
 from tercet.runtime.setting import Course, Setting
@@ -87,7 +88,7 @@ class _Acting:
 
     def _may_end_plan(self, name: str, step: StepState) -> bool:
         if step.status == "done":
-            return is_looping(self.state, step)
+            return is_looping(step)
         is_excused = self.course.steps[name].optional and step.outcome != "done"
         return not is_excused and not can_retry(self.state, self.setting, step)
 
@@ -139,7 +140,13 @@ class _Acting:
             return c.Settle(step=name)
         if call.tool.reconciles and step.asked < MAX_ASKED:
             return c.Settle(step=name, not_before=step.not_before)
-        shown = {"tool": call.tool.name, "key": step.key, "attempt": step.attempt, "why": step.error}
+        shown = {
+            "tool": call.tool.name,
+            "params": self._params(call),
+            "key": step.key,
+            "attempt": step.attempt,
+            "why": step.error,
+        }
         return c.Ask(
             step=name,
             kind="reconcile",
@@ -148,6 +155,13 @@ class _Acting:
             shown=shown,
             not_before=step.not_before,
         )
+
+    def _params(self, call: EffectiveStep) -> dict[str, Any]:
+        """What a call was made with; empty where that cannot be worked out any more."""
+        try:
+            return resolve(call.params, self.results, self.setting.evidence)
+        except ResolutionError:
+            return {}
 
     # --- ready steps ---
 
@@ -174,8 +188,8 @@ class _Acting:
     def _call(
         self, name: str, step: StepState, call: EffectiveStep, params: dict[str, Any]
     ) -> c.Command | None:
-        occurrence = step.occurrence if step.key else self._occurrence(call, params)
-        if occurrence is None:
+        action = (step.occurrence, step.key) if step.key else self._new_action(call, params)
+        if action is None:
             return c.Fault(
                 step=name,
                 code="duplicate_action",
@@ -187,19 +201,20 @@ class _Acting:
             )
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
-        key = step.key or self._key(call, params, occurrence)
+        occurrence, key = action
         if (shortage := self._shortage(step, call)) is not None:
             # A call in flight may give back some of what is reserved for it: only what is spent for good refuses.
             return (
                 None if self.state.in_flight else c.Fault(step=name, code="budget_exceeded", reason=shortage)
             )
-        if needs_approval(call):
-            bound = self._digest(name, call, params, key)
+        gates = gates_of(self.setting, self.course, name, params)
+        if needs_approval(call, gates):
+            bound = self._digest(name, call, params, key, gates)
             if step.approved != bound:
                 return c.Ask(
                     step=name,
                     kind="approval",
-                    names=call.gates,
+                    names=gates,
                     digest=bound,
                     shown=self._shown(call, params),
                 )
@@ -216,8 +231,8 @@ class _Acting:
         start = self.state.start
         return idempotency_key(start["tenant"], start["session"], call.tool, params, occurrence)
 
-    def _occurrence(self, call: EffectiveStep, params: dict[str, Any]) -> int | None:
-        """The how-manieth time this action happens; None if it may not happen again."""
+    def _new_action(self, call: EffectiveStep, params: dict[str, Any]) -> tuple[int, str] | None:
+        """The how-manieth time this action happens, and its key; None if it may not happen again."""
         taken = {self.state.steps[name].key for name in self.state.frontier}
         may_repeat = call.mode is ApprovalMode.READ_ONLY or call.tool.name in self.setting.spec.repeatable
         occurrence = 0
@@ -225,7 +240,7 @@ class _Acting:
             if not may_repeat:
                 return None
             occurrence += 1
-        return occurrence
+        return occurrence, key
 
     def _shortage(self, step: StepState, call: EffectiveStep) -> str | None:
         """Why the budget does not allow this call."""
@@ -247,13 +262,15 @@ class _Acting:
                 return f"{needed:,} {unit} are needed, {max(0, limit - spent):,} are left"
         return None
 
-    def _digest(self, name: str, call: EffectiveStep, params: dict[str, Any], key: str) -> str:
+    def _digest(
+        self, name: str, call: EffectiveStep, params: dict[str, Any], key: str, names: tuple[str, ...]
+    ) -> str:
         """What an approval binds to."""
         compiled = self.setting.compiled
         pinned = {
             ref: compiled.evidence[ref].hash for ref in call.step.evidence_refs if ref in compiled.evidence
         }
-        gates = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in call.gates]
+        gates = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in names]
         undo = call.compensate.model_dump(mode="json") if call.compensate else None
         start = self.state.start
         return digest(
@@ -281,10 +298,10 @@ class _Acting:
         }
 
 
-def needs_approval(call: EffectiveStep) -> bool:
+def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
     """Whether a person is asked before this call: anything above local_write, irreversible, or gated."""
     is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
-    return is_strong or call.reversibility is Reversibility.IRREVERSIBLE or bool(call.gates)
+    return is_strong or call.reversibility is Reversibility.IRREVERSIBLE or bool(gates)
 
 
 def can_retry(state: State, setting: Setting, step: StepState) -> bool:
@@ -298,9 +315,9 @@ def has_retries(state: State, setting: Setting, step: StepState) -> bool:
     return step.retries < budget.max_step_retries and state.used.retries < budget.max_retries
 
 
-def is_looping(state: State, step: StepState) -> bool:
+def is_looping(step: StepState) -> bool:
     """Whether a step was the same call with the same result once too often."""
-    return step.status == "done" and state.repeats.get(step.same, 0) >= LOOP_LIMIT
+    return step.status == "done" and step.repeated >= LOOP_LIMIT
 
 
 def _is_true(value: Any) -> bool:

@@ -19,6 +19,7 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import InternalError, TercetError
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
+from tercet.contracts.shape import as_object
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.backoff import delay_ms
 from tercet.executor.breaker import Breakers
@@ -31,6 +32,7 @@ from tercet.planner.template import PlanningError
 from tercet.runtime import checkpoint, deciding
 from tercet.runtime import commands as c
 from tercet.runtime.machine import evolve
+from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State
 from tercet.runtime.work import Work
@@ -128,11 +130,10 @@ class Driver:
 
     async def load_blobs(self) -> None:
         """Read the large values that steps still to come refer to."""
-        for name in self.state.needed:
-            step = self.state.steps.get(name)
-            if step is not None and step.blob:
-                data = await self.around.journal.blob(self.lease.tenant, step.blob)
-                self._blobs[step.blob] = msgspec.json.decode(data)
+        steps = [self.state.steps[name] for name in self.state.needed if name in self.state.steps]
+        for blob in {*(step.blob for step in steps), *self.state.named_in.values()} - {""}:
+            data = await self.around.journal.blob(self.lease.tenant, blob)
+            self._blobs[blob] = msgspec.json.decode(data)
 
     # --- the loop ---
 
@@ -248,11 +249,11 @@ class Driver:
 
     async def _carry_out(self, command: c.Command) -> None:
         match command:
-            case c.Propose() | c.Settle() | c.Score() | c.End():
-                await (
-                    self._flush()
-                )  # what comes next may take long, or read the journal: nothing is left unwritten
+            case c.Propose() | c.Settle():
+                await self._flush()  # what comes next may take long: nothing is left unwritten
                 await self._look_outside(command)
+            case c.Score() | c.End():
+                await self._look_back(command)
             case c.Dispatch():
                 self._dispatch(command)
             case c.Note():
@@ -289,8 +290,8 @@ class Driver:
             case c.Finish():
                 return work.finish(self.state, self.setting, self.course, self._blobs, now)
 
-    async def _look_outside(self, command: c.Propose | c.Settle | c.Score | c.End) -> None:
-        """Commands that ask a planner or a tool, or read what the journal holds."""
+    async def _look_outside(self, command: c.Propose | c.Settle) -> None:
+        """Commands that ask a planner or a tool."""
         work = self.around.work
         match command:
             case c.Propose():
@@ -300,14 +301,18 @@ class Driver:
                     self._record(e.PlanningFailed(at=self._now(), reason=str(error), code=error.code))
             case c.Settle():
                 await self._settle(command.step)
+
+    async def _look_back(self, command: c.Score | c.End) -> None:
+        """Commands that read all that has happened."""
+        work = self.around.work
+        events = await self._events()
+        match command:
             case c.Score():
-                events = await self._events()
                 self._record(
                     work.score(self.state, self.setting, self.course, events, self._blobs, self._now())
                 )
                 self._point("run")
             case c.End():
-                events = await self._events()
                 ended, record = work.end(
                     self.state, self.setting, self.course, events, self._blobs, command.status, self._now()
                 )
@@ -464,9 +469,11 @@ class Driver:
         step = self.state.steps[name]
         data = msgspec.json.encode(ended.value)
         blob = hash_bytes(data) if len(data) > LARGE else ""
+        declared: list[str] = self.state.plan.get("declared_outputs", []) if blob else []
+        carries = tuple(output for output in declared if output in (as_object(ended.value) or ()))
         if blob:
             self._unit.blobs.append(data)
-            if name in self.state.needed:
+            if name in self.state.needed or carries:
                 self._blobs[blob] = ended.value
         self._record(
             e.Complete(
@@ -475,6 +482,7 @@ class Driver:
                 attempt=step.attempt,
                 value=None if blob else ended.value,
                 blob=blob,
+                carries=carries,
                 error=ended.error,
                 latency=ended.latency_ms,
                 tokens=step.tokens,
@@ -541,8 +549,9 @@ class Driver:
 
     async def _events(self) -> list[e.Event]:
         """Every event of the session, from the journal where this process has not seen them all."""
-        if len(self.log) == self.state.position:
-            return self.log
+        if len(self.log) + len(self._unit.events) == self.state.position:
+            return [*self.log, *self._unit.events]
+        await self._flush()
         found: list[e.Event] = []
         while len(found) < self.state.position:
             page = await self.around.journal.read(self.lease.tenant, self.lease.stream, after=len(found))
@@ -564,7 +573,7 @@ class Driver:
     def course(self) -> Course | None:
         """The plan of the state, ready to be followed."""
         if self.state.plan and self._course_of != self.state.plan_hash:
-            self._course = Course.of(Plan.model_validate(self.state.plan), self.setting.surface)
+            self._course = Course.of(read_plan(self.state.plan), self.setting.surface)
             self._course_of = self.state.plan_hash
         return self._course
 

@@ -25,6 +25,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import as_object
 from tercet.journal import events as e
+from tercet.runtime.plans import read_plan
 from tercet.runtime.state import Answer, OpenGate, SessionState, State, StepState, Used
 
 _E = TypeVar("_E", bound=e.Event)
@@ -181,7 +182,7 @@ def _session_resumed(state: State, _: e.SessionResumed) -> State:
         steps=steps,
         unjudged=tuple(unjudged),
         used=_interrupted(state.used),
-        reason="",
+        reason="" if state.halted_from else state.reason,
     )
 
 
@@ -213,7 +214,7 @@ def _session_ended(state: State, event: e.SessionEnded) -> State:
 
 def _plan_proposed(state: State, event: e.PlanProposed) -> State:
     try:
-        plan = Plan.model_validate(event.plan)
+        plan = read_plan(event.plan)
     except (ValidationError, PlanError) as error:
         raise _illegal(state, event, f"its plan cannot be read: {error}") from error
     order = graph.build(plan)
@@ -356,13 +357,14 @@ def _complete(state: State, event: e.Complete) -> State:
     if event.error:
         return ended
     same = _same(step.call, event)
+    repeated = state.repeats.get(same, 0) + 1 if step.call else 0
     done = _with(
         ended,
         done=(*state.done, event.step),
         head=hash_bytes(f"{state.head}{event.step}{same}".encode()),
-        repeats={**state.repeats, same: state.repeats.get(same, 0) + 1} if step.call else state.repeats,
-        steps={**steps, event.step: msgspec.structs.replace(steps[event.step], same=same)},
-        named=_named(state, event.value),
+        repeats={**state.repeats, same: repeated} if step.call else state.repeats,
+        steps={**steps, event.step: msgspec.structs.replace(steps[event.step], same=same, repeated=repeated)},
+        **_named(state, event),
     )
     return _freed(done, event.step)
 
@@ -372,13 +374,19 @@ def _same(call: str, event: e.Complete) -> str:
     return hash_bytes(msgspec.json.encode([call, event.value, event.blob]))
 
 
-def _named(state: State, value: Any) -> dict[str, Any]:
-    """Outputs by name only come from the last completed result that carries them."""
-    result = as_object(value)
-    if not result or not state.plan.get("declared_outputs"):
-        return state.named
-    carried = {name: result[name] for name in state.plan["declared_outputs"] if name in result}
-    return {**state.named, **carried} if carried else state.named
+def _named(state: State, event: e.Complete) -> dict[str, Any]:
+    """Outputs by name only come from the last completed result that carries them: what changes with this one."""
+    declared = state.plan.get("declared_outputs")
+    if not declared:
+        return {}
+    result = as_object(event.value) or {}
+    carried = {name: result[name] for name in declared if name in result}
+    kept = {name: value for name, value in state.named.items() if name not in event.carries}
+    kept_in = {name: blob for name, blob in state.named_in.items() if name not in carried}
+    return {
+        "named": {**kept, **carried},
+        "named_in": {**kept_in, **dict.fromkeys(event.carries, event.blob)},
+    }
 
 
 def _spent(state: State, step: StepState, *, steps: int = 0, tokens: int = 0, cost: int = 0) -> Used:

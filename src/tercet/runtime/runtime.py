@@ -33,6 +33,7 @@ from tercet.planner.template import PlanningError, fill
 from tercet.runtime import opening
 from tercet.runtime.answering import Held, Reply, append_reply, take
 from tercet.runtime.driver import Driver, Surroundings
+from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import OpenGate, State
 from tercet.runtime.transcript import moment
@@ -213,7 +214,7 @@ class Runtime:
         state = restored.state
         is_callers = state.plan_origin == "caller" and bool(state.plan)
         work = (
-            Work(None, Plan.model_validate(state.plan))
+            Work(None, read_plan(state.plan))
             if is_callers
             else Work(planner or TemplatePlanner(self.pack), None)
         )
@@ -273,8 +274,9 @@ class Runtime:
         finally:
             renewing.cancel()
             self._drivers.pop(session, None)
-            with suppress(LeaseLost):
-                await self.journal.release(driver.lease)
+            if not driver.state.is_over:  # nobody wants the lease on a session that is over
+                with suppress(LeaseLost):
+                    await self.journal.release(driver.lease)
 
     async def _renew(self, driver: Driver) -> None:
         while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,10 @@ class Course:
     calls: dict[str, EffectiveStep]
     order: dict[str, tuple[int, int, int]]
     """The key by which ready steps go out: priority, then how much waits on them, then position."""
+    demanded: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = field(
+        default_factory=dict[str, tuple[dict[str, Any], tuple[str, ...]]], compare=False, repr=False
+    )
+    """The gates that each step waits for with its resolved parameters, once they have been worked out."""
 
     @classmethod
     def of(cls, plan: Plan, surface: dict[str, ToolSpec]) -> Course:

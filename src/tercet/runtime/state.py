@@ -44,6 +44,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     call: str = ""
     same: str = ""
     """The hash of its call and result."""
+    repeated: int = 0
+    """The how-manieth time it was that this call brought this result."""
     deadline: int = 0
     """When the call of its last attempt must have ended."""
     began: int = 0
@@ -123,6 +125,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Steps whose results something refers to: only their values are kept here, the others' stay in the journal."""
     named: dict[str, Any] = {}
     """Outputs that the plan declares by name only, with the last value that a result carried."""
+    named_in: dict[str, str] = {}
+    """The same, where the last result that carried them is a blob: its digest."""
     head: str = ""
     """The head of the hash-linked list of results."""
     keys: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,6 +73,24 @@ def transcript(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> tuple[Tra
     return tuple(entries)
 
 
+def _of_this_plan(state: State, events: Sequence[e.Event]) -> list[e.Event]:
+    """The events that belong to the plan being carried out: those behind it, and those of steps kept from before.
+
+    What an earlier plan did was judged with that plan. The record keeps all of it.
+    """
+    proposed = max((at for at, event in enumerate(events) if isinstance(event, e.PlanProposed)), default=0)
+    begun = {event.step for event in events[proposed:] if isinstance(event, e.Intent)}
+    kept = {name for name, step in state.steps.items() if step.status == "done" and name not in begun}
+    gates = {event.gate: event.step for event in events if isinstance(event, e.GateOpened)}
+    return [
+        event
+        for at, event in enumerate(events)
+        if at >= proposed
+        or getattr(event, "step", None) in kept
+        or (isinstance(event, e.GateAnswered) and gates[event.gate] in kept)
+    ]
+
+
 def _call(intent: e.Intent) -> ToolCall:
     return ToolCall(
         step_id=intent.step,
@@ -85,15 +103,21 @@ def _call(intent: e.Intent) -> ToolCall:
 
 
 def run_of(
-    setting: Setting, course: Course, state: State, events: Iterable[e.Event], blobs: Mapping[str, Any]
+    setting: Setting,
+    course: Course,
+    state: State,
+    events: Sequence[e.Event],
+    blobs: Mapping[str, Any],
+    *,
+    is_whole: bool = False,
 ) -> Run:
-    """What `score` reads."""
+    """What `score` reads; `is_whole` adds what was done under plans that were given up."""
     return Run(
         context=setting.ctx,
         spec=setting.spec,
         compiled=setting.compiled,
         plan=course.plan,
-        transcript=transcript(events, blobs),
+        transcript=transcript(events if is_whole else _of_this_plan(state, events), blobs),
         skipped=tuple(
             SkippedStep.model_validate({"step_id": name, "reason": step.error})
             for name, step in state.steps.items()

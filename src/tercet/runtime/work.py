@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
-from tercet.contracts.run import Outcome, ToolResult
+from tercet.contracts.run import Outcome, Run, ToolResult
 from tercet.contracts.verdict import CriticReport, RefusalKind, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
@@ -23,6 +23,7 @@ from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
 from tercet.runtime import transcript
 from tercet.runtime.deciding import can_retry, is_looping
+from tercet.runtime.plans import read_plan
 from tercet.runtime.results import Results
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State
@@ -44,6 +45,8 @@ class Work:
     def __init__(self, planner: Planner | None, plan: Plan | None) -> None:
         self._planner = planner
         self._plan = plan
+        self._scored: tuple[int, Run | None] = (0, None)
+        """The run that was scored, and where."""
 
     moment = staticmethod(transcript.moment)
 
@@ -58,7 +61,7 @@ class Work:
                 self._planner.name,
             )
         else:
-            plan, origin, name = Plan.model_validate(state.plan), state.plan_origin, ""
+            plan, origin, name = read_plan(state.plan), state.plan_origin, ""
         dumped = plan.model_dump(mode="json", exclude_defaults=True)
         return e.PlanProposed(at=now, plan=dumped, hash=plan.hash, origin=origin, planner=name)
 
@@ -133,8 +136,8 @@ class Work:
     ) -> Iterator[e.Event]:
         """What the critic says of a step, and what follows at once."""
         step = state.steps[name]
-        if is_looping(state, step):
-            repeats = state.repeats[step.same]
+        if is_looping(step):
+            repeats = step.repeated
             reason = f"the same call brought the same result {repeats} times, the last time at step {name}"
             yield e.LoopGuardTripped(at=now, step=name, reason=reason, count=repeats)
             yield e.StepJudged(
@@ -211,6 +214,8 @@ class Work:
                 continue
             if name in state.named:
                 outputs[name] = state.named[name]
+            elif name in state.named_in:
+                outputs[name] = blobs[state.named_in[name]][name]
             else:
                 missing[name] = "no result carried it"
         return e.OutputsProduced(at=now, outputs=outputs, missing=missing)
@@ -220,7 +225,7 @@ class Work:
         state: State,
         setting: Setting,
         course: Course | None,
-        events: Iterable[e.Event],
+        events: Sequence[e.Event],
         blobs: Mapping[str, Any],
         now: int,
     ) -> e.RunReported:
@@ -228,6 +233,7 @@ class Work:
         if course is None:
             raise ValueError("a run without a plan cannot be scored")
         run = transcript.run_of(setting, course, state, events, blobs)
+        self._scored = (state.position, run)
         scored = score(run)
         report = consolidate(
             trace_id=state.start["trace"],
@@ -249,7 +255,7 @@ class Work:
         state: State,
         setting: Setting,
         course: Course | None,
-        events: Iterable[e.Event],
+        events: Sequence[e.Event],
         blobs: Mapping[str, Any],
         status: str,
         now: int,
@@ -262,7 +268,7 @@ class Work:
             if state.report
             else _refusal(state, setting, verdict, now)
         )
-        run = transcript.run_of(setting, course, state, events, blobs) if course is not None else None
+        run = self._whole(state, setting, course, events, blobs) if course is not None else None
         record = finalize(
             setting.ctx,
             setting.compiled,
@@ -277,6 +283,20 @@ class Work:
         return e.SessionEnded(
             at=now, status=status, reason=reason, record=hash_bytes(data), outputs=state.outputs
         ), data
+
+    def _whole(
+        self,
+        state: State,
+        setting: Setting,
+        course: Course,
+        events: Sequence[e.Event],
+        blobs: Mapping[str, Any],
+    ) -> Run:
+        """The run with all that was done in it; what was scored is the same if nothing but the score came after it."""
+        position, scored = self._scored
+        if scored is not None and position == state.position - 1 and state.revision == 1:
+            return scored
+        return transcript.run_of(setting, course, state, events, blobs, is_whole=True)
 
 
 def _refusal(state: State, setting: Setting, verdict: Verdict | None, now: int) -> CriticReport:

@@ -33,6 +33,8 @@ class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):
     value: Any = None
     blob: str = ""
     """The digest of the value where it is too large to stand here."""
+    carries: tuple[str, ...] = ()
+    """The outputs that the plan declares by name only and that a large value holds."""
     error: str = ""
     latency: int = 0
     tokens: int = 0

@@ -1,0 +1,49 @@
+"""The gates that a resolved call waits for: exactly those that the critic looks for when it scores the run.
+
+A gate is demanded by the tool, the step, the decision, a policy, or a value without a trusted source. Conditions and
+policies that review had to leave open are decided here, on what the call will really run with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tercet.contracts.references import LITERAL
+from tercet.critic.flow import authority_is_bound
+from tercet.critic.gates import demand_gates
+from tercet.critic.review import Refusals, Review
+from tercet.critic.rules import policies_hold
+from tercet.runtime.setting import Course, Setting
+
+
+def gates_of(setting: Setting, course: Course, name: str, params: dict[str, Any]) -> tuple[str, ...]:
+    """The names of the gates that a step waits for with these parameters, worked out once."""
+    if not setting.compiled.gates:
+        return ()
+    known = course.demanded.get(name)
+    if known is None or known[0] != params:
+        known = course.demanded[name] = (params, _demanded(setting, course, name, params))
+    return known[1]
+
+
+def _demanded(setting: Setting, course: Course, name: str, params: dict[str, Any]) -> tuple[str, ...]:
+    resolved = {key: {LITERAL: value} for key, value in params.items()}
+    steps = [
+        step.model_copy(update={"params": resolved}) if step.id == name else step
+        for step in course.plan.steps
+    ]
+    planned = Review(setting.ctx, setting.compiled, setting.spec, course.plan)
+    called = Review(
+        setting.ctx, setting.compiled, setting.spec, course.plan.model_copy(update={"steps": steps})
+    )
+    _exhaust(authority_is_bound(planned))
+    _exhaust(policies_hold(called))
+    demand_gates(called)
+    demands = (*planned.demands, *called.demands)
+    return tuple(dict.fromkeys(demand.gate for demand in demands if demand.step_id == name))
+
+
+def _exhaust(refusals: Refusals) -> None:
+    """Run a check for the gates that it demands; what it refuses was refused before."""
+    for _ in refusals:
+        pass

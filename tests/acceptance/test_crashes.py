@@ -1,0 +1,76 @@
+"""A sample of the crash campaign: real workers, killed at every named point on both journals (`make crash` does more)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tercet.contracts.errors import UsageError
+from tercet.testing.crash_points import POINTS, CrashPlan
+
+from .campaign import HANGS, problems_of
+from .trial import RANDOM, Trial, normalise, run_trial
+
+EVERYWHERE = tuple(f"{point}:1" for point in POINTS)
+AROUND_A_PAYMENT = (
+    "inside_checkpoint:1", "inside_commit:2", "after_commit:1", "after_append:1",
+    "after_answer:1", "before_call:1", "before_effect:1", "after_effect:1",
+)  # fmt: skip
+"""The payment is the last step: once it has happened, nothing more is called."""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A journal on each of the two durable backends."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'runs.db'}"
+    return request.getfixturevalue("postgres_url")
+
+
+async def compare(journal: str, folder: Path, scene: str, *kills: str, hang: str = "") -> int:
+    """Run a scene with kills and without, and demand that both left the same; the number of kills."""
+    base = f"{folder.name}-{scene}".replace(":", "-")
+
+    def trials() -> Iterator[Trial]:
+        yield Trial(name=f"{base}-calm", journal=journal, scene=scene, folder=folder)
+        yield Trial(name=base, journal=journal, scene=scene, folder=folder, kills=kills, hang=hang)
+
+    calm, killed = await asyncio.gather(*map(run_trial, trials()))
+    assert not calm.is_lost, calm.status
+    assert list(problems_of(killed, normalise(calm.record))) == []
+    return killed.kills
+
+
+@pytest.mark.req("R111", "R116", "R146", "R150", "R151", "R153", "R154", "R155", "R156", "R323", "R329")
+@pytest.mark.parametrize("scene", ["twelve:idempotent", "twelve:reconcile"])
+def test_a_run_killed_at_every_point_leaves_what_a_calm_one_leaves(
+    journal: str, tmp_path: Path, scene: str
+) -> None:
+    """Nine workers in a row die, each at another point; no effect happens twice, and the record is the same."""
+    kills = asyncio.run(compare(journal, tmp_path, scene, *EVERYWHERE))
+    assert kills == len(EVERYWHERE)
+
+
+@pytest.mark.req("R110", "R151", "R156", "R323")
+def test_a_payment_that_declares_nothing_is_never_repeated_blindly(journal: str, tmp_path: Path) -> None:
+    """Eight workers die around a refund with its approval; an operator is asked before any second call."""
+    kills = asyncio.run(compare(journal, tmp_path, "refunds:nothing", *AROUND_A_PAYMENT))
+    assert kills == len(AROUND_A_PAYMENT)
+
+
+@pytest.mark.req("R110", "R156")
+@pytest.mark.parametrize("scene", ["refunds:idempotent", "refunds:reconcile", "refunds:nothing"])
+def test_a_payment_that_outlives_its_time_happens_once(tmp_path: Path, scene: str) -> None:
+    """A call that has its effect and then hangs is settled by what its tool declares, also through a kill."""
+    journal = f"sqlite:///{tmp_path / 'runs.db'}"
+    asyncio.run(compare(journal, tmp_path, scene, RANDOM, hang=HANGS["refunds"]))
+
+
+@pytest.mark.parametrize("text", ["nowhere:1", "before_call:x", "before_call:1:faint"])
+def test_a_plan_that_names_no_point_is_refused(text: str) -> None:
+    """A worker that was to die and does not would prove nothing."""
+    with pytest.raises(UsageError, match="names no crash point"):
+        CrashPlan.read({"TERCET_CRASH": text})

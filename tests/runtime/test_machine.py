@@ -1,0 +1,295 @@
+"""The transition table: which events move a run where, which change nothing, and what holds whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tercet.contracts.loop import Phase
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.protocol import StoredCheckpoint
+from tercet.runtime import checkpoint
+from tercet.runtime.diagram import MOVES
+from tercet.runtime.machine import TABLE, IllegalEvent, evolve
+from tercet.runtime.state import State
+
+from .happenings import ANYTHING, PLANS, intent, possible, proposed, reviewed, started
+
+
+def fold(events: Iterable[e.Event], state: State | None = None) -> State:
+    """The state after these events."""
+    folded = state or State()
+    for event in events:
+        folded = evolve(folded, event)
+    return folded
+
+
+def reach() -> dict[Phase, list[State]]:
+    """States in every phase, with calls in flight and gates open, by following every possible event for a while."""
+    found: dict[Phase, dict[bytes, State]] = {phase: {} for phase in Phase}
+    edge = [State(), fold([started()])]
+    for _ in range(12):
+        following: list[State] = []
+        for state in edge:
+            for event in possible(state, state.at + 1) if not state.is_over else ():
+                after = evolve(state, event)
+                shape = msgspec.json.encode(
+                    [
+                        after.phase,
+                        after.status,
+                        after.halted_from,
+                        len(after.unjudged),
+                        [each.status for each in after.steps.values()],
+                    ]
+                )
+                if shape not in found[after.phase]:
+                    found[after.phase][shape] = after
+                    following.append(after)
+        edge = following[:120]
+    return {phase: list(states.values()) for phase, states in found.items()}
+
+
+REACHED = reach()
+SAMPLES: dict[str, e.Event] = {
+    str(type(event).__struct_config__.tag): event
+    for states in REACHED.values()
+    for state in states
+    if not state.is_over
+    for event in possible(state, state.at + 1)
+} | {
+    "session_started": started(),
+    "loop_guard_tripped": e.LoopGuardTripped(at=1, step="a", reason="again", count=3),
+}
+REACHABLE = [phase for phase in Phase if phase not in (Phase.CRITIQUE, Phase.REPAIR)]
+
+
+def test_every_event_has_its_row_and_its_samples() -> None:
+    """The table, the union of events and these tests know the same types."""
+    assert set(TABLE) == {type(event) for event in SAMPLES.values()}
+    assert set(REACHABLE) == {phase for phase, states in REACHED.items() if states}
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("tag", SAMPLES)
+def test_an_event_that_the_table_does_not_allow_changes_nothing(phase: Phase, tag: str) -> None:
+    """It is refused with run, phase and event in the message, and the state is as it was."""
+    event = SAMPLES[tag]
+    if phase in TABLE[type(event)]:
+        return
+    states = REACHED[phase] or [msgspec.structs.replace(fold([started()]), phase=phase)]
+    for state in states[:10]:
+        before = msgspec.msgpack.encode(state)
+        with pytest.raises(IllegalEvent) as caught:
+            evolve(state, event)
+        assert caught.value.code == "illegal_event"
+        if not state.is_over:
+            assert caught.value.message.startswith(f"run run_1: {tag} cannot happen in phase {phase}")
+        assert msgspec.msgpack.encode(state) == before
+
+
+def test_nothing_happens_after_the_end() -> None:
+    """A session that is over takes no event at all."""
+    over = [state for phase in (Phase.COMMIT, Phase.FAIL) for state in REACHED[phase] if state.is_over]
+    assert {state.status for state in over} == {"completed", "failed"}
+    for state in over:
+        for event in SAMPLES.values():
+            with pytest.raises(IllegalEvent):
+                evolve(state, event)
+
+
+def label(event: e.Event) -> str:
+    """An event as the diagram names it."""
+    tag = str(type(event).__struct_config__.tag)
+    match event:
+        case e.PlanReviewed():
+            return f"{tag}: {event.verdict['outcome']}"
+        case e.StepJudged() | e.RunReported():
+            return f"{tag}: {event.outcome}"
+        case e.GateAnswered():
+            return f"{tag}: {event.answer}"
+        case _:
+            return tag
+
+
+def test_the_diagram_shows_every_move_and_no_other() -> None:
+    """What `evolve` does to the phase, tried out over every reachable phase and event, is what is drawn."""
+    moves = {
+        (state.phase, label(event), after.phase)
+        for states in REACHED.values()
+        for state in states
+        if not state.is_over
+        for event in possible(state, state.at + 1)
+        if (after := evolve(state, event)).phase is not state.phase
+    }
+    assert moves == set(MOVES)
+
+
+def test_a_session_starts_once() -> None:
+    """A second start is refused, also before there is a plan."""
+    with pytest.raises(IllegalEvent, match="it has started already"):
+        fold([started(), started()])
+
+
+def acting(number: int = 0) -> State:
+    """A run that has begun to carry out a plan."""
+    state = fold(
+        [started(), proposed(number), e.Decomposed(at=1_000, steps=2), e.EvidenceRetrieved(at=1_000)]
+    )
+    return evolve(state, reviewed(state, "ok", 1_000))
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([e.Complete(at=1, step="a", attempt=0)], "step a is pending"),
+        ([e.Abort(at=1, step="z", attempt=1, outcome="unknown", error="")], "there is no step z"),
+        ([intent("b", acting().steps["b"], 1)], "step b is pending"),
+        ([intent("a", acting().steps["a"], 1, attempt=2)], "attempt 1 is due"),
+        ([intent("a", acting().steps["a"], 1)] * 2, "step a is in_flight"),
+        ([e.StepJudged(at=1, step="a", attempt=0, outcome="accept")], "step a is pending"),
+        ([e.RetryScheduled(at=1, step="a", attempt=0, not_before=1)], "step a is pending"),
+        ([e.Settled(at=1, step="a", attempt=0, how="absent", by="x")], "step a is pending"),
+        ([e.GateAnswered(at=1, gate="g", digest="", answer="approve", actor="b")], "gate g is not open"),
+        ([intent("a", acting().steps["a"], 1), e.SessionPaused(at=1, reason="")], "a call is in flight"),
+        ([intent("a", acting().steps["a"], 1), e.OutputsProduced(at=1)], "a call is in flight"),
+    ],
+)  # fmt: skip
+def test_an_event_that_does_not_fit_its_step_is_refused(events: list[e.Event], why: str) -> None:
+    """The phase would allow it; where the step stands does not."""
+    state = fold(events[:-1], acting())
+    with pytest.raises(IllegalEvent, match=why):
+        evolve(state, events[-1])
+
+
+def test_an_answer_is_bound_to_the_digest_and_to_the_kind_of_gate() -> None:
+    """Another call's digest, and an answer that the gate does not ask for, are refused."""
+    gate = e.GateOpened(at=1, gate="g", kind="approval", step="a", digest="this")
+    state = evolve(acting(), gate)
+    assert state.status == "awaiting_gate"
+    with pytest.raises(IllegalEvent, match="another call"):
+        evolve(state, e.GateAnswered(at=1, gate="g", digest="that", answer="approve", actor="b"))
+    with pytest.raises(IllegalEvent, match="no answer to a gate of kind approval"):
+        evolve(state, e.GateAnswered(at=1, gate="g", digest="this", answer="happened", actor="b"))
+    with pytest.raises(IllegalEvent, match="this gate is open already"):
+        evolve(state, gate)
+
+
+def test_a_plan_that_cannot_be_read_is_refused() -> None:
+    """A journal changed by hand ends in a typed error, not in a crash of the reader."""
+    with pytest.raises(IllegalEvent, match="its plan cannot be read"):
+        fold([started(), e.PlanProposed(at=1, plan={"steps": "none"}, hash="h", origin="planner")])
+
+
+# --- whatever happens ---
+
+
+def play(choices: list[tuple[int, int]]) -> list[e.Event]:
+    """A history that a driver could have recorded: each pair chooses one possible event, and how much later it is."""
+    state, history = State(), list[e.Event]()
+    for choice, later in choices:
+        if state.is_over:
+            break
+        ways = possible(state, max(1_000, state.at) + later)
+        event = ways[choice % len(ways)]
+        state = evolve(state, event)
+        history.append(event)
+    return history
+
+
+HISTORIES = st.lists(
+    st.tuples(st.integers(0, 200), st.sampled_from([0, 0, 1, 40])), min_size=1, max_size=60
+).map(play)
+
+
+@pytest.mark.req("R221")
+@settings(max_examples=300, deadline=None)
+@given(HISTORIES)
+def test_no_budget_is_ever_negative_and_every_event_counts(history: list[e.Event]) -> None:
+    """Positions count up, nothing is used backwards, and what is reserved is reserved for calls in flight."""
+    state = State()
+    for number, event in enumerate(history, start=1):
+        before, state = state, evolve(state, event)
+        assert state.position == number
+        assert state.at >= before.at
+        used, was = msgspec.structs.asdict(state.used), msgspec.structs.asdict(before.used)
+        assert all(amount >= 0 for amount in used.values())
+        assert all(used[name] >= was[name] for name in used if not name.startswith("reserved"))
+        flying = [state.steps[name] for name in state.in_flight]
+        assert state.used.reserved_calls == sum(step.calls for step in flying)
+        assert state.used.reserved_tokens == sum(step.tokens for step in flying)
+        assert state.used.reserved_cost == sum(step.cost for step in flying)
+
+
+@settings(max_examples=200, deadline=None)
+@given(HISTORIES)
+def test_what_a_state_says_of_itself_agrees(history: list[e.Event]) -> None:
+    """Steps behind the frontier have ended, those on it wait for nothing, and gates belong to steps that know them."""
+    state = fold(history)
+    for name, step in state.steps.items():
+        assert (name in state.frontier) == (step.unmet == 0 and step.status not in ("done", "skipped"))
+    assert all(state.steps[gate.step].gate == gate.id for gate in state.gates.values())
+    assert {step.gate for step in state.steps.values() if step.gate} <= set(
+        state.gates
+    ) or state.phase is Phase.FAIL
+    if state.status == "awaiting_gate":
+        assert state.gates
+        assert not state.in_flight
+    assert (state.active_since != 0) == (state.status == "in_progress" and state.position > 0)
+
+
+@pytest.mark.req("R155")
+@settings(max_examples=200, deadline=None)
+@given(HISTORIES, st.integers(0, 60))
+def test_a_fold_in_two_halves_is_the_fold_at_once(history: list[e.Event], cut: int) -> None:
+    """Through a checkpoint in the middle, and through the bytes of every event, the same state comes out."""
+    half = fold(history[:cut])
+    written = checkpoint.fold(half)
+    read = checkpoint.read_fold(StoredCheckpoint(written.seq, "fold", "", written.data))
+    assert read == half
+    stored = [codec.encode(event) for event in history]
+    assert [codec.decode(data) for data in stored] == history
+    whole = fold(history)
+    assert fold((codec.decode(data) for data in stored[cut:]), read) == whole
+    assert checkpoint.summary(fold(history[cut:], read)) == checkpoint.summary(whole)
+
+
+@settings(max_examples=300, deadline=None)
+@given(HISTORIES, st.lists(ANYTHING, max_size=8))
+def test_any_event_at_any_time_is_taken_or_refused(history: list[e.Event], more: list[e.Event]) -> None:
+    """`evolve` is total: a next state, or `IllegalEvent` and the state as it was; nothing else ever comes out."""
+    state = fold(history)
+    for event in more:
+        before = msgspec.msgpack.encode(state)
+        try:
+            following = evolve(state, event)
+        except IllegalEvent:
+            assert msgspec.msgpack.encode(state) == before
+        else:
+            assert following.position == state.position + 1
+            assert all(amount >= 0 for amount in msgspec.structs.asdict(following.used).values())
+            state = following
+
+
+def test_a_kept_step_is_not_done_again() -> None:
+    """A step that a new plan says in the same words stays done; one that it words differently is new."""
+    state = acting()
+    for event in (
+        intent("a", state.steps["a"], 2_000),
+        e.Complete(at=2_000, step="a", attempt=1, value={"n": 1}),
+        e.StepJudged(at=2_000, step="a", attempt=1, outcome="accept"),
+        intent("b", state.steps["b"], 2_000),
+        e.Abort(at=2_000, step="b", attempt=1, outcome="not_done", error="no"),
+        e.StepJudged(at=2_000, step="b", attempt=1, outcome="replan", reason="b failed"),
+        proposed(1, 2_000),
+    ):
+        state = evolve(state, event)
+    assert (state.steps["a"].status, state.steps["a"].value) == ("done", {"n": 1})
+    assert (state.steps["b"].status, state.steps["b"].attempt) == ("pending", 0)
+    assert state.frontier == ("b",)
+    assert state.refused == (PLANS[0].hash,)
+    assert (state.used.replans, state.feedback, state.revision) == (1, ("b failed",), 2)
