@@ -12,7 +12,7 @@ REFUNDS = examples/refunds
 PYTEST  = $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check requirements bench-critic fmt clean
+.PHONY: help setup demo test check crash requirements bench-critic fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -40,6 +40,9 @@ check: $(READY) ## lint, formatting, types and layers
 	@$(BIN)/ruff format --check
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports --no-logo
+
+crash: $(READY) ## kill real workers at every crash point, on SQLite and on PostgreSQL (several minutes)
+	@PYTHONPATH=tests $(BIN)/python -m acceptance
 
 requirements: $(READY) ## run the tests and list the requirement lines that none of them proves
 	@$(PYTEST) -q --no-header -r N --requirements-open

@@ -88,7 +88,7 @@ class Tally:
         row.blind_repeats += found.blind_repeats
         problems = list(problems_of(found, self.references.get(trial.scene)))
         row.different += any("record" in problem for problem in problems)
-        self.violations += [f"{trial.name} on {backend}: {problem}" for problem in problems]
+        self.violations += [f"{trial.name}: {problem}" for problem in problems]
 
     def table(self) -> Table:
         """The result, one line for each backend and declaration."""
@@ -138,7 +138,7 @@ def trials(journal: str, folder: Path, rounds: int) -> Iterator[Trial]:
 def _trial(
     journal: str, folder: Path, scene: str, kills: Sequence[str], *, hang: str = "", seed: int = 0
 ) -> Trial:
-    words = [scene, *kills, hang, str(seed)]
+    words = [journal.partition(":")[0], scene, *kills, hang, str(seed)]
     name = "-".join(filter(None, words)).replace(":", "_")
     return Trial(
         name=name,
@@ -233,7 +233,7 @@ def main() -> int:
     parser.add_argument("--parallel", type=int, default=2 * (os.cpu_count() or 1), help="workers at once")
     given = parser.parse_args()
     # Ended by a signal, it still stops its server and removes its folder.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, _end)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="tercet-crash-"))
     server = start_server(folder / "postgres")
@@ -256,5 +256,5 @@ def main() -> int:
     return 1 if violations else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _end(number: int, _: object) -> None:
+    sys.exit(128 + number)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from acceptance.campaign import HANGS, problems_of
+from acceptance.trial import RANDOM, Trial, normalise, run_trial
 from tercet.contracts.errors import UsageError
 from tercet.testing.crash_points import POINTS, CrashPlan
-
-from .campaign import HANGS, problems_of
-from .trial import RANDOM, Trial, normalise, run_trial
 
 EVERYWHERE = tuple(f"{point}:1" for point in POINTS)
 AROUND_A_PAYMENT = (
@@ -44,8 +43,12 @@ async def compare(journal: str, folder: Path, scene: str, *kills: str, hang: str
     return killed.kills
 
 
-@pytest.mark.req("R111", "R116", "R146", "R150", "R151", "R153", "R154", "R155", "R156", "R323", "R329")
-@pytest.mark.parametrize("scene", ["twelve:idempotent", "twelve:reconcile"])
+@pytest.mark.req("R111", "R116", "R146", "R150", "R151", "R153", "R155", "R156", "R323")
+@pytest.mark.parametrize(
+    ("journal", "scene"),
+    [("sqlite", "twelve:idempotent"), ("postgresql", "twelve:reconcile")],
+    indirect=["journal"],
+)
 def test_a_run_killed_at_every_point_leaves_what_a_calm_one_leaves(
     journal: str, tmp_path: Path, scene: str
 ) -> None:

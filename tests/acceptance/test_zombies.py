@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .trial import Trial
-from .zombie import Haunting, haunt, wrongs_of
+from acceptance.trial import Trial
+from acceptance.zombie import Haunting, haunt, wrongs_of
 
 
 def wake(journal: str, folder: Path, scene: str, point: str) -> Haunting:

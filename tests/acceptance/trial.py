@@ -7,11 +7,8 @@ answers from the database of effects whether a call of unknown outcome happened.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import random
 import signal
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,9 +25,9 @@ from tercet.runtime.runtime import Runtime
 from tercet.testing import crash_points
 
 from . import effects
+from .nursery import Worker
 from .scenes import HANG, scene, truth_of
 
-TESTS = Path(__file__).parents[1]
 LEASE_MS = 500
 PATIENCE_S = 60
 MOST_WORKERS = 40
@@ -116,54 +113,27 @@ async def run_trial(trial: Trial) -> Found:
 
 async def work(trial: Trial, kill: str, draw: random.Random) -> tuple[int, dict[str, Any]]:
     """One worker, killed or not: its exit code, and what it said at its end."""
-    process = await start(trial, "" if kill == RANDOM else kill)
+    worker = start(trial, "" if kill == RANDOM else kill)
     try:
         async with asyncio.timeout(PATIENCE_S):
             if kill == RANDOM:
-                await said(process)
+                await worker.said()
                 await asyncio.sleep(draw.uniform(0.0, 0.25))
-                if process.returncode is None:
-                    process.kill()
-            return await ended(process)
+                worker.kill()
+            return await worker.ended()
     finally:
-        if process.returncode is None:
-            process.kill()
+        worker.kill()
 
 
-async def start(trial: Trial, crash: str = "") -> asyncio.subprocess.Process:
-    """Start a worker."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "acceptance.worker",
-        trial.journal, trial.name, trial.scene, str(LEASE_MS),
-        env=environment(trial, crash), stdout=asyncio.subprocess.PIPE, limit=2**20,
-    )  # fmt: skip
-
-
-def environment(trial: Trial, crash: str) -> Mapping[str, str]:
-    """What a worker is told through its environment."""
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH")))),
+def start(trial: Trial, crash: str = "") -> Worker:
+    """Start a worker, told by its environment where to die and what to hang at."""
+    told = {
         "TERCET_REFUNDS_DB": str(trial.folder / f"{trial.name}.refunds.db"),
         effects.VARIABLE: str(trial.effects),
         crash_points.VARIABLE: crash,
         HANG: trial.hang,
     }
-
-
-async def said(process: asyncio.subprocess.Process) -> str:
-    """The next line of a worker; empty at its end."""
-    assert process.stdout is not None
-    return (await process.stdout.readline()).decode().strip()
-
-
-async def ended(process: asyncio.subprocess.Process) -> tuple[int, dict[str, Any]]:
-    """Wait for a worker's end: its exit code, and its last line."""
-    last = ""
-    while line := await said(process):
-        last = line
-    code = await process.wait()
-    return code, json.loads(last) if last.startswith("{") else {}
+    return Worker((trial.journal, trial.name, trial.scene, str(LEASE_MS)), told)
 
 
 # --- the operator ---

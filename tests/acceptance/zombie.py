@@ -7,16 +7,14 @@ look at the lease nothing of ours can hold it back, and only the tool can, by th
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
 from dataclasses import dataclass
 from typing import Any
 
 from tercet.journal.opening import open_journal
 
 from . import effects
-from .trial import PATIENCE_S, Found, Trial, ended, look, operate, run_trial, start, work
+from .trial import PATIENCE_S, Found, Trial, look, operate, run_trial, start, work
 
 WINDOW = ("before_call", "before_effect")
 """The points between the last look at the lease and the effect."""
@@ -55,25 +53,24 @@ async def haunt(trial: Trial, point: str) -> Haunting:
     """Stop a worker at a point, let another end its session, and wake the first one up."""
     effects.create(trial.effects)
     await _approve(trial)
-    zombie = await start(trial, f"{point}:{HAUNTED[trial.scene.partition(':')[0]]}:stop")
+    zombie = start(trial, f"{point}:{HAUNTED[trial.scene.partition(':')[0]]}:stop")
     refused: dict[str, Any] = {}
     try:
         async with asyncio.timeout(PATIENCE_S):
-            await _stopped(zombie.pid)
+            await zombie.stopped()
             if point in LOCKED and trial.journal.startswith("sqlite:"):
                 _, refused = await work(trial, "", random.Random(0))  # noqa: S311 - instants, not secrets
-                zombie.send_signal(signal.SIGCONT)
-                _, told = await ended(zombie)
+                zombie.wake()
+                _, told = await zombie.ended()
                 successor = await run_trial(trial)
                 before = await _head(trial)
             else:
                 successor = await run_trial(trial)
                 before = await _head(trial)
-                zombie.send_signal(signal.SIGCONT)
-                _, told = await ended(zombie)
+                zombie.wake()
+                _, told = await zombie.ended()
     finally:
-        if zombie.returncode is None:
-            zombie.kill()
+        zombie.kill()
     if not successor.is_lost:
         await look(trial, successor)
     has_written = await _head(trial) != before
@@ -85,16 +82,6 @@ async def _approve(trial: Trial) -> None:
     if trial.scene.startswith("refunds"):
         _, told = await work(trial, "", random.Random(0))  # noqa: S311 - instants, not secrets
         await operate(trial, told["session"])
-
-
-async def _stopped(pid: int) -> None:
-    """Wait until a process stands still."""
-    while not _stands_still(pid):  # noqa: ASYNC110 - the operating system has no event for it
-        await asyncio.sleep(0.02)
-
-
-def _stands_still(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 async def _head(trial: Trial) -> bytes:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from tercet.cli.main import app
 
 from .harness import PLANS, REFUNDS, Answer, Tercet
+from .runs import Kitchen
 
 
 @pytest.fixture
@@ -42,3 +43,16 @@ def pack(tmp_path: Path) -> Path:
 def plan_b() -> dict[str, Any]:
     """The plan that passes, to be changed by a test."""
     return json.loads((PLANS / "plan_b.json").read_bytes())
+
+
+@pytest.fixture
+def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kitchen:
+    """A working folder of its own, in which runs leave their journal and their effects."""
+    folder = tmp_path / "kitchen"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("TERCET_JOURNAL", raising=False)
+    monkeypatch.setenv("BAKERY_DB", str(folder / "bakery.db"))
+    monkeypatch.setenv("TERCET_REFUNDS_DB", str(folder / "refunds.db"))
+    monkeypatch.setenv("LOGNAME", "agt_support")
+    return Kitchen(folder)

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 
 from tercet.cli import documents
-from tercet.cli.main import COMMANDS
+from tercet.cli.main import COMMANDS, GROUPS
 
 from .harness import PLANS, REFUNDS, Tercet
 
@@ -22,7 +22,7 @@ def test_the_version_is_told(tercet: Tercet) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_teaches_by_example(tercet: Tercet, name: str) -> None:
     """The help of each command shows how it is called, and knows --json."""
-    answer = tercet(name, "--help")
+    answer = tercet(*name.split(), "--help")
     assert answer.code == 0
     assert f"\n  tercet {name}" in answer.out
     assert "--json" in answer.out
@@ -32,7 +32,15 @@ def test_no_words_show_the_help(tercet: Tercet) -> None:
     """`tercet` alone lists the commands, and counts as wrong use."""
     answer = tercet()
     assert answer.code == 2
-    assert all(name in answer.out for name in COMMANDS)
+    assert all(name.split()[0] in answer.out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_alone_shows_its_commands(tercet: Tercet, group: str) -> None:
+    """`tercet sessions` alone lists what can follow, and counts as wrong use."""
+    answer = tercet(group)
+    assert answer.code == 2
+    assert all(name.split()[1] in answer.out for name in COMMANDS if name.startswith(f"{group} "))
 
 
 @pytest.mark.parametrize(

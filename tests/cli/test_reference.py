@@ -19,5 +19,19 @@ def test_every_command_and_option_is_on_the_page() -> None:
     assert all(f"## tercet {name}\n" in text for name in COMMANDS)
     assert all(
         option in text
-        for option in ("--intent", "--input", "--snapshot", "--safety-mode", "--name", "--json")
+        for option in (
+            "--intent",
+            "--input",
+            "--plan",
+            "--snapshot",
+            "--safety-mode",
+            "--journal",
+            "--status",
+            "--pack",
+            "--note",
+            "--happened, --did-not-happen",
+            "--value",
+            "--name",
+            "--json",
+        )
     )

@@ -78,9 +78,16 @@ def test_the_arcs_that_every_machine_has() -> None:
 def test_each_phase_has_a_typed_contract() -> None:
     """Eight rows; every type that a row names is public, and what a phase takes some earlier phase gave."""
     rows = phase_contracts()
-    assert [
-        row.phase.value for row in rows
-    ] == ["PLAN", "DECOMPOSE", "RETRIEVE", "ACT", "VERIFY", "CRITIQUE", "REPAIR", "COMMIT"]
+    assert [row.phase.value for row in rows] == [
+        "PLAN",
+        "DECOMPOSE",
+        "RETRIEVE",
+        "ACT",
+        "VERIFY",
+        "CRITIQUE",
+        "REPAIR",
+        "COMMIT",
+    ]
     assert (rows[0].takes, rows[0].gives) == (("TaskSpec", "ExecutionContext"), "Plan")
     assert rows[-1].gives == "AgentResult"
     given = {"TaskSpec", "ExecutionContext"}

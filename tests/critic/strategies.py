@@ -724,7 +724,7 @@ def _change_tool(draw: Draw, docs: Docs) -> None:
 
 def _change_kind(draw: Draw, docs: Docs) -> None:
     step = _step(draw, docs)
-    step["kind"] = pick(draw, ["note", "note", "lane"])
+    step["kind"] = pick(draw, ["note", "lane"])
     step.pop("tool", None)
 
 
@@ -864,7 +864,9 @@ def _fit_budget(draw: Draw, docs: Docs) -> None:
     name = pick(draw, sorted(needs))
     used = pick(draw, (0, 0, 3))
     is_counted = name in ("tool_calls", "tokens", "cost_microcents", "wall_clock_ms")
-    docs.ctx["run_budget"][name] = max(0, needs[name] + pick(draw, (-1, 0, 1)) + (used if is_counted else 0))
+    docs.ctx["run_budget"][name] = max(
+        0, needs[name] + pick(draw, (-1, -1, 0, 1)) + (used if is_counted else 0)
+    )
     if is_counted:
         docs.ctx["used"][name] = used
 
@@ -875,18 +877,17 @@ PLAN_CHANGES: list[Change] = [
     *[_change_param] * 8,
     _drop_param,
     _change_tool,
-    _change_kind,
+    *[_change_kind] * 2,
     _change_output,
     _drop_outputs,
     _depend,
     _depend,
-    *[_condition] * 3,
+    *[_condition] * 4,
     *[_repeat_step] * 2,
     _drop_step,
     _swap_steps,
     _clear_steps,
-    _add_checkpoint,
-    _add_checkpoint,
+    *[_add_checkpoint] * 2,
     *[_setting("approval_mode", "read_only", "local_write", *MODES)] * 3,
     _setting("gates", None, [], ["finance"], ["nobody"], ["large"], ["large", "support"]),
     _setting("requires_evidence", *([name] for name in CLASSES)),
@@ -907,7 +908,7 @@ FRAME_CHANGES: list[Change] = [
     _drop_gate,
     _make_gate_conditional,
     *[_add_policy] * 4,
-    *[_fit_budget] * 6,
+    *[_fit_budget] * 14,
     _set_tiers,
     _set_tiers,
     *[_know_result] * 2,
@@ -921,7 +922,7 @@ FRAME_CHANGES: list[Change] = [
     _declaring("authority", None, [], ["order_id"], ["payment_id"], ["amount", "to"], ["x", "text"]),
     _declaring("identity", None, [], ["amount"], ["order_id", "to"]),
     _declaring("aliases", {}, {"id": "amount"}, {"x": "to", "id": "order_id"}),
-    *[_declaring("limits", *([{"expression": text}] for text in CONDITION_TEXTS))] * 2,
+    *[_declaring("limits", *([{"expression": text}] for text in CONDITION_TEXTS))] * 4,
     _declaring("gates", [], ["finance"], ["large"], ["nobody"]),
     _declaring("requires_evidence", *([name] for name in CLASSES)),
     _declaring("preconditions", *([name] for name in CONDITIONS)),
@@ -936,7 +937,7 @@ FRAME_CHANGES: list[Change] = [
     _declaring("estimated_ms", *SMALL),
     _declaring("estimated_tokens", *SMALL),
     _declaring("cost_microcents", *SMALL),
-    _setting_in("ctx", "safety_mode", *MODES),
+    *[_setting_in("ctx", "safety_mode", *MODES)] * 2,
     _setting_in("ctx", "plan_origin", "caller", "planner"),
     _setting_in("budget", "max_steps", *SMALL),
     _setting_in("budget", "bucket_tokens", *SMALL),

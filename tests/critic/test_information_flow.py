@@ -204,6 +204,16 @@ def test_the_name_of_a_parameter_can_be_data_too() -> None:
     caught(DESK.review(plan(step("s", GRANT, params={"accounts": {}, EVIL: {}}))), 0, f"/params/{EVIL}")
 
 
+def test_a_wrapper_inside_a_wrapper_is_a_key() -> None:
+    """The first `$literal` says that data follows; a second one is a key in that data, which nobody named."""
+    caught(
+        DESK.review(plan(step("s", GRANT, params={"accounts": {"$literal": {"$literal": True}}}))),
+        0,
+        "/params/accounts/$literal/$literal",
+    )
+    passes(plan(step("s", GRANT, params={"accounts": {"$literal": {"pay_8861": True}}})))
+
+
 def test_a_key_of_a_note_is_written_there_as_well() -> None:
     """An object that is passed on through a note brings its keys along."""
     noted = (step("n", params={"m": {EVIL: {}}}), step("s", GRANT, params={"accounts": {"$from": "n#/m"}}))
@@ -453,6 +463,8 @@ def test_many_references_to_many_notes_are_looked_at_once() -> None:
         ("24500", "it reads nothing"),
         ("s1.note", "it reads s1#/note: /note of orders.lookup can carry other people's words"),
         ("s1['note']", "it reads s1#/note"),
+        ("s1.`note`", "it reads s1#/note"),
+        ("s1.total > s1.`//`.x ? s1.total : s1.note", "it reads s1#/note"),
         ("s1['no' + 'te']", "it computes with 'no'"),
         ("s1[s1.payment_id]", "it reads s1: the result of orders.lookup can carry other people's words"),
         ("s1.total > s1.total ? s1.payment_id : s1.note", "it reads s1#/note"),

@@ -22,10 +22,12 @@ SHOWN = [
 
 @pytest.mark.parametrize(("page", "words", "code"), SHOWN, ids=[words for _, words, _ in SHOWN])
 def test_a_command_ends_as_its_page_says(
-    monkeypatch: pytest.MonkeyPatch, page: Path, words: str, code: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: Path, words: str, code: int
 ) -> None:
     """Every command line on a page of the examples exits with the code that stands beside it, or with 0."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("TERCET_JOURNAL", f"sqlite:///{tmp_path}/tercet.db")
+    monkeypatch.setenv("TERCET_REFUNDS_DB", str(tmp_path / "refunds.db"))
     result = CliRunner().invoke(app, shlex.split(words))
     assert result.exit_code == code, f"{page}: {result.output}"
 

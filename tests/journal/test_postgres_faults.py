@@ -307,6 +307,21 @@ def test_a_failed_migration_leaves_the_old_schema(postgres_server: PostgresServe
     asyncio.run(run())
 
 
+def test_several_may_open_a_new_database_at_once(postgres_url: str, tenant: str) -> None:
+    """Eight journals that open the same new database at the same time all get the one schema."""
+
+    async def open_and_append(url: str, number: int) -> int:
+        async with open_journal(url) as journal:
+            return (await journal.append(pair(tenant, f"ses_{number}", 0))).seq
+
+    async def run() -> None:
+        async with new_database(postgres_url) as url:
+            ends = await asyncio.gather(*(open_and_append(url, number) for number in range(8)))
+            assert ends == [2] * 8
+
+    asyncio.run(run())
+
+
 def test_a_database_that_is_not_there_is_named_without_the_password(postgres_server: PostgresServer) -> None:
     """The message names the database and keeps the password to itself."""
     url = postgres_server.url.replace("postgres:@/postgres", "postgres:hidden@/nowhere")

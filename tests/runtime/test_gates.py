@@ -82,7 +82,7 @@ def test_a_denied_call_is_never_made(workshop: Workshop, url: str) -> None:
 
 
 def test_wrong_answers_change_nothing(workshop: Workshop) -> None:
-    """An unknown gate, an answer of the wrong kind, and a second answer are each told what is wrong."""
+    """An unknown gate, the wrong kind of answer, the wrong person and a second answer are each told what is wrong."""
     dangerous(workshop)
     pack = workshop.pack(gates=(BOSS,))
 
@@ -96,6 +96,7 @@ def test_wrong_answers_change_nothing(workshop: Workshop) -> None:
                 ("unknown_session", runtime.approve("ses_none.g1", actor=BOB)),
                 ("gate_not_open", runtime.approve(f"{result.session_id}.g9", actor=BOB)),
                 ("wrong_answer", runtime.settle(gate, happened=True, actor=BOB)),
+                ("own_gate", runtime.approve(gate, actor=ADA)),
             ):
                 with pytest.raises(UsageError) as caught:
                     await answer

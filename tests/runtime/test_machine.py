@@ -206,7 +206,6 @@ HISTORIES = st.lists(
 ).map(play)
 
 
-@pytest.mark.req("R221")
 @settings(max_examples=300, deadline=None)
 @given(HISTORIES)
 def test_no_budget_is_ever_negative_and_every_event_counts(history: list[e.Event]) -> None:

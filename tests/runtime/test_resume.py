@@ -45,7 +45,7 @@ async def refolded(journal: Journal, session: str) -> State:
     return state
 
 
-@pytest.mark.req("R150", "R151", "R152", "R154", "R155", "R116", "R127", "R329")
+@pytest.mark.req("R116", "R127", "R150", "R152", "R155")
 @pytest.mark.parametrize("point", ["before_append", "after_append", "before_call", "after_answer"])
 def test_a_session_survives_a_death_at_every_point(workshop: Workshop, tmp_path: Path, point: str) -> None:
     """However often the process dies there, what is restored is what was durable, and the run ends as if it had lived."""
@@ -124,7 +124,7 @@ def test_a_restored_session_has_its_budgets_to_the_last_unit(workshop: Workshop,
     assert [name for name, _ in workshop.calls] == [f"s{n}" for n in range(6)]
 
 
-@pytest.mark.req("R158", "R159")
+@pytest.mark.req("R158")
 def test_a_stopped_process_leaves_a_session_that_can_go_on(workshop: Workshop, url: str) -> None:
     """A call that ends in time is recorded; one that does not is left behind as unknown, and settled on resume."""
     workshop.tool("quick.it", taking(1_000))
@@ -397,7 +397,7 @@ class Ledger:
         return await self._journal.acquire(*args, **named)
 
 
-@pytest.mark.req("R146", "R147", "R150", "R161")
+@pytest.mark.req("R146", "R150", "R161")
 def test_a_call_comes_between_its_durable_intent_and_its_complete(workshop: Workshop, url: str) -> None:
     """INTENT is durable before the tool is called; COMPLETE, verdict, checkpoint and the next INTENT are one append."""
     log: list[str] = []
@@ -424,7 +424,6 @@ def test_a_call_comes_between_its_durable_intent_and_its_complete(workshop: Work
     assert "durable plan_reviewed" in first
 
 
-@pytest.mark.req("R163")
 def test_nothing_is_called_if_the_journal_does_not_take_the_intent(workshop: Workshop) -> None:
     """A failed append is the run's failure: no call begins, and the session can be resumed from what is durable."""
     workshop.tool("do.it")

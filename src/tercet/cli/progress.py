@@ -43,7 +43,8 @@ class Progress:
         self._running: dict[str, tuple[int, str]] = {}
         self._live: Live | None = None
         self._stack = ExitStack()
-        self._has_head = False
+        self.has_told = False
+        """Whether any event was told."""
 
     def __enter__(self) -> Self:
         self.screen.file = sys.stdout  # this stdout, also while tools have another
@@ -60,6 +61,7 @@ class Progress:
         self._running.clear()
         with _unbroken(self.screen):
             self._stack.close()
+        self.screen.quiet = False  # the ending that follows says whether it can be written
 
     @property
     def is_live(self) -> bool:
@@ -112,17 +114,20 @@ class Progress:
         """What stands above everything else: which session this is."""
         if isinstance(event, e.SessionStarted):
             show_start(self.screen, event)
-        elif not self._has_head:
+        elif not self.has_told:
             show_return(self.screen, state)
-        if not self._has_head:
+        if not self.has_told:
             self.screen.say()
-        self._has_head = True
+        self.has_told = True
 
     def _print(self, line: Text, at: int) -> None:
         if self._is_followed:
             moment = datetime.fromtimestamp(at / 1000).astimezone()
             line = Text.assemble((f"{moment:%H:%M:%S}  ", "dim"), line)
-        self.screen.say(line)
+        if self.screen.is_terminal:
+            self.screen.put(line, rest=" " * (12 if self._is_followed else 2))
+        else:
+            self.screen.say(line)
 
     def _follow(self, event: e.Event) -> None:
         match event:
@@ -154,6 +159,7 @@ class Silence:
     """No progress at all, for programs."""
 
     is_live = False
+    has_told = False
 
     def __enter__(self) -> Self:
         return self

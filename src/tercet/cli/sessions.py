@@ -214,6 +214,8 @@ def resume(
     if as_json:
         print_json(session_json(story, commands))
     else:
+        if not progress.has_told:
+            screen.say(f"· session {printable(session)} is over: nothing was done")
         screen.say()
         show_ending(screen, story.state, commands)
     return EXIT_CODES[standing(story.state)]

@@ -79,14 +79,17 @@ def _scan(value: Any) -> Literal["simple", "whole floats"] | None:
                 stack.append(item.values())
             elif kind is list:
                 stack.append(item)
-            elif kind is float and -_MAX_INT <= item <= _MAX_INT:
+            elif kind is float and _is_usual(item):
                 if item.is_integer():
                     found = "whole floats"
-                elif -_MIN_FLOAT < item < _MIN_FLOAT:
-                    return None
             else:
                 return None
     return found
+
+
+def _is_usual(number: float) -> bool:
+    """Whether orjson and ECMAScript print a float alike, but for the `.0` of a whole one."""
+    return -_MAX_INT <= number <= _MAX_INT and (abs(number) >= _MIN_FLOAT or number == 0)
 
 
 def _with_whole_floats_as_integers(root: list[Any]) -> list[Any]:

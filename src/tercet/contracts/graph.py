@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tercet.contracts import references
-from tercet.contracts.plan import Plan, Step
 from tercet.contracts.references import Reference
+
+if TYPE_CHECKING:
+    from tercet.contracts.plan import Plan, Step  # which imports this file, to keep the graph of a plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class Graph:
 
 
 def build(plan: Plan) -> Graph:
-    """The graph of a plan."""
+    """The graph of a plan; `plan.graph` keeps it."""
     position = {step.id: index for index, step in enumerate(plan.steps)}
     predecessors: list[tuple[int, ...]] = []
     unknown: list[tuple[int, str]] = []

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from tercet.contracts import pointer, references
+from tercet.contracts import graph, pointer, references
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import PlanError
 from tercet.contracts.mode import ApprovalMode, Reversibility
@@ -143,6 +143,11 @@ class Plan(Authored):
     def output_names(self) -> tuple[str, ...]:
         """Every output that this plan declares, bound or by name only."""
         return tuple(dict.fromkeys((*self.outputs, *self.declared_outputs)))
+
+    @cached_property
+    def graph(self) -> graph.Graph:
+        """Who waits for whom, worked out once."""
+        return graph.build(self)
 
     @cached_property
     def hash(self) -> str:

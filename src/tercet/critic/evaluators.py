@@ -71,11 +71,15 @@ class Recorded:
 
 def _as_run(step: Step, params: JsonObject, refs: tuple[str, ...]) -> Step:
     """A step with the parameters that it ran with; the step itself where those are the ones that are written."""
-    is_literal = all(type(found) is Leaf and LITERAL not in found.place for found in step.found)
-    if is_literal and refs == step.evidence_refs and _is_printed_alike(step.params, params):
+    if refs == step.evidence_refs and _is_written_out(step) and _is_printed_alike(step.params, params):
         return step
     literals = {name: {LITERAL: value} for name, value in params.items()}
     return step.model_copy(update={"params": literals, "evidence_refs": refs})
+
+
+def _is_written_out(step: Step) -> bool:
+    """Whether the parameters of a step are values as they stand, so that there is nothing to resolve."""
+    return all(type(found) is Leaf and LITERAL not in found.place for found in step.found)
 
 
 def evaluate_policy(recorded: Recorded) -> Evaluation:
@@ -187,7 +191,8 @@ def _drifted(recorded: Recorded) -> Iterator[Finding]:
         entries[entry.call.step_id].append(entry)
     for index in review.graph.order:
         step, call = run.plan.steps[index], review.call_at.get(index)
-        expected = _resolved(step.params if call is None else call.params, results, evidence)
+        params = step.params if call is None else call.params
+        expected = params if _is_written_out(step) else _resolved(params, results, evidence)
         if step.kind == "note" and expected is not None:
             results[step.id] = expected
         for entry in entries[step.id]:
@@ -209,8 +214,12 @@ def _resolved(params: JsonObject, results: JsonObject, evidence: JsonObject) -> 
 
 
 def _is_same(expected: JsonObject | None, actual: JsonObject) -> bool:
+    if expected is None:
+        return False
     try:
-        return expected is not None and canonical(expected) == canonical(actual)
+        # Mostly they are alike to the letter, and then it is enough to know that they can be compared at all.
+        one = canonical(expected)
+        return _is_printed_alike(expected, actual) or one == canonical(actual)
     except UsageError:
         return False
 

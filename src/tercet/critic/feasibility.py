@@ -6,7 +6,9 @@ import json
 from collections import defaultdict
 from typing import Any
 
+from tercet.contracts.canonical import canonical
 from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.shape import as_list, as_object
@@ -211,7 +213,10 @@ def identity_of(tool: ToolSpec, params: dict[str, Any]) -> str:
     """
     names = tool.identity or (tuple(tool.authority) if tool.authority else None)
     chosen = params if names is None else {name: params.get(name) for name in names}
-    return json.dumps(_by_value(chosen), sort_keys=True)
+    try:
+        return canonical(chosen).decode()
+    except UsageError:  # a number that canonical JSON does not have
+        return json.dumps(_by_value(chosen), sort_keys=True)
 
 
 def _by_value(value: Any) -> Any:

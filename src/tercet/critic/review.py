@@ -69,10 +69,10 @@ class Review:
         """The optional checks that the decision's risk tier asks for."""
         self._arguments: dict[int, dict[str, Any]] = {}
 
-    @cached_property
+    @property
     def graph(self) -> graph.Graph:
         """Who waits for whom."""
-        return graph.build(self.plan)
+        return self.plan.graph
 
     @cached_property
     def frame(self) -> dict[str, Any]:

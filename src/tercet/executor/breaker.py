@@ -1,7 +1,7 @@
 """The circuit breaker of a tool: shared by all runs of a tenant, and remembered in a stream of its own.
 
-CLOSED opens after `threshold` failures in a row; OPEN lets one call through after `cooldown_ms` (HALF_OPEN), which closes
-or opens it again. Every failure counts. The state that a run saw is written into its INTENT; replay reads that.
+CLOSED opens after `threshold` failures in a row; OPEN lets calls through again after `cooldown_ms` (HALF_OPEN), and the
+first of them that ends closes or opens it. Every failure counts. The state that a run saw is written into its INTENT; replay reads that.
 A success while nothing is wrong writes nothing, so that a healthy tool costs no append.
 """
 

@@ -15,9 +15,11 @@ from pydantic import ValidationError
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
+from tercet.contracts.references import LITERAL
 from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
 
+_EXPRESSIONS = ("when", "$cel")
 _PLACEHOLDER = re.compile(r"\$\{(input(?:\.[A-Za-z0-9_]+)+|snapshot)\}")
 
 
@@ -44,15 +46,36 @@ def fill(template: Plan, request: Request, snapshot: str) -> Plan:
 
 def _filled(value: Any, values: dict[str, Any]) -> Any:
     if (members := as_object(value)) is not None:
-        return {key: _filled(member, values) for key, member in members.items()}
+        return {
+            key: _expression(member) if key in _EXPRESSIONS else _filled(member, values)
+            for key, member in members.items()
+        }
     if (items := as_list(value)) is not None:
         return [_filled(item, values) for item in items]
     if not isinstance(value, str) or "${" not in value:
         return value
     whole = _PLACEHOLDER.fullmatch(value)
     if whole:
-        return _look_up(whole.group(1), values)
+        found = _look_up(whole.group(1), values)
+        return {LITERAL: found} if _could_refer(found) else found
     return _PLACEHOLDER.sub(lambda match: str(_look_up(match.group(1), values)), value)
+
+
+def _expression(value: Any) -> Any:
+    """An expression is code: text from a request must not become part of it."""
+    if isinstance(value, str) and _PLACEHOLDER.search(value):
+        raise PlanningError(
+            f"the template writes a value of the request into the expression {value!r}",
+            remedy="read it there as request.order_id instead",
+        )
+    return value
+
+
+def _could_refer(value: Any) -> bool:
+    """Whether a plan would read this value as a reference; what comes with a request is data and nothing else."""
+    if (members := as_object(value)) is not None:
+        return any(key[:1] == "$" or _could_refer(member) for key, member in members.items())
+    return any(map(_could_refer, as_list(value) or ()))
 
 
 def _look_up(path: str, values: dict[str, Any]) -> Any:

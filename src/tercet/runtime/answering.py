@@ -20,7 +20,7 @@ from tercet.journal.errors import LeaseHeld, LeaseLost
 from tercet.journal.protocol import Append, Journal, Lease
 from tercet.runtime import opening
 from tercet.runtime.driver import row_of
-from tercet.runtime.machine import evolve
+from tercet.runtime.machine import ANSWERS, evolve
 from tercet.runtime.state import State
 
 POLL_MS = 100
@@ -61,7 +61,7 @@ class Reply:
                 code="gate_not_open",
                 remedy="it was answered before, or its session is over",
             )
-        allowed = ("approve", "deny") if gate.kind == "approval" else ("happened", "did_not_happen")
+        allowed = ANSWERS[gate.kind]
         if self.answer not in allowed:
             raise UsageError(
                 f"gate {self.gate} asks for {' or '.join(allowed)}, not {self.answer}",
@@ -69,6 +69,13 @@ class Reply:
                 remedy="use tercet gates approve or deny"
                 if gate.kind == "approval"
                 else "use tercet gates settle with --happened or --did-not-happen",
+            )
+        if self.answer == "approve" and gate.names and self.actor.id == state.start["actor"]["id"]:
+            # The critic counts no approval by the owner of a run: told before the call is made, and not after.
+            raise UsageError(
+                f"{self.actor.id} started this run, and cannot approve its gate",
+                code="own_gate",
+                remedy="let somebody else approve it, or deny it",
             )
         if (fault := not_plain(self.value)) is not None:
             raise UsageError(

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 from pydantic import ValidationError
 
-from tercet.contracts import graph, references
+from tercet.contracts import references
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import PlanError, TercetError
 from tercet.contracts.loop import Phase
@@ -217,7 +217,7 @@ def _plan_proposed(state: State, event: e.PlanProposed) -> State:
         plan = read_plan(event.plan)
     except (ValidationError, PlanError) as error:
         raise _illegal(state, event, f"its plan cannot be read: {error}") from error
-    order = graph.build(plan)
+    order = plan.graph
     ids = [step.id for step in plan.steps]
     kept = _kept(state, event.plan)
     steps = {

@@ -25,7 +25,7 @@ from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
-from tercet.journal.errors import LeaseLost
+from tercet.journal.errors import JournalError, LeaseLost
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
@@ -275,7 +275,7 @@ class Runtime:
             renewing.cancel()
             self._drivers.pop(session, None)
             if not driver.state.is_over:  # nobody wants the lease on a session that is over
-                with suppress(LeaseLost):
+                with suppress(JournalError):  # it runs out by itself; what the run came to must be told
                     await self.journal.release(driver.lease)
 
     async def _renew(self, driver: Driver) -> None:
@@ -288,6 +288,9 @@ class Runtime:
             except LeaseLost:
                 driver.stop()
                 return
+            except JournalError:
+                # Asked again soon; a lease that runs out meanwhile holds every call back, and an append says more.
+                continue
 
     def stop(self) -> None:
         """Let every session of this process come to a halt from which it can be resumed."""

@@ -50,7 +50,7 @@ class Course:
     @classmethod
     def of(cls, plan: Plan, surface: dict[str, ToolSpec]) -> Course:
         """The course of a plan over a surface."""
-        drawn = graph.build(plan)
+        drawn = plan.graph
         waiting = _downstream(drawn)
         return cls(
             plan=plan,

@@ -78,6 +78,8 @@ def _of_this_plan(state: State, events: Sequence[e.Event]) -> list[e.Event]:
 
     What an earlier plan did was judged with that plan. The record keeps all of it.
     """
+    if state.revision == 1:
+        return list(events)
     proposed = max((at for at, event in enumerate(events) if isinstance(event, e.PlanProposed)), default=0)
     begun = {event.step for event in events[proposed:] if isinstance(event, e.Intent)}
     kept = {name for name, step in state.steps.items() if step.status == "done" and name not in begun}
@@ -112,7 +114,8 @@ def run_of(
     is_whole: bool = False,
 ) -> Run:
     """What `score` reads; `is_whole` adds what was done under plans that were given up."""
-    return Run(
+    # Its parts are contracts that were checked when they were made: checking a plan again costs as much as scoring it.
+    return Run.model_construct(
         context=setting.ctx,
         spec=setting.spec,
         compiled=setting.compiled,

@@ -1,0 +1,130 @@
+"""How runs grow: the bytes that a step leaves behind, and how long it takes to come back to a long run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import sqlite3
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import workload
+from tercet.contracts.canonical import canonical
+from tercet.journal.opening import open_journal
+from tercet.runtime.runtime import Runtime
+
+KILOBYTE = 1024
+SHORT, LONG = 12, 1_000
+RESUMED_SHORT, RESUMED_LONG = 10, 1_000
+ROUNDS = 5
+MOST_GROWTH, MOST_STORED, MOST_RESUME = 1.2, 3.0, 15.0
+
+
+def result_of(size: int) -> str:
+    """So many characters that do not repeat themselves."""
+    text = "".join(hashlib.sha256(bytes([n])).hexdigest() for n in range(size // 64 + 1))
+    return text[:size]
+
+
+def truncated_size(path: Path) -> int:
+    """The bytes of a SQLite file once its write-ahead log is empty."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
+
+
+async def stored(folder: Path, steps: int) -> tuple[float, float]:
+    """Bytes per step beyond an empty journal, and bytes in total over the payload."""
+    path = folder / f"bytes_{steps}.db"
+    url = f"sqlite:///{path}"
+    async with open_journal(url):
+        pass
+    empty = truncated_size(path)
+    result = result_of(KILOBYTE)
+    plan = workload.plan_of(steps)
+    async with Runtime(workload.pack_of(steps=steps, result=result), url) as runtime:
+        done = await runtime.run(workload.request(), plan=plan)
+        assert (done.status, done.steps_done) == ("completed", steps), done
+    payload = sum(len(canonical(step.params)) + len(canonical(result)) for step in plan.steps)
+    size = truncated_size(path)
+    return (size - empty) / steps, size / payload
+
+
+class Stop(Exception):  # noqa: N818 - nothing went wrong: the run has come far enough
+    """Raised out of the benchmark's crash point."""
+
+
+async def interrupted(url: str, pack: Any, steps: int) -> str:
+    """A session whose process went away after so many completed steps."""
+    begun = 0
+
+    def crash(point: str) -> None:
+        nonlocal begun
+        begun += point == "before_append"
+        if begun > steps + 1:  # the first append holds the plan and the first INTENT
+            raise Stop
+
+    async with Runtime(pack, url, crash=crash) as runtime:
+        with contextlib.suppress(Stop):
+            await runtime.run(workload.request(), plan=workload.plan_of(steps + 1))
+        (row,) = await runtime.sessions()
+        return row.session_id
+
+
+async def resumed(folder: Path, steps: int) -> float:
+    """Milliseconds from opening the journal to the first command of a session with so many completed steps."""
+    url = f"sqlite:///{folder / f'resume_{steps}.db'}"
+    pack = workload.pack_of(steps=steps + 1, result=result_of(KILOBYTE))
+    session = await interrupted(url, pack, steps)
+    first: list[float] = []
+
+    def crash(point: str) -> None:
+        if point == "before_append" and not first:
+            first.append(time.perf_counter())
+            raise Stop
+
+    times: list[float] = []
+    for _ in range(ROUNDS):
+        first.clear()
+        began = time.perf_counter()
+        async with Runtime(pack, url, crash=crash) as runtime:
+            with contextlib.suppress(Stop):
+                await runtime.resume(session)
+        times.append(1000 * (first[0] - began))
+        async with Runtime(pack, url) as runtime:
+            done = len((await runtime.state(session)).done)
+            assert done == steps, (done, steps)
+    return statistics.median(times)
+
+
+def show() -> list[str]:
+    """Print the figures; the targets that were missed."""
+    with tempfile.TemporaryDirectory() as folder:
+        small, small_total = asyncio.run(stored(Path(folder), SHORT))
+        large, large_total = asyncio.run(stored(Path(folder), LONG))
+        soon = asyncio.run(resumed(Path(folder), RESUMED_SHORT))
+        late = asyncio.run(resumed(Path(folder), RESUMED_LONG))
+    print("\nGrowth, SQLite, results of 1 KB")
+    print(f"{SHORT:>6} steps: {small:>8,.0f} bytes a step, in total {small_total:.2f} times the payload")
+    print(f"{LONG:>6} steps: {large:>8,.0f} bytes a step, in total {large_total:.2f} times the payload")
+    print(f"{RESUMED_SHORT:>6} completed steps: resumed in {soon:>7.1f} ms")
+    print(f"{RESUMED_LONG:>6} completed steps: resumed in {late:>7.1f} ms")
+    figures = (
+        ("bytes a step, long over short", large / small, MOST_GROWTH),
+        ("bytes over payload, long run", large_total, MOST_STORED),
+        ("resume, long over short", late / soon, MOST_RESUME),
+    )
+    missed: list[str] = []
+    for name, found, most in figures:
+        print(f"{name:<32} {found:>6.2f}   <= {most:g}: {'missed' if found > most else 'reached'}")
+        if found > most:
+            missed.append(f"{name}: {found:.2f}, wanted at most {most:g}")
+    return missed
+
+
+if __name__ == "__main__":
+    show()

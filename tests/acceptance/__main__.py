@@ -1,0 +1,7 @@
+"""`make crash`."""
+
+import sys
+
+from .campaign import main
+
+sys.exit(main())

@@ -1,0 +1,97 @@
+"""Where worker processes come from: a server that has imported everything, and forks.
+
+Each worker is a process of its own, to be killed and stopped like any other. Starting an interpreter anew for each of
+them would cost ten times what they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+from . import worker
+
+TESTS = Path(__file__).parents[1]
+
+
+class Worker:
+    """A worker process that has been started."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._ear, mouth = _nursery().Pipe(duplex=False)
+        self._process = _nursery().Process(target=_work, args=(words, dict(environment), mouth), daemon=True)
+        self._process.start()
+        mouth.close()  # the worker has the other copy: when it ends, in whatever way, nobody has one
+        self.pid = self._process.pid or 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self._process.exitcode is not None
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self._process.kill()
+
+    def wake(self) -> None:
+        """Let it go on after it was stopped."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    async def said(self) -> str:
+        """What it says next; empty at its end."""
+        try:
+            return await asyncio.to_thread(self._ear.recv)
+        except EOFError:
+            return ""
+
+    async def ended(self) -> tuple[int, dict[str, Any]]:
+        """Wait for its end: its exit code, and the last thing that it said."""
+        last = ""
+        while line := await self.said():
+            last = line
+        await asyncio.to_thread(self._process.join)
+        return self._process.exitcode or 0, json.loads(last) if last.startswith("{") else {}
+
+    async def stopped(self) -> None:
+        """Wait until it stands still."""
+        while not await asyncio.to_thread(_stands_still, self.pid):  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0.02)
+
+
+def _work(words: Sequence[str], environment: Mapping[str, str], mouth: Connection[str, str]) -> None:
+    os.environ.update(environment)
+    worker.main(words, mouth.send)
+
+
+@cache
+def _nursery() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([worker.__name__])
+    before = os.environ.get("PYTHONPATH")
+    # The server imports before it is told where from.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), before)))
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+    return context
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether a process is stopped: it is not our child, so the operating system does not tell us by itself."""
+    told = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S607
+    return told.stdout.strip().startswith("T")

@@ -1,0 +1,130 @@
+"""`tercet gates`: answers to the questions that runs wait with."""
+
+from __future__ import annotations
+
+import shlex
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from .harness import REFUNDS, Tercet
+from .runs import BAKERY, LOOK, ORDER, ORDER_881, REFUND, Kitchen
+
+
+@pytest.fixture
+def gate(tercet: Tercet, kitchen: Kitchen) -> str:
+    """The gate of a refund that agt_support started."""
+    return tercet(*REFUND, ORDER_881, "--json").json["gates"][0]["id"]
+
+
+@pytest.fixture
+def question(tercet: Tercet, kitchen: Kitchen) -> str:
+    """The gate of an order of which nobody knows whether it went through."""
+    answer = tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, ORDER))
+    return answer.out.split()[1] + ".g1"
+
+
+def session_of(gate: str) -> str:
+    """The session that a gate belongs to."""
+    return gate.rpartition(".")[0]
+
+
+def test_the_commands_that_a_run_prints_lead_to_its_end(
+    tercet: Tercet, kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run, approve and resume, each typed as the one before printed it: the customer is paid once, and it is recorded who agreed."""
+    told = tercet(*REFUND, ORDER_881)
+    approve, _, resume = (
+        shlex.split(line)[1:] for line in told.out.splitlines() if line.startswith("    tercet")
+    )
+    monkeypatch.setenv("LOGNAME", "user_finance_lead")
+    approved = tercet(*approve, "--note", "the lamp is broken")
+    assert approved.code == 0
+    assert "is approved by user_finance_lead" in approved.out
+    assert "tercet sessions resume" in approved.out
+    done = tercet(*resume)
+    assert done.code == 0
+    assert "refund_amount_inr    24500" in done.out
+    with closing(sqlite3.connect(kitchen.folder / "refunds.db")) as db:
+        assert db.execute("SELECT payment_id, amount_inr FROM refunds").fetchall() == [("pay_8861", 24500)]
+    shown = tercet("sessions", "show", session_of(approve[2]), "--json").json
+    (approval,) = shown["decision_record"]["approvals"]
+    assert (approval["approver"], approval["auth"], approval["note"]) == (
+        "user_finance_lead",
+        "local",
+        "the lamp is broken",
+    )
+
+
+def test_gates_are_listed_with_their_calls(tercet: Tercet, gate: str, question: str) -> None:
+    """The list shows each call whole, and the commands that answer it."""
+    listed = tercet("gates", "list")
+    assert 'payment_id = "pay_8861"' in listed.out
+    assert f"    tercet gates deny {gate}\n" in listed.out
+    assert f"    tercet gates settle {question} --did-not-happen\n" in listed.out
+    found = tercet("gates", "list", "--json").json["gates"]
+    assert {each["id"]: each["kind"] for each in found} == {gate: "approval", question: "reconcile"}
+
+
+def test_a_denied_call_is_never_made(tercet: Tercet, kitchen: Kitchen, gate: str) -> None:
+    """After a deny the session ends failed, and nothing is paid."""
+    assert tercet("gates", "deny", gate, "--note", "kept the lamp").code == 0
+    done = tercet("sessions", "resume", session_of(gate), "--pack", REFUNDS)
+    assert done.code == 5
+    assert "✗ failed: agt_support denied refund: kept the lamp" in done.out
+    with closing(sqlite3.connect(kitchen.folder / "refunds.db")) as db:
+        assert db.execute("SELECT count(*) FROM refunds").fetchone() == (0,)
+
+
+def test_the_owner_of_a_run_does_not_approve_it(tercet: Tercet, gate: str) -> None:
+    """An approval that the critic would not count is refused before the call is made, and the gate stays open."""
+    answer = tercet("gates", "approve", gate, "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, "own_gate")
+    assert [each["id"] for each in tercet("gates", "list", "--json").json["gates"]] == [gate]
+
+
+def test_a_settled_call_that_did_not_happen_is_made(tercet: Tercet, kitchen: Kitchen, question: str) -> None:
+    """When a person says that it did not happen, resuming makes the call."""
+    answer = tercet("gates", "settle", question, "--did-not-happen", "--json")
+    assert (answer.json["answer"], answer.json["status"]) == ("did_not_happen", "in_progress")
+    assert tercet("sessions", "resume", session_of(question), "--pack", BAKERY).code == 0
+    assert kitchen.count("calls") == 2
+
+
+def test_a_settled_call_that_happened_is_not_repeated(
+    tercet: Tercet, kitchen: Kitchen, question: str
+) -> None:
+    """When a person says that it happened, the run goes on with what they say it brought."""
+    assert tercet("gates", "settle", question, "--happened", "--value", '"order 7"').code == 0
+    assert tercet("sessions", "resume", session_of(question), "--pack", BAKERY).code == 0
+    assert kitchen.count("calls") == 1
+
+
+BAD = [
+    (("settle", "Q"), "usage"),
+    (("settle", "Q", "--did-not-happen", "--value", "1"), "usage"),
+    (("settle", "Q", "--happened", "--value", "{"), "value_invalid"),
+    (("approve", "Q"), "wrong_answer"),
+    (("deny", "nonsense"), "unknown_gate"),
+    (("deny", "ses_nowhere.g1"), "unknown_session"),
+    (("deny", "Q0"), "gate_not_open"),
+]
+
+
+@pytest.mark.parametrize(("words", "code"), BAD, ids=[code for _, code in BAD])
+def test_a_wrong_answer_changes_nothing(
+    tercet: Tercet, question: str, words: tuple[str, ...], code: str
+) -> None:
+    """An answer that the gate does not ask for, and a gate that is not there, are wrong use."""
+    answer = tercet("gates", *(word.replace("Q", question) for word in words), "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, code)
+    assert answer.json["error"]["remedy"]
+    assert [each["id"] for each in tercet("gates", "list", "--json").json["gates"]] == [question]
+
+
+def test_a_gate_is_answered_once(tercet: Tercet, question: str) -> None:
+    """A second answer is refused."""
+    assert tercet("gates", "settle", question, "--happened").code == 0
+    answer = tercet("gates", "settle", question, "--did-not-happen", "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, "gate_not_open")

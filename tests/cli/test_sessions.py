@@ -1,0 +1,146 @@
+"""`tercet sessions`: looking at runs, following them, and going on with them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from tercet.journal.opening import open_journal
+
+from .harness import REFUNDS, Answer, Tercet
+from .runs import BAKERY, LOOK, ORDER, ORDER_881, REFUND, Kitchen, bake
+
+
+def started(answer: Answer) -> str:
+    """The session that a run told first."""
+    return answer.out.split()[1]
+
+
+def test_sessions_are_listed_newest_first(tercet: Tercet, kitchen: Kitchen) -> None:
+    """The list names each session with its state and its next step, and can be narrowed to one state."""
+    first = started(tercet("run", BAKERY, "--plan", kitchen.plan(LOOK)))
+    second = started(tercet(*REFUND, ORDER_881))
+    lines = tercet("sessions", "list").out.splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        [second, "awaiting_gate", "support.refund"],
+        [first, "completed", "bake"],
+    ]
+    assert "next refund" in lines[0]
+    (row,) = tercet("sessions", "list", "--status", "completed", "--json").json["sessions"]
+    assert (row["session_id"], row["pack"], row["owner"]) == (first, "bakery@1.0.0", "agt_support")
+    assert tercet("sessions", "list", "--status", "failed").out == "There is no session of this kind.\n"
+
+
+def test_a_session_is_shown_as_a_tree(tercet: Tercet, kitchen: Kitchen) -> None:
+    """Each step has its mark and its latency; below stand verdicts, budget, the gate and the commands that answer it."""
+    session = started(tercet(*REFUND, ORDER_881))
+    shown = tercet("sessions", "show", session)
+    assert shown.code == 0
+    assert f"session   {session}, waiting" in shown.out
+    assert "✓ order  adp_orders.lookup" in shown.out
+    assert "   └─ ? refund  adp_payments.issue_refund  waits at gate g1" in shown.out
+    assert "2 calls of 20" in shown.out
+    assert "review    ok: 3 steps, 2 required outputs covered" in shown.out
+    assert f"    tercet gates approve {session}.g1\n" in shown.out
+    assert f"    tercet sessions resume {session} --pack PACK\n" in shown.out
+
+
+def test_a_session_that_is_over_is_shown_with_its_record(tercet: Tercet, kitchen: Kitchen) -> None:
+    """What is left of a run is summed up, and whole in the JSON."""
+    session = started(tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, bake(0))))
+    shown = tercet("sessions", "show", session)
+    assert "2 calls, 0 approvals, 0 facts pinned" in shown.out
+    assert "critic    verify and score passed (policy 1, utility 1, latency 1, safety 1, cost 1)" in shown.out
+    assert "tercet sessions show" not in shown.out
+    record = tercet("sessions", "show", session, "--json").json["decision_record"]
+    assert [entry["call"]["tool"] for entry in record["transcript"]] == ["bakery.look", "bakery.bake"]
+
+
+def test_a_session_is_followed_from_its_first_event(tercet: Tercet, kitchen: Kitchen) -> None:
+    """Watching a session that is over tells it all, and ends as the run did."""
+    session = started(tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, bake(0))))
+    answer = tercet("sessions", "watch", session)
+    assert answer.code == 0
+    assert answer.out.startswith(f"session   {session}\n")
+    assert "✓ bake  bakery.bake" in answer.out
+    assert "✓ completed in" in answer.out
+    lines = [json.loads(line) for line in tercet("sessions", "watch", session, "--json").out.splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert [lines[0]["event"]["type"], lines[-1]["event"]["type"]] == ["session_started", "session_ended"]
+
+
+def test_a_session_is_followed_while_it_runs(tercet: Tercet, kitchen: Kitchen) -> None:
+    """Watching a session that another process carries ends when it is over."""
+    running = kitchen.start_baking(1.5)
+    assert running.stdout is not None
+    session = running.stdout.readline().split()[1]
+    answer = tercet("sessions", "watch", session, "--json")
+    assert answer.code == 0
+    assert json.loads(answer.out.splitlines()[-1])["event"]["status"] == "completed"
+    running.communicate(timeout=30)
+
+
+def test_a_session_that_is_over_is_not_resumed(tercet: Tercet, kitchen: Kitchen) -> None:
+    """Going on with a finished session does nothing, says how it ended, and exits as it did."""
+    session = started(tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, bake(0))))
+    before = tercet("sessions", "show", session, "--json").json["updated_at"]
+    answer = tercet("sessions", "resume", session, "--pack", BAKERY)
+    assert answer.code == 0
+    assert f"session {session} is over: nothing was done" in answer.text
+    assert "✓ completed in" in answer.out
+    refused = started(tercet("run", REFUNDS, "--plan", REFUNDS / "plans" / "plan_a.json"))
+    assert tercet("sessions", "resume", refused, "--pack", REFUNDS).code == 3
+    assert tercet("sessions", "show", session, "--json").json["updated_at"] == before
+    assert kitchen.count("calls") == 1
+
+
+@pytest.mark.parametrize("command", ["show", "watch", "resume"])
+def test_an_unknown_session_is_wrong_use(tercet: Tercet, kitchen: Kitchen, command: str) -> None:
+    """A session that is not in the journal is answered with how to find those that are."""
+    tercet("run", BAKERY, "--plan", kitchen.plan(LOOK))
+    pack = ("--pack", BAKERY) if command == "resume" else ()
+    answer = tercet("sessions", command, "ses_nowhere", *pack, "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, "unknown_session")
+    assert "tercet sessions list" in answer.json["error"]["remedy"]
+
+
+def test_looking_makes_no_journal(tercet: Tercet, kitchen: Kitchen) -> None:
+    """Where there is no journal, looking says so and makes none."""
+    for words in (("sessions", "list"), ("sessions", "show", "ses_1"), ("gates", "list")):
+        answer = tercet(*words, "--json")
+        assert (answer.code, answer.json["error"]["code"]) == (2, "journal_not_found")
+    assert not list(kitchen.folder.glob("*.db"))
+
+
+def test_an_unknown_status_is_wrong_use(tercet: Tercet, kitchen: Kitchen) -> None:
+    """A state that no session has is answered with those that there are."""
+    answer = tercet("sessions", "list", "--status", "sleepy")
+    assert answer.code == 2
+    assert "awaiting_gate" in answer.err
+
+
+def test_another_pack_does_not_resume_a_session(tercet: Tercet, kitchen: Kitchen) -> None:
+    """A session goes on only with the pack that it was started with, and can be tried again at once."""
+    session = started(tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, ORDER)))
+    for _ in range(2):
+        answer = tercet("sessions", "resume", session, "--pack", REFUNDS, "--json")
+        assert answer.code == 2
+    assert tercet("sessions", "resume", session, "--pack", BAKERY).code == 4
+
+
+def test_a_dead_process_is_waited_for_until_its_lease_ends(tercet: Tercet, kitchen: Kitchen) -> None:
+    """Going on with a session whose process died says how long its lease still runs, and takes over then."""
+    session = started(tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, ORDER)))
+
+    async def hold() -> None:
+        async with open_journal("sqlite:///tercet.db") as journal:
+            now = int(time.time() * 1000)
+            await journal.acquire("default", session, owner="oven:4711:ab", now_ms=now, ttl_ms=1_500)
+
+    asyncio.run(hold())
+    answer = tercet("sessions", "resume", session, "--pack", BAKERY)
+    assert answer.code == 4
+    assert "· process 4711 on oven has this session; unless it is alive, its lease ends in 1." in answer.out

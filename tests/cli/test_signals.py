@@ -1,0 +1,95 @@
+"""The real command, stopped in the middle of a call: it halts, says how to go on, and goes on with one effect."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .harness import Tercet
+from .runs import BAKERY, LOOK, Kitchen, bake, end
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
+
+
+def resume(kitchen: Kitchen, session: str) -> subprocess.CompletedProcess[str]:
+    """The session gone on with, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "tercet", "sessions", "resume", session, "--pack", str(BAKERY), "--json"],
+        cwd=kitchen.folder, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.req("R158")
+@pytest.mark.parametrize(
+    ("number", "seconds", "calls"),
+    [
+        pytest.param(signal.SIGINT, 60, 2, id="SIGINT-call-left-behind"),
+        pytest.param(signal.SIGTERM, 1, 1, id="SIGTERM-call-waited-for"),
+    ],
+)
+def test_a_stopped_run_is_resumed_with_one_effect(
+    kitchen: Kitchen, number: signal.Signals, seconds: float, calls: int
+) -> None:
+    """A call that ends within the grace is kept; one that does not is made again under its key: one loaf either way."""
+    running = kitchen.start_baking(seconds)
+    began = time.monotonic()
+    code, out, _ = end(running, number)
+    session = out.split()[1]
+    assert code == 4
+    assert time.monotonic() - began < 45, "a tool that does not return must not keep the process"
+    assert "· stopping: calls under way have 2.0 s to end; Ctrl-C again ends at once" in out
+    assert "· paused: the process was told to stop" in out
+    assert f"tercet sessions resume {session} --pack {BAKERY}" in out
+    done = resume(kitchen, session)
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "completed")
+    assert (kitchen.count("calls"), kitchen.count("loaves")) == (calls, 1)
+
+
+def test_a_second_signal_ends_at_once(tercet: Tercet, kitchen: Kitchen) -> None:
+    """The second Ctrl-C ends the process with 130 while the call is still under way; the session can be gone on with."""
+    running = kitchen.start_baking(60)
+    running.send_signal(signal.SIGINT)
+    assert running.stdout is not None
+    heard = iter(running.stdout)
+    session = next(heard).split()[1]
+    assert any("stopping" in line for line in heard)
+    assert end(running, signal.SIGINT)[0] == 130
+    shown = tercet("sessions", "show", session).out
+    assert "▸ bake  bakery.bake  under way" in shown
+    assert f"tercet sessions resume {session}" in shown
+
+
+def test_a_session_that_another_process_carries_is_left_alone(kitchen: Kitchen) -> None:
+    """Resuming a session whose process is alive says so as soon as that is certain, and changes nothing."""
+    running = kitchen.start_baking(60, "--json")
+    rows = subprocess.run(
+        [sys.executable, "-m", "tercet", "sessions", "list", "--json"],
+        cwd=kitchen.folder, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    (row,) = json.loads(rows.stdout)["sessions"]
+    refused = resume(kitchen, row["session_id"])
+    assert refused.returncode == 2
+    assert json.loads(refused.stdout)["error"]["code"] == "session_running"
+    code, out, _ = end(running, signal.SIGTERM)
+    assert (code, json.loads(out)["standing"]) == (4, "paused")
+    assert kitchen.count("calls") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_screen_that_cannot_be_written_stops_no_run(kitchen: Kitchen) -> None:
+    """A run whose progress cannot be written is carried out all the same, and its exit code says what was wrong."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tercet", "run", str(BAKERY), "--plan", str(kitchen.plan(LOOK, bake(0)))],
+            cwd=kitchen.folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
+    assert kitchen.count("loaves") == 1

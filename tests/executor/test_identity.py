@@ -1,0 +1,69 @@
+"""What an action is: the key under which it happens once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tercet.contracts.tool import ToolSpec
+from tercet.executor.identity import call_hash, idempotency_key, identity
+
+PARAMS = {"to": "bob", "amount": 5, "memo": "thanks"}
+
+
+def tool(**declared: Any) -> ToolSpec:
+    """A tool that pays."""
+    return ToolSpec.model_validate({"name": "pay.it", "mode": "local_write", **declared})
+
+
+@pytest.mark.req("R111")
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ({"identity": ("to",), "authority": ("to", "amount")}, {"to": "bob"}),
+        ({"authority": ("to", "amount")}, {"to": "bob", "amount": 5}),
+        ({}, PARAMS),
+        ({"identity": ("order",)}, {"order": None}),
+    ],
+    ids=["identity", "authority", "all", "absent"],
+)
+def test_identity_is_declared_or_authority_or_all(declared: dict[str, Any], expected: dict[str, Any]) -> None:
+    """The careful default: without a declaration, every parameter says what the action is."""
+    assert identity(tool(**declared), PARAMS) == expected
+
+
+@pytest.mark.req("R111")
+def test_a_key_says_what_and_in_which_session() -> None:
+    """Tenant, session, tool, identity and occurrence each make another key; what is no identity does not."""
+    base: dict[str, Any] = {
+        "tenant": "t", "session": "s", "tool": tool(identity=("to",)), "params": PARAMS, "occurrence": 0,
+    }  # fmt: skip
+
+    def key(**other: Any) -> str:
+        return idempotency_key(**{**base, **other})
+
+    keys = {
+        key(),
+        key(tenant="u"),
+        key(session="r"),
+        key(tool=tool(identity=("to",), name="pay.other")),
+        key(params={**PARAMS, "to": "eve"}),
+        key(occurrence=1),
+    }
+    assert len(keys) == 6
+    assert key(params={**PARAMS, "memo": "other"}) == key()
+    assert key(params=dict(reversed(PARAMS.items()))) == key()
+
+
+def test_parts_of_a_key_do_not_run_into_each_other() -> None:
+    """A tenant and a session that read the same together are still two."""
+    spec = tool()
+    assert idempotency_key("ab", "c", spec, {}, 0) != idempotency_key("a", "bc", spec, {}, 0)
+
+
+def test_numbers_without_canonical_json_still_have_a_key() -> None:
+    """An integer beyond 2^53 can stand in a call that was computed, and must not break its key."""
+    keys = {idempotency_key("t", "s", tool(), {"n": n}, 0) for n in (2**60, 2**60 + 1)}
+    assert len(keys) == 2
+    assert call_hash("pay.it", {"n": 2**60}) != call_hash("pay.it", {"n": 2**60 + 1})

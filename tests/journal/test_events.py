@@ -1,0 +1,62 @@
+"""The closed union of events."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from tercet.journal import codec
+from tercet.journal import events as e
+
+TYPES: tuple[type[Any], ...] = get_args(e.Event)
+
+TAGS = {
+    "session_started", "session_resumed", "session_paused", "session_ended", "plan_proposed", "planning_failed",
+    "decomposed", "evidence_retrieved", "plan_reviewed", "outputs_produced", "INTENT", "COMPLETE", "ABORT",
+    "retry_scheduled", "settled", "step_refused", "step_skipped", "step_judged", "loop_guard_tripped",
+    "run_reported", "gate_opened", "gate_answered",
+}  # fmt: skip
+"""The words that stand in journals: one of them may be added, none renamed."""
+
+VALUES: dict[Any, Any] = {int: 7, str: "word", bool: True, dict[str, Any]: {"k": [1, None]}, Any: {"v": 1}}
+
+
+def sample(kind: type[Any]) -> Any:
+    """An event of this type with every field filled."""
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.type in VALUES:
+            fields[field.name] = VALUES[field.type]
+        elif field.type == tuple[str, ...]:
+            fields[field.name] = ("one", "two")
+        elif field.type == dict[str, str]:
+            fields[field.name] = {"k": "v"}
+        else:
+            fields[field.name] = get_args(field.type)[0]  # a Literal: its first word
+    return kind(**fields)
+
+
+def test_the_words_of_the_journal_are_these() -> None:
+    """A renamed event would make every journal before it unreadable."""
+    assert {str(kind.__struct_config__.tag) for kind in TYPES} == TAGS
+    assert {name for name in e.__all__ if name != "Event"} == {kind.__name__ for kind in TYPES}
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_an_event_is_a_frozen_fact_that_survives_writing(kind: type[Any]) -> None:
+    """Every field comes back as it was, its tag stands under `type`, and nobody can change it."""
+    event = sample(kind)
+    assert codec.decode(codec.encode(event)) == event
+    assert msgspec.json.decode(codec.encode(event)[1:])["type"] == kind.__struct_config__.tag
+    with pytest.raises(AttributeError):
+        event.at = 8
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_every_event_has_its_time_and_its_cause(kind: type[Any]) -> None:
+    """Both are given by whoever records it; the time has no default."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    assert fields["at"].required
+    assert not fields["cause"].required
