@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
@@ -29,7 +30,7 @@ def screen() -> str:
 
 def main() -> None:
     """Writes the picture."""
-    console = Console(record=True, width=92, force_terminal=True, file=Path(os.devnull).open("w"))
+    console = Console(record=True, width=92, force_terminal=True, file=StringIO())
     console.print(Text.assemble(("$ ", "bold green"), COMMAND))
     console.print(Text.from_ansi(screen().rstrip("\n")))
     drawn = console.export_svg(title="the critic says no", unique_id="tercet")

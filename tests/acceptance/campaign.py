@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,8 @@ class Campaign:
 
     async def _haunt(self, journal: str, scene: str, point: str) -> Haunting:
         async with self.slots:
-            return await haunt(_trial(journal, self.folder, scene, (f"zombie_{point}",)), point)
+            named = _trial(journal, self.folder, scene, ("zombie", point))
+            return await haunt(replace(named, kills=()), point)
 
     def _bar(self, part: str, journal: str, total: int) -> TaskID:
         return self.progress.add_task(f"{part}, {journal.partition(':')[0]}", total=total)
@@ -243,7 +244,7 @@ def main() -> int:
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(tally.table())
     console.print(zombie_table(hauntings))
     wrongs = [f"{each.successor.trial.name}: {wrong}" for each in hauntings for wrong in wrongs_of(each)]

@@ -35,11 +35,6 @@ class Worker:
         mouth.close()  # the worker has the other copy: when it ends, in whatever way, nobody has one
         self.pid = self._process.pid or 0
 
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended."""
-        return self._process.exitcode is not None
-
     def kill(self) -> None:
         """End it without a word."""
         self._process.kill()
@@ -60,8 +55,10 @@ class Worker:
         last = ""
         while line := await self.said():
             last = line
-        await asyncio.to_thread(self._process.join)
-        return self._process.exitcode or 0, json.loads(last) if last.startswith("{") else {}
+        while (code := self._process.exitcode) is None:
+            # Not joined in a thread: starting another worker looks after this one too, and only one may read its code.
+            await asyncio.sleep(0.005)
+        return code, json.loads(last) if last.startswith("{") else {}
 
     async def stopped(self) -> None:
         """Wait until it stands still."""

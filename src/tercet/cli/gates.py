@@ -208,21 +208,8 @@ def _answer(url: str, reply: Reply, *, as_json: bool) -> ExitCode:
     return ExitCode.ACCEPTED
 
 
-def _demand_another(reply: Reply, state: State) -> None:
-    """The critic counts no approval by the owner of a run: it is refused here, before the call is made and not after."""
-    gate = state.gates.get(reply.gate)
-    if gate is not None and gate.names and reply.actor.id == state.start["actor"]["id"]:
-        raise UsageError(
-            f"{reply.actor.id} started this run, and cannot approve its gate",
-            code="own_gate",
-            remedy="let another user of this journal approve it, or deny it",
-        )
-
-
 async def _append(url: str, reply: Reply, patience: Patience) -> State:
     async with journal_at(url) as journal:
-        if reply.answer == "approve":
-            _demand_another(reply, (await opening.restore(journal, TENANT, reply.session)).state)
         return await append_reply(
             journal,
             TENANT,
