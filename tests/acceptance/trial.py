@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tercet import Actor
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.opening import open_journal
+from tercet.runtime import opening
+from tercet.runtime.records import read_record
 from tercet.runtime.runtime import Runtime
 from tercet.testing import crash_points
 
@@ -166,8 +166,9 @@ async def look(trial: Trial, found: Found) -> None:
     async with open_journal(trial.journal) as journal:
         (row,) = await journal.sessions(trial.name)
         events = [codec.decode(stored.data) for stored in await journal.read(trial.name, row.session_id)]
-        (end,) = [event for event in events if isinstance(event, e.SessionEnded)]
-        found.record = msgspec.json.decode(await journal.blob(trial.name, end.record))
+        assert sum(isinstance(event, e.SessionEnded) for event in events) == 1
+        state = (await opening.restore(journal, trial.name, row.session_id)).state
+        found.record = await read_record(journal, trial.name, state)
     if trial.declaration in ("nothing", "fenced"):
         found.blind_repeats = count_blind_repeats(events)
 

@@ -26,6 +26,7 @@ from tercet.executor.clock import SystemClock
 from tercet.journal import codec
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.runtime.machine import evolve
+from tercet.runtime.records import read_record
 from tercet.runtime.state import SessionState, State
 from tercet.runtime.transcript import timestamp
 
@@ -139,8 +140,7 @@ def show(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson =
 async def _look(url: str, session: str) -> tuple[Story, Any]:
     async with journal_at(url) as journal:
         story = await read_story(journal, session)
-        digest = story.state.record
-        record = msgspec.json.decode(await journal.blob(TENANT, digest)) if digest else None
+        record = await read_record(journal, TENANT, story.state) if story.state.record else None
         return story, record
 
 

@@ -2,14 +2,18 @@
 
 A point says where the run stood, and carries a hash over the state's summary: on resume the fold must come to the same
 summary at the same position, or what was recorded is not what this code makes of it. A fold is written when the tail
-behind the last one has outgrown it, so that the bytes of folds stay within a constant factor of the bytes of events.
+behind the last one has outgrown it, so that the bytes of folds stay within a constant factor of the bytes of events:
+with a tail of `TAIL` folds' bytes, one part in `TAIL` of them and one fold. Folds are compressed, since they hold a
+few hashes for every step.
 """
 
 from __future__ import annotations
 
+import zlib
+from hashlib import sha256
+
 import msgspec
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import ReplayError
 from tercet.journal.protocol import NewCheckpoint, StoredCheckpoint
 from tercet.runtime.state import State, Used
@@ -18,26 +22,31 @@ SMALLEST_FOLD = 32 * 1024
 """A tail of fewer bytes is read faster than a fold is written."""
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a run stood after a verdict."""
+TAIL = 8
+"""How many times a fold's bytes the tail behind it may have before the next fold is written."""
+_FAST = 1
+
+
+class Point(msgspec.Struct, frozen=True, array_like=True):
+    """Where a run stood after a verdict. Hashes are bytes here: there is a point for every step."""
 
     position: int
     phase: str
     status: str
     verdict: str
-    plan: str
+    plan: bytes
     next: tuple[str, ...]
     used: Used
-    results: str
+    results: bytes
     """The head of the hash-linked list of results."""
-    summary: str
+    summary: bytes
 
 
 _fold_decoder = msgspec.msgpack.Decoder(State)
-_point_decoder = msgspec.json.Decoder(Point)
+_point_decoder = msgspec.msgpack.Decoder(Point)
 
 
-def summary(state: State) -> str:
+def summary(state: State) -> bytes:
     """The hash over what must come out the same on every fold of the same events."""
     parts = [
         state.position,
@@ -50,7 +59,7 @@ def summary(state: State) -> str:
         state.used,
         tuple(state.gates),
     ]
-    return hash_bytes(msgspec.json.encode(parts))
+    return sha256(msgspec.json.encode(parts)).digest()
 
 
 def point(state: State, verdict: str) -> NewCheckpoint:
@@ -60,25 +69,30 @@ def point(state: State, verdict: str) -> NewCheckpoint:
         phase=state.phase,
         status=state.status,
         verdict=verdict,
-        plan=state.plan_hash,
+        plan=_digest(state.plan_hash),
         next=state.frontier[:8],
         used=state.used,
-        results=state.head,
+        results=_digest(state.head),
         summary=summary(state),
     )
-    return NewCheckpoint(kind="point", seq=state.position, data=msgspec.json.encode(taken))
+    return NewCheckpoint(kind="point", seq=state.position, data=msgspec.msgpack.encode(taken))
+
+
+def _digest(text: str) -> bytes:
+    return bytes.fromhex(text.removeprefix("sha256:"))
 
 
 def fold(state: State) -> NewCheckpoint:
     """The whole state."""
-    return NewCheckpoint(kind="fold", seq=state.position, data=msgspec.msgpack.encode(state))
+    data = zlib.compress(msgspec.msgpack.encode(state), _FAST)
+    return NewCheckpoint(kind="fold", seq=state.position, data=data)
 
 
 def read_fold(stored: StoredCheckpoint) -> State:
     """The state in a fold."""
     try:
-        return _fold_decoder.decode(stored.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return _fold_decoder.decode(zlib.decompress(stored.data))
+    except (msgspec.DecodeError, UnicodeDecodeError, zlib.error) as error:
         raise ReplayError(
             recorded=f"a fold at position {stored.seq}",
             expected="the state of this version",
@@ -91,7 +105,7 @@ def compare(state: State, stored: StoredCheckpoint) -> None:
     taken = _point_decoder.decode(stored.data)
     if taken.position == state.position and taken.summary != summary(state):
         raise ReplayError(
-            recorded=f"state {taken.summary[:20]} at position {taken.position}",
-            expected=f"state {summary(state)[:20]}",
+            recorded=f"state {taken.summary.hex()[:20]} at position {taken.position}",
+            expected=f"state {summary(state).hex()[:20]}",
             check="the journal was changed, or this version folds its events differently",
         )

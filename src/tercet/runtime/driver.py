@@ -518,7 +518,7 @@ class Driver:
         self._unit = _Unit()
         encoded = tuple(codec.encode(event) for event in unit.events)
         self._tail_bytes += sum(map(len, encoded))
-        if self._tail_bytes > max(checkpoint.SMALLEST_FOLD, self._fold_bytes):
+        if self._tail_bytes > max(checkpoint.SMALLEST_FOLD, checkpoint.TAIL * self._fold_bytes):
             folded = checkpoint.fold(self.state)
             self._fold_bytes, self._tail_bytes = len(folded.data), 0
             unit.checkpoints.append(folded)

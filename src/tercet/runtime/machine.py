@@ -13,6 +13,7 @@ and the state that was handed in is as it was. Time comes from the events and fr
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import msgspec
@@ -206,7 +207,9 @@ def _session_ended(state: State, event: e.SessionEnded) -> State:
     _demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     wanted = "completed" if state.phase is P.COMMIT else "failed"
     _demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
-    return _with(state, status=wanted, reason=event.reason, record=event.record, gates={})
+    return _with(
+        state, status=wanted, reason=event.reason, record=event.record, kept=event.kept, gates={}
+    )
 
 
 # --- the plan ------------------------------------------------------------------------------------------------------
@@ -337,6 +340,8 @@ def _in_flight(state: State, name: str, attempt: int, event: e.Event) -> StepSta
 
 def _complete(state: State, event: e.Complete) -> State:
     step = _in_flight(state, event.step, event.attempt, event)
+    same = _same(step.call, event)
+    repeated = 0 if event.error or not step.call else state.repeats.get(same, 0) + 1
     steps = _set(
         state,
         event.step,
@@ -346,32 +351,32 @@ def _complete(state: State, event: e.Complete) -> State:
         blob=event.blob,
         error=event.error,
         gate="",
+        call="",
+        repeated=repeated,
     )
-    ended = _with(
-        state,
-        steps=steps,
-        used=_spent(state, step, steps=1, tokens=event.tokens, cost=event.cost),
-        keys={**state.keys, step.key: event.step},
-        unjudged=(*state.unjudged, event.step),
-    )
+    changes: dict[str, Any] = {
+        "used": _spent(state, step, steps=1, tokens=event.tokens, cost=event.cost),
+        "keys": {**state.keys, step.key: event.step},
+        "unjudged": (*state.unjudged, event.step),
+    }
     if event.error:
-        return ended
-    same = _same(step.call, event)
-    repeated = state.repeats.get(same, 0) + 1 if step.call else 0
-    done = _with(
-        ended,
+        return _with(state, steps=steps, **changes)
+    if repeated:
+        changes["repeats"] = {**state.repeats, same: repeated}
+    return _freed(
+        state,
+        event.step,
+        steps,
         done=(*state.done, event.step),
         head=hash_bytes(f"{state.head}{event.step}{same}".encode()),
-        repeats={**state.repeats, same: repeated} if step.call else state.repeats,
-        steps={**steps, event.step: msgspec.structs.replace(steps[event.step], same=same, repeated=repeated)},
+        **changes,
         **_named(state, event),
     )
-    return _freed(done, event.step)
 
 
 def _same(call: str, event: e.Complete) -> str:
-    """The hash of a call with its result: what the loop guard counts."""
-    return hash_bytes(msgspec.json.encode([call, event.value, event.blob]))
+    """The hash of a call with its result: what the loop guard counts. Half of one, since folds hold it for every step."""
+    return sha256(msgspec.json.encode([call, event.value, event.blob])).hexdigest()[:32]
 
 
 def _named(state: State, event: e.Complete) -> dict[str, Any]:
@@ -475,14 +480,11 @@ def _step_skipped(state: State, event: e.StepSkipped) -> State:
     _demand(
         state, event, is_met=step.status in ("pending", "failed"), why=f"step {event.step} is {step.status}"
     )
-    return _freed(
-        _with(state, steps=_set(state, event.step, status="skipped", error=event.reason)), event.step
-    )
+    return _freed(state, event.step, _set(state, event.step, status="skipped", error=event.reason))
 
 
-def _freed(state: State, name: str) -> State:
-    """What waited for a step that has ended comes nearer."""
-    steps = dict(state.steps)
+def _freed(state: State, name: str, steps: dict[str, StepState], **changes: Any) -> State:
+    """What waited for a step that has ended comes nearer. `steps` is a new copy, and becomes the state's."""
     ready: list[str] = []
     for after in state.after.get(name, ()):
         waiting = msgspec.structs.replace(steps[after], unmet=steps[after].unmet - 1)
@@ -490,7 +492,7 @@ def _freed(state: State, name: str) -> State:
         if not waiting.unmet and waiting.status == "pending":
             ready.append(after)
     frontier = (*(step for step in state.frontier if step != name), *ready)
-    return _with(state, steps=steps, frontier=frontier)
+    return _with(state, steps=steps, frontier=frontier, **changes)
 
 
 def _step_judged(state: State, event: e.StepJudged) -> State:

@@ -56,16 +56,19 @@ class Restored:
     tail_bytes: int
 
 
-async def restore(journal: Journal, tenant: str, session: str) -> Restored:
+async def restore(
+    journal: Journal, tenant: str, session: str, *, known: Restored | None = None
+) -> Restored:
     """The newest fold and the tail behind it; raises `UsageError` for a session that is not there.
 
     The chain over the tail is followed to the stream's recorded end; `JournalCorrupt` names what does not continue it.
+    `known` is what the session was a moment ago: then only what came after it is read.
     """
     end = await journal.head(tenant, session)
-    stored = await journal.newest(tenant, session, "fold")
-    state = checkpoint.read_fold(stored) if stored is not None else State()
+    state, tail_bytes = (known.state, known.tail_bytes) if known else (State(), 0)
+    if known is None and (stored := await journal.newest(tenant, session, "fold")) is not None:
+        state = checkpoint.read_fold(stored)
     point = await journal.newest(tenant, session, "point")
-    tail_bytes = 0
     position = await _position(journal, tenant, session, state.position)
     while page := await journal.read(tenant, session, after=state.position):
         position = follow(position, page, stream=session)

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
@@ -34,6 +32,7 @@ from tercet.runtime import opening
 from tercet.runtime.answering import Held, Reply, append_reply, take
 from tercet.runtime.driver import Driver, Surroundings
 from tercet.runtime.plans import read_plan
+from tercet.runtime.records import read_record
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import OpenGate, State
 from tercet.runtime.transcript import moment
@@ -199,7 +198,7 @@ class Runtime:
         setting = self._pinned(restored.state)
         lease = await self._take(session_id)
         try:
-            driver = await self._taken_over(setting, lease, planner)
+            driver = await self._taken_over(setting, lease, planner, restored)
         except BaseException:
             await self.journal.release(lease)
             raise
@@ -208,9 +207,11 @@ class Runtime:
             return RunResult.of(driver.state)
         return await self._drive(driver, session_id)
 
-    async def _taken_over(self, setting: Setting, lease: Lease, planner: Planner | None) -> Driver:
+    async def _taken_over(
+        self, setting: Setting, lease: Lease, planner: Planner | None, known: opening.Restored
+    ) -> Driver:
         """A driver for the session of a lease, where it stands now."""
-        restored = await opening.restore(self.journal, self.tenant, lease.stream)
+        restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
         is_callers = state.plan_origin == "caller" and bool(state.plan)
         work = (
@@ -346,4 +347,4 @@ class Runtime:
             raise UsageError(
                 f"session {session_id} has no record yet", code="no_record", remedy="it is not over"
             )
-        return msgspec.json.decode(await self.journal.blob(self.tenant, state.record))
+        return await read_record(self.journal, self.tenant, state)

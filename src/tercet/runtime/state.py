@@ -42,8 +42,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the last attempt ended."""
     is_retriable: bool = True
     call: str = ""
-    same: str = ""
-    """The hash of its call and result."""
+    """The hash of a call under way: what the loop guard compares."""
     repeated: int = 0
     """The how-manieth time it was that this call brought this result."""
     deadline: int = 0
@@ -145,6 +144,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     missing: dict[str, str] = {}
     report: dict[str, Any] = {}
     record: str = ""
+    """The hash of the decision record."""
+    kept: str = ""
+    """The digest of what is kept of it beside the events."""
 
     @property
     def is_over(self) -> bool:

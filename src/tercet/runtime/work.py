@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
@@ -24,6 +24,7 @@ from tercet.runtime import commands as c
 from tercet.runtime import transcript
 from tercet.runtime.deciding import can_retry, is_looping
 from tercet.runtime.plans import read_plan
+from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State
@@ -260,7 +261,7 @@ class Work:
         status: str,
         now: int,
     ) -> tuple[e.SessionEnded, bytes]:
-        """The end of a session, and the bytes of the record that is left of it."""
+        """The end of a session, and the bytes that are kept of its record."""
         plan = course.plan if course is not None else Plan(steps=())
         verdict = Verdict.model_validate(state.verdict) if state.verdict else None
         report = (
@@ -268,7 +269,7 @@ class Work:
             if state.report
             else _refusal(state, setting, verdict, now)
         )
-        run = self._whole(state, setting, course, events, blobs) if course is not None else None
+        run = self._whole(state, setting, course, events, has_blobs=bool(blobs)) if course is not None else None
         record = finalize(
             setting.ctx,
             setting.compiled,
@@ -278,11 +279,16 @@ class Work:
             verdicts=(verdict,) if verdict else (),
             run=run,
         )
-        data = canonical(record)
-        reason = state.reason or report.rationale
-        return e.SessionEnded(
-            at=now, status=status, reason=reason, record=hash_bytes(data), outputs=state.outputs
-        ), data
+        whole, kept = take_apart(record)
+        ended = e.SessionEnded(
+            at=now,
+            status=status,
+            reason=state.reason or report.rationale,
+            record=whole,
+            kept=hash_bytes(kept),
+            outputs=state.outputs,
+        )
+        return ended, kept
 
     def _whole(
         self,
@@ -290,13 +296,16 @@ class Work:
         setting: Setting,
         course: Course,
         events: Sequence[e.Event],
-        blobs: Mapping[str, Any],
+        *,
+        has_blobs: bool,
     ) -> Run:
-        """The run with all that was done in it; what was scored is the same if nothing but the score came after it."""
+        """The run with all that was done in it, and large values by their digest: a record shall not depend on which
+        of them a process has at hand. What was scored is the same if nothing but the score came after it."""
         position, scored = self._scored
-        if scored is not None and position == state.position - 1 and state.revision == 1:
+        is_same = position == state.position - 1 and state.revision == 1 and not has_blobs
+        if scored is not None and is_same:
             return scored
-        return transcript.run_of(setting, course, state, events, blobs, is_whole=True)
+        return transcript.run_of(setting, course, state, events, {}, is_whole=True)
 
 
 def _refusal(state: State, setting: Setting, verdict: Verdict | None, now: int) -> CriticReport:

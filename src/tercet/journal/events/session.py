@@ -46,4 +46,7 @@ class SessionEnded(Fact, frozen=True, kw_only=True, tag="session_ended"):
     status: str
     reason: str
     record: str = ""
+    """The hash of the decision record."""
+    kept: str = ""
+    """The digest of the record without its transcript, which is in these events."""
     outputs: dict[str, Any] = {}
