@@ -7,12 +7,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.14 python3.11; 
 BIN     = .venv/bin
 PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
 READY   = .venv/.ready
+PEERS   = .venv/bench/.ready
 REFUNDS = examples/refunds
 # At most eight workers: beyond that their start costs more than they save.
 PYTEST  = $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check crash requirements bench-critic fmt clean
+.PHONY: help setup demo test check crash requirements bench bench-critic fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -47,6 +48,9 @@ crash: $(READY) ## kill real workers at every crash point, on SQLite and on Post
 requirements: $(READY) ## run the tests and list the requirement lines that none of them proves
 	@$(PYTEST) -q --no-header -r N --requirements-open
 
+bench: $(PEERS) ## measure durable steps beside LangGraph, DBOS and the journal's own append (several minutes)
+	@.venv/bench/bin/python bench/durable.py
+
 bench-critic: $(READY) ## measure the critic against parsing the same plan
 	@$(BIN)/python bench/critic.py
 
@@ -67,4 +71,12 @@ $(READY): pyproject.toml constraints.txt
 	@echo 'Installing Tercet and its development tools into .venv'
 	@$(PIP) install --upgrade pip
 	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# The peers get an environment of their own: some bring plugins that every pytest beside them would load.
+$(PEERS): pyproject.toml constraints.txt bench/constraints.txt | $(READY)
+	@echo 'Installing the peers of the benchmark into .venv/bench'
+	@$(BIN)/python -m venv --clear .venv/bench
+	@.venv/bench/bin/python -m pip -qq --disable-pip-version-check install \
+	  --constraint constraints.txt --constraint bench/constraints.txt --editable '.[bench]'
 	@touch $@

@@ -64,7 +64,9 @@ def opened(place: str, name: str, store: str, facts: Facts) -> AbstractAsyncCont
         "floor": lambda: ours.floor(url),
         "floor, joined": lambda: ours.floor(url, is_joined=True),
         "LangGraph": lambda: (
-            peers.langgraph_sqlite(Path(store), facts) if place == "SQLite" else peers.langgraph_postgres(store)
+            peers.langgraph_sqlite(Path(store), facts)
+            if place == "SQLite"
+            else peers.langgraph_postgres(store)
         ),
         "DBOS": lambda: peers.dbos(url, facts),
     }
@@ -149,7 +151,9 @@ def rounds(place: str, count: int, server: str) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {name: [] for name in CANDIDATES}
     for number in range(count):
         for position, name in enumerate(CANDIDATES):
-            print(f"\r{place}: round {number + 1} of {count}, {name:<14}", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{place}: round {number + 1} of {count}, {name:<14}", end="", file=sys.stderr, flush=True
+            )
             with tempfile.TemporaryDirectory() as folder:
                 store = str(Path(folder) / "bench.db")
                 if place == "PostgreSQL":
@@ -183,7 +187,9 @@ def show(place: str, found: dict[str, list[Sample]]) -> list[str]:
             wanted = WANTED.get((place, mode, name))
             note = ""
             if wanted is not None:
-                verdict = "missed" if middle < wanted[0] else "reached" if middle < wanted[1] else "aim reached"
+                verdict = (
+                    "missed" if middle < wanted[0] else "reached" if middle < wanted[1] else "aim reached"
+                )
                 note = f"   >= {wanted[0]:g}, aim {wanted[1]:g}: {verdict}"
                 if middle < wanted[0]:
                     missed.append(f"{place}, {label}: {middle:.2f} times {name}, wanted {wanted[0]:g}")
@@ -196,7 +202,9 @@ def show(place: str, found: dict[str, list[Sample]]) -> list[str]:
         last = samples[-1]
         settings = [f"{key}={value}" for key, value in last["facts"].items() if key != "rows"]
         rows = ", ".join(f"{table} {n:,}" for table, n in last["facts"]["rows"].items())
-        print(f"{name:<15} {last['runs']} runs, {last['effects']:,} effects; {' '.join(settings)}; rows: {rows}")
+        print(
+            f"{name:<15} {last['runs']} runs, {last['effects']:,} effects; {' '.join(settings)}; rows: {rows}"
+        )
     return missed
 
 

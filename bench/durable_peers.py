@@ -117,7 +117,7 @@ async def dbos(url: str, facts: Facts) -> AsyncGenerator[Run]:
 
     engine.launch()
     if url.startswith("sqlite:"):
-        system: Any = module._dbos._get_dbos_instance()._sys_db.engine  # noqa: SLF001 - to read the pragma back
+        system: Any = module._dbos._get_dbos_instance()._sys_db.engine
         with system.connect() as opened:
             facts["synchronous"] = opened.exec_driver_sql("PRAGMA synchronous").scalar()
     try:

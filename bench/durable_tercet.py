@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import workload
 from candidate import Facts, Run
+
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append
 from tercet.runtime.runtime import Runtime
@@ -47,9 +48,7 @@ async def floor(url: str, *, is_joined: bool = False) -> AsyncGenerator[Run]:
             for _ in range(workload.STEPS):
                 for events in parts:
                     workload.touch() if COMPLETE in events else None
-                    await journal.append(
-                        Append(tenant="bench", stream=stream, expected=end, events=events)
-                    )
+                    await journal.append(Append(tenant="bench", stream=stream, expected=end, events=events))
                     end += len(events)
 
         yield run
@@ -59,7 +58,9 @@ def sqlite_facts(path: Path) -> Facts:
     """What a SQLite file says of itself once its writer has gone."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        names = [
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
         rows = {
             name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]  # noqa: S608 - our own names
             for name in names

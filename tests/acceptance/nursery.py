@@ -55,8 +55,8 @@ class Worker:
         last = ""
         while line := await self.said():
             last = line
-        while (code := self._process.exitcode) is None:
-            # Not joined in a thread: starting another worker looks after this one too, and only one may read its code.
+        # Not joined in a thread: starting another worker looks after this one too, and only one may read its code.
+        while (code := self._process.exitcode) is None:  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(0.005)
         return code, json.loads(last) if last.startswith("{") else {}
 

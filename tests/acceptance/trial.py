@@ -121,6 +121,8 @@ async def work(trial: Trial, kill: str, draw: random.Random) -> tuple[int, dict[
                 await asyncio.sleep(draw.uniform(0.0, 0.25))
                 worker.kill()
             return await worker.ended()
+    except TimeoutError:
+        return 0, {"error": "hung", "reason": f"it did not end within {PATIENCE_S} s"}
     finally:
         worker.kill()
 

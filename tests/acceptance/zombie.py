@@ -56,7 +56,7 @@ async def haunt(trial: Trial, point: str) -> Haunting:
     zombie = start(trial, f"{point}:{HAUNTED[trial.scene.partition(':')[0]]}:stop")
     refused: dict[str, Any] = {}
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(4 * PATIENCE_S):
             await zombie.stopped()
             if point in LOCKED and trial.journal.startswith("sqlite:"):
                 _, refused = await work(trial, "", random.Random(0))  # noqa: S311 - instants, not secrets

@@ -325,7 +325,8 @@ REFUND: Doc = {
         {
             "id": "book",
             "tool": "books.write",
-            "params": {"account": "acc_7", "amount": {"$from": "pay#/amount"}},
+            "params": {"account": "acc_7", "amount": 500},
+            "depends_on": ["pay"],
         },
     ],
     "outputs": {"amount": {"$from": "pay#/amount"}},
@@ -521,7 +522,9 @@ def _sound_step(draw: Draw, step_id: str, sources: _Sources) -> Doc:
             extra = one([{}, {"channel": "web"}, {"channel": 3}, {"fresh": True}])
             return {"tool": "orders.lookup", "params": {one(["order_id", "id"]): one(orders), **extra}}
         case "evaluate":
-            lines = one([{}, {"lines": [{"sku": "A"}]}, {"lines": {"$from": "request#/lines"}}])
+            options: list[Any] = [[{"sku": "A"}], {"$from": "request#/lines"}]
+            options += [[{"$from": f"{step}#/lines/0"}, {"sku": "A"}] for step in sources.lookups]
+            lines = one([{}, *({"lines": given} for given in options)])
             return {"tool": "rules.evaluate", "params": {"order_id": one(orders), **lines}}
         case "fetch":
             headers = one([{}, {"headers": {"x": "y"}}])
@@ -861,7 +864,7 @@ def _fit_budget(draw: Draw, docs: Docs) -> None:
         "wall_clock_ms": max(end for _, end in naive.spans(case, 0)),
         "max_parallel": naive.width(case),
     }
-    name = pick(draw, sorted(needs))
+    name = pick(draw, [*sorted(needs), "wall_clock_ms", "max_parallel"])
     used = pick(draw, (0, 0, 3))
     is_counted = name in ("tool_calls", "tokens", "cost_microcents", "wall_clock_ms")
     docs.ctx["run_budget"][name] = max(

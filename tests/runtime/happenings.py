@@ -88,6 +88,7 @@ def possible(state: State, at: int) -> list[e.Event]:
             raise AssertionError("nothing leads here yet")
     if state.phase not in (Phase.COMMIT, Phase.FAIL, Phase.HALT) and not state.in_flight:
         found.append(e.SessionPaused(at=at, reason="stop"))
+        found.append(e.GivenUp(at=at, reason="iteration_budget_exceeded", iterations=50))
     return found
 
 
@@ -173,6 +174,7 @@ ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
     st.builds(started, _TIMES),
     st.builds(e.SessionResumed, at=_TIMES, owner=_WORDS, epoch=_NUMBERS),
     st.builds(e.SessionPaused, at=_TIMES, reason=_WORDS),
+    st.builds(e.GivenUp, at=_TIMES, reason=_WORDS, iterations=st.integers(0, 9)),
     st.builds(e.SessionEnded, at=_TIMES, status=_WORDS, reason=_WORDS),
     st.builds(proposed, _NUMBERS, _TIMES),
     st.builds(e.PlanProposed, at=_TIMES, plan=st.just({"steps": 3}), hash=_WORDS, origin=_WORDS),

@@ -12,6 +12,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
 from tercet.journal import events as e
 from tercet.planner.template import PlanningError
+from tercet.runtime.checkpoint import read_point
 from tercet.runtime.setting import Setting
 from tercet.tools import ToolContext
 
@@ -360,8 +361,9 @@ def test_the_last_checkpoint_says_how_it_ended(workshop: Workshop) -> None:
             stored = await runtime.journal.newest("default", result.session_id, "point")
             assert stored is not None
             assert stored.seq == state.position
-            assert b'"verdict":"completed"' in stored.data
-            assert b'"cost":7' in stored.data
-            assert state.head.encode() in stored.data
+            point = read_point(stored)
+            assert point.verdict == "completed"
+            assert point.used.cost == 7
+            assert point.results.hex() in state.head
 
     workshop.run(main())

@@ -25,6 +25,7 @@ SMALLEST_FOLD = 32 * 1024
 TAIL = 8
 """How many times a fold's bytes the tail behind it may have before the next fold is written."""
 _FAST = 1
+"""The quickest level of compression: a fold is mostly repeated words."""
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
@@ -100,9 +101,21 @@ def read_fold(stored: StoredCheckpoint) -> State:
         ) from error
 
 
+def read_point(stored: StoredCheckpoint) -> Point:
+    """Where a run stood, as a checkpoint says."""
+    try:
+        return _point_decoder.decode(stored.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ReplayError(
+            recorded=f"a point at position {stored.seq}",
+            expected="a point of this version",
+            check=f"the point was written by another version of Tercet: {error}",
+        ) from error
+
+
 def compare(state: State, stored: StoredCheckpoint) -> None:
     """Raises `ReplayError` if a state is not the one that a point was taken of."""
-    taken = _point_decoder.decode(stored.data)
+    taken = read_point(stored)
     if taken.position == state.position and taken.summary != summary(state):
         raise ReplayError(
             recorded=f"state {taken.summary.hex()[:20]} at position {taken.position}",

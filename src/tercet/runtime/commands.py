@@ -104,6 +104,13 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """The run has gone through more phases than it may: end it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class End:
     """Write the record and close the session."""
 
@@ -124,5 +131,6 @@ Command: TypeAlias = (
     | Ask
     | Finish
     | Score
+    | GiveUp
     | End
 )

@@ -45,6 +45,8 @@ def decide(
     state: State, setting: Setting, course: Course | None, blobs: Mapping[str, Any]
 ) -> tuple[c.Command, ...]:
     """The commands that are due; none means that the run waits, or is over."""
+    if state.iterations >= setting.ctx.run_budget.max_iterations and state.phase in _COUNTED:
+        return () if state.in_flight else (c.GiveUp(reason="iteration_budget_exceeded"),)
     match state.phase:
         case Phase.PLAN:
             return (c.Propose(feedback=state.feedback),)
@@ -62,6 +64,9 @@ def decide(
             return (c.End(status="completed" if state.phase is Phase.COMMIT else "failed"),)
         case _:
             return ()
+
+
+_COUNTED = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.REVIEW, Phase.ACT, Phase.VERIFY})
 
 
 class _Acting:

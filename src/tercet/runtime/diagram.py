@@ -33,16 +33,21 @@ MOVES: tuple[tuple[Phase, str, Phase], ...] = (
         for phase in (P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY)
     ),
     (P.HALT, "gate_answered: deny", P.FAIL),
+    *((phase, "given_up", P.FAIL) for phase in (P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY)),
 )
 
 
+ANYWHERE = ("session_paused", "session_resumed", "given_up")
+"""Moves that are possible in every phase, and drawn once."""
+
+
 def draw() -> str:
-    """The moves as a Mermaid state diagram; pausing and resuming, possible anywhere, are drawn once."""
+    """The moves as a Mermaid state diagram; those that are possible anywhere are drawn once."""
     lines = ["stateDiagram-v2", f"    [*] --> {P.PLAN}"]
     lines += [
         f"    {before} --> {after}: {event}"
         for before, event, after in MOVES
-        if event not in ("session_paused", "session_resumed") or P.ACT in (before, after)
+        if event not in ANYWHERE or P.ACT in (before, after)
     ]
     lines += [f"    {phase} --> [*]: session_ended" for phase in (P.COMMIT, P.FAIL)]
     return "\n".join(lines)

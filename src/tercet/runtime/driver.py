@@ -27,6 +27,7 @@ from tercet.executor.clock import Clock
 from tercet.executor.gateway import Attempt, Gateway
 from tercet.journal import codec
 from tercet.journal import events as e
+from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Append, Journal, Lease, NewCheckpoint, SessionRow
 from tercet.planner.template import PlanningError
 from tercet.runtime import checkpoint, deciding
@@ -65,6 +66,8 @@ class Surroundings:
     """Called at every named crash point; does nothing outside of tests."""
     tell: Callable[[State, e.Event], None] = lambda _state, _event: None
     """Told of every event once it is durable."""
+    signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None
+    """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed."""
 
 
 @dataclass
@@ -273,7 +276,9 @@ class Driver:
             case _:
                 self._record(self._fact(command))
 
-    def _fact(self, command: c.Decompose | c.Retrieve | c.Skip | c.Fault | c.Ask | c.Finish) -> e.Event:
+    def _fact(
+        self, command: c.Decompose | c.Retrieve | c.Skip | c.Fault | c.Ask | c.Finish | c.GiveUp
+    ) -> e.Event:
         """The event of a command that needs nothing but the state."""
         now, work = self._now(), self.around.work
         match command:
@@ -287,6 +292,8 @@ class Driver:
                 return e.StepRefused(at=now, step=command.step, code=command.code, reason=command.reason)
             case c.Ask():
                 return work.ask(self.state, command, now)
+            case c.GiveUp():
+                return e.GivenUp(at=now, reason=command.reason, iterations=self.state.iterations)
             case c.Finish():
                 return work.finish(self.state, self.setting, self.course, self._blobs, now)
 
@@ -323,7 +330,7 @@ class Driver:
     def _dispatch(self, command: c.Dispatch) -> None:
         now = self._now()
         tool = self.around.tools[self._call(command.step).tool.name]
-        circuit = self.around.breakers.glance(tool.name).state(now)
+        circuit = self.around.breakers.glance(tool.name).state(now).value
         if circuit == "OPEN":
             self._record(
                 e.StepRefused(
@@ -503,8 +510,11 @@ class Driver:
     # --- events ---
 
     def _record(self, event: e.Event) -> None:
+        before = self.state.phase
         self.state = evolve(self.state, event)
         self._unit.events.append(event)
+        if self.state.phase is not before:
+            self._point(str(self.state.phase))
 
     def _point(self, verdict: str) -> None:
         """A checkpoint; of several in one unit only the last one says anything that the others do not."""
@@ -523,19 +533,7 @@ class Driver:
             self._fold_bytes, self._tail_bytes = len(folded.data), 0
             unit.checkpoints.append(folded)
         await self._crash("before_append")
-        await self.around.journal.append(
-            Append(
-                tenant=self.lease.tenant,
-                stream=self.lease.stream,
-                expected=self.state.position - len(unit.events),
-                epoch=self.lease.epoch,
-                events=encoded,
-                checkpoints=tuple(unit.checkpoints),
-                blobs=tuple(unit.blobs),
-                claims=tuple(unit.claims),
-                row=row_of(self.state),
-            )
-        )
+        await self._append(unit, encoded)
         await self._crash("after_append")
         self.log += unit.events
         for event in unit.events:
@@ -546,6 +544,40 @@ class Driver:
                 heard.set_result(state)
         for intent in unit.begin:
             self._begin(intent)
+
+    async def _append(self, unit: _Unit, encoded: tuple[bytes, ...]) -> None:
+        """Write a unit, all or nothing: a verdict whose checkpoint cannot be written was never given."""
+        run = self.state.start["run"]
+        try:
+            await self.around.journal.append(
+                Append(
+                    tenant=self.lease.tenant,
+                    stream=self.lease.stream,
+                    expected=self.state.position - len(unit.events),
+                    epoch=self.lease.epoch,
+                    events=encoded,
+                    checkpoints=tuple(unit.checkpoints),
+                    blobs=tuple(unit.blobs),
+                    claims=tuple(unit.claims),
+                    row=row_of(self.state),
+                )
+            )
+        except JournalError as error:
+            self.around.signal("failed", {"loop_id": run, "reason": error.message, "code": error.code})
+            raise
+        for written in unit.checkpoints:
+            size = len(written.data)
+            self.around.signal(
+                "checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size}
+            )
+        for event in unit.events:
+            if isinstance(event, e.Intent):
+                self.around.signal(
+                    "action_dispatched", {"loop_id": run, "action": event.step, "tool": event.tool}
+                )
+            elif isinstance(event, e.SessionResumed):
+                recovered = len(event.in_flight)
+                self.around.signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
 
     async def _events(self) -> list[e.Event]:
         """Every event of the session, from the journal where this process has not seen them all."""

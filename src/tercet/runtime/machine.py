@@ -4,6 +4,7 @@
     REVIEW ──plan_reviewed: ok──▶ ACT, replan ──▶ PLAN, reject ──▶ FAIL
     ACT ──outputs_produced──▶ VERIFY ──run_reported: accept──▶ COMMIT, replan ──▶ PLAN, otherwise ──▶ FAIL or HALT
     ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT;  ACT, HALT ──gate_answered: deny──▶ FAIL
+    more phases than allowed ──given_up──▶ FAIL
     any ──session_paused──▶ HALT ──session_resumed──▶ where it was;  COMMIT, FAIL ──session_ended──▶ over
 
 `evolve` is pure and total: it either returns the next state or raises `IllegalEvent`, which names run, phase and event,
@@ -36,6 +37,7 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.SessionStarted: frozenset({P.PLAN}),
     e.SessionResumed: frozenset(P),
     e.SessionPaused: frozenset({P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY}),
+    e.GivenUp: frozenset({P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY}),
     e.SessionEnded: frozenset({P.COMMIT, P.FAIL}),
     e.PlanProposed: frozenset({P.PLAN}),
     e.PlanningFailed: frozenset({P.PLAN}),
@@ -89,6 +91,7 @@ def evolve(state: State, event: e.Event) -> State:
         status=status,
         used=_clocked(state, moved, event, now),
         active_since=now if status == "in_progress" else 0,
+        iterations=state.iterations + (moved.phase is not state.phase),
     )
 
 
@@ -203,13 +206,16 @@ def _session_paused(state: State, event: e.SessionPaused) -> State:
     return _with(state, phase=P.HALT, halted_from=state.phase, status="paused", reason=event.reason)
 
 
+def _given_up(state: State, event: e.GivenUp) -> State:
+    _demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    return _with(state, phase=P.FAIL, reason=event.reason)
+
+
 def _session_ended(state: State, event: e.SessionEnded) -> State:
     _demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     wanted = "completed" if state.phase is P.COMMIT else "failed"
     _demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
-    return _with(
-        state, status=wanted, reason=event.reason, record=event.record, kept=event.kept, gates={}
-    )
+    return _with(state, status=wanted, reason=event.reason, record=event.record, kept=event.kept, gates={})
 
 
 # --- the plan ------------------------------------------------------------------------------------------------------
@@ -622,7 +628,7 @@ def _outputs_produced(state: State, event: e.OutputsProduced) -> State:
 
 
 def _run_reported(state: State, event: e.RunReported) -> State:
-    reported = _with(state, report=event.report)
+    reported = _with(state, report=event.report, envelope=event.envelope)
     match event.outcome:
         case "accept":
             return _with(reported, phase=P.COMMIT)
@@ -648,6 +654,7 @@ _HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
     e.SessionStarted: _session_started,
     e.SessionResumed: _session_resumed,
     e.SessionPaused: _session_paused,
+    e.GivenUp: _given_up,
     e.SessionEnded: _session_ended,
     e.PlanProposed: _plan_proposed,
     e.PlanningFailed: _planning_failed,

@@ -56,9 +56,7 @@ class Restored:
     tail_bytes: int
 
 
-async def restore(
-    journal: Journal, tenant: str, session: str, *, known: Restored | None = None
-) -> Restored:
+async def restore(journal: Journal, tenant: str, session: str, *, known: Restored | None = None) -> Restored:
     """The newest fold and the tail behind it; raises `UsageError` for a session that is not there.
 
     The chain over the tail is followed to the stream's recorded end; `JournalCorrupt` names what does not continue it.

@@ -111,6 +111,7 @@ class Runtime:
         lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
         tell: Callable[[State, e.Event], None] = lambda _state, _event: None,
+        signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None,
         held: Held = lambda _: None,
     ) -> None:
         self.pack = pack
@@ -122,6 +123,7 @@ class Runtime:
         self._lease_ms = lease_ms
         self._crash = crash
         self._tell = tell
+        self._signal = signal
         self._held = held
         self._tools = {tool.name: tool for tool in pack.tools}
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
@@ -252,6 +254,7 @@ class Runtime:
             draw=self._draw,
             crash=self._crash,
             tell=self._tell,
+            signal=self._signal,
         )
         return Driver(around, setting, state, lease, tail_bytes=tail_bytes)
 

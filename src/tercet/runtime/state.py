@@ -140,9 +140,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     repeats: dict[str, int] = {}
     """How often the same call brought the same result."""
     trips: int = 0
+    iterations: int = 0
+    """How many phases the run has gone through."""
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
     report: dict[str, Any] = {}
+    envelope: dict[str, Any] = {}
     record: str = ""
     """The hash of the decision record."""
     kept: str = ""

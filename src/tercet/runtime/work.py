@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
 from tercet.contracts.run import Outcome, Run, ToolResult
-from tercet.contracts.verdict import CriticReport, RefusalKind, Verdict
+from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
 from tercet.critic.judge import judge, judge_step
-from tercet.critic.score import measure, score
+from tercet.critic.score import envelope, measure, score
 from tercet.critic.verify import verify
 from tercet.executor.backoff import delay_ms
 from tercet.executor.identity import call_hash
@@ -247,8 +247,13 @@ class Work:
             update={"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
         )
         verdict = judge(ctx, setting.spec, report, measure(run))
+        published = envelope(run, scored, cast("RunOutcome", verdict.outcome), loop_guard_trips=state.trips)
         return e.RunReported(
-            at=now, report=report.model_dump(mode="json"), outcome=verdict.outcome, reasons=verdict.reasons
+            at=now,
+            report=report.model_dump(mode="json"),
+            outcome=verdict.outcome,
+            reasons=verdict.reasons,
+            envelope=published.model_dump(mode="json"),
         )
 
     def end(
@@ -269,7 +274,9 @@ class Work:
             if state.report
             else _refusal(state, setting, verdict, now)
         )
-        run = self._whole(state, setting, course, events, has_blobs=bool(blobs)) if course is not None else None
+        run = (
+            self._whole(state, setting, course, events, has_blobs=bool(blobs)) if course is not None else None
+        )
         record = finalize(
             setting.ctx,
             setting.compiled,

@@ -17,7 +17,7 @@ from tercet.journal.events.plan import (
     PlanProposed,
     PlanReviewed,
 )
-from tercet.journal.events.session import SessionEnded, SessionPaused, SessionResumed, SessionStarted
+from tercet.journal.events.session import GivenUp, SessionEnded, SessionPaused, SessionResumed, SessionStarted
 from tercet.journal.events.step import (
     Abort,
     Complete,
@@ -33,6 +33,7 @@ Event: TypeAlias = (
     SessionStarted
     | SessionResumed
     | SessionPaused
+    | GivenUp
     | SessionEnded
     | PlanProposed
     | PlanningFailed
@@ -62,6 +63,7 @@ __all__ = [
     "EvidenceRetrieved",
     "GateAnswered",
     "GateOpened",
+    "GivenUp",
     "Intent",
     "LoopGuardTripped",
     "OutputsProduced",

@@ -40,6 +40,13 @@ class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
     reason: str
 
 
+class GivenUp(Fact, frozen=True, kw_only=True, tag="given_up"):
+    """The run went through more phases than it may."""
+
+    reason: str
+    iterations: int
+
+
 class SessionEnded(Fact, frozen=True, kw_only=True, tag="session_ended"):
     """Nothing more will happen: completed or failed, with the hash of the record that is left."""
 
