@@ -16,7 +16,7 @@ TAGS = {
     "session_started", "session_resumed", "session_paused", "session_ended", "plan_proposed", "planning_failed",
     "decomposed", "evidence_retrieved", "plan_reviewed", "outputs_produced", "INTENT", "COMPLETE", "ABORT",
     "retry_scheduled", "settled", "step_refused", "step_skipped", "step_judged", "loop_guard_tripped",
-    "run_reported", "gate_opened", "gate_answered",
+    "run_reported", "gate_opened", "gate_answered", "given_up",
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 
@@ -60,3 +60,12 @@ def test_every_event_has_its_time_and_its_cause(kind: type[Any]) -> None:
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     assert fields["at"].required
     assert not fields["cause"].required
+
+
+@pytest.mark.req("R40")
+def test_the_write_ahead_records_say_what_is_about_to_happen_and_what_came_of_it() -> None:
+    """INTENT names action, tool, input and time; COMPLETE adds the result, ABORT the error."""
+    names = {kind.__struct_config__.tag: {f.name for f in msgspec.structs.fields(kind)} for kind in TYPES}
+    assert names["INTENT"] >= {"step", "tool", "params", "at"}
+    assert names["COMPLETE"] >= {"step", "value", "at"}
+    assert names["ABORT"] >= {"step", "error", "at"}
