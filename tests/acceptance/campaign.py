@@ -203,7 +203,7 @@ def zombie_table(found: Sequence[Haunting]) -> Table:
     table = Table(title=f"{len(found)} zombies")
     for head in ("journal", "the tool declares"):
         table.add_column(head)
-    for head in ("zombies", "wrote", "second effects", f"of them behind {' or '.join(WINDOW)}"):
+    for head in ("zombies", "with the lock", "wrote", "second effects", f"of them at {' or '.join(WINDOW)}"):
         table.add_column(head, justify="right")
     rows: dict[tuple[str, str], list[Haunting]] = {}
     for haunting in found:
@@ -213,7 +213,8 @@ def zombie_table(found: Sequence[Haunting]) -> Table:
         second = sum(haunting.successor.duplicates for haunting in each)
         behind = sum(haunting.successor.duplicates for haunting in each if haunting.point in WINDOW)
         written = sum(haunting.has_written for haunting in each)
-        table.add_row(backend, declaration, *map(str, (len(each), written, second, behind)))
+        locked = sum(bool(haunting.refused) for haunting in each)
+        table.add_row(backend, declaration, *map(str, (len(each), locked, written, second, behind)))
     return table
 
 

@@ -92,8 +92,8 @@ async def swallow() -> None:
         (async_raise, "ValueError: the line broke"),
         (plain_exit, "SystemExit: 7"),
         (async_exit, "tried to end the process: 7"),
-        (hang, "did not answer within 200 ms"),
-        (swallow, "did not answer within 200 ms"),
+        (hang, "did not answer within"),
+        (swallow, "did not answer within"),
     ],
 )
 def test_a_call_that_breaks_asks_an_operator_whether_it_happened(call: Callable[..., Any], said: str) -> None:

@@ -260,10 +260,12 @@ def open_places(value: Any) -> list[Place]:
 
 _QUOTES = "|".join(
     [
-        r"[rRbB]{0,2}\"\"\".*?\"\"\"",
-        r"[rRbB]{0,2}'''.*?'''",
-        r"[bB]?[rR][bB]?\"[^\"\n]*\"",
-        r"[bB]?[rR][bB]?'[^'\n]*'",
+        r"[bB]?[rR]\"\"\".*?\"\"\"",
+        r"[bB]?[rR]'''.*?'''",
+        r"[bB]?[rR]\"[^\"\n]*\"",
+        r"[bB]?[rR]'[^'\n]*'",
+        r"[bB]?\"\"\"(?:\\.|[^\\])*?\"\"\"",
+        r"[bB]?'''(?:\\.|[^\\])*?'''",
         r"[bB]?\"(?:\\.|[^\"\\\n])*\"",
         r"[bB]?'(?:\\.|[^'\\\n])*'",
     ]
@@ -271,7 +273,8 @@ _QUOTES = "|".join(
 _NUMBERS = r"0[xX][0-9a-fA-F]+[uU]?|[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+[uU]?"
 _LEXEME = re.compile(
     rf"(?P<space>\s+|//[^\n]*)|(?P<text>{_QUOTES})|(?P<number>{_NUMBERS})"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|`(?P<field>[^`\n]*)`|(?P<mark>.)",
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|`(?P<field>[^`\n]*)`"
+    r"|(?P<rest>[\"'].*)|(?P<mark>.)",
     re.DOTALL,
 )
 _STRANGE = object()
@@ -343,10 +346,11 @@ WORDS = ("true", "false", "null")
 
 def is_root(found: list[Lexeme], position: int) -> bool:
     """Whether a name is a variable: no word of the language, no function, and no member of something."""
-    lexeme = found[position]
-    if lexeme.kind != "name" or lexeme.text in (*WORDS, "in") or found[position + 1].text == "(":
+    kind, text = found[position]
+    is_name = kind == "field" or (kind == "name" and text not in (*WORDS, "in"))
+    if not is_name or found[position + 1].text == "(":
         return False
-    is_dotted = position > 0 and found[position - 1].text == "."
+    is_dotted = position > 0 and found[position - 1] == Lexeme("mark", ".")
     return not is_dotted or not ends_operand(found, position - 2)
 
 

@@ -360,6 +360,8 @@ _PLAIN_EXPRESSIONS = rf"""
 {{a}}.ok && {{b}}.ok
 {{a}}.amount > 500
 {{a}}.amount < 501
+size({{a}}.lines)
+string({{a}}.amount)
 request.order_id
 request.note
 request.note + 'x'
@@ -614,6 +616,7 @@ CONDITION_TEXTS = [
     "args.amount < 500",
     "args.payment_id == 'pay_1'",
     "size(args) < 3",
+    "size(args)",
     "!has(args.memo)",
     "args.",
     "args.amount + 1",
@@ -629,6 +632,7 @@ POLICIES: list[Doc] = [
     {"expression": "plan."},
     {"expression": "plan.steps[7].id == 's7'"},
     {"expression": "request.amount == 500"},
+    {"expression": "plan.steps.size()"},
     {"scope": "step", "expression": "step.mode != 'destructive' || step.gates.size() > 0"},
     {"scope": "step", "expression": "step.reversibility != 'irreversible'"},
     {"scope": "step", "expression": "step.tool != 'pay.refund' || step.params.amount < 500"},
@@ -748,6 +752,11 @@ def _depend(draw: Draw, docs: Docs) -> None:
 
 def _condition(draw: Draw, docs: Docs) -> None:
     _step(draw, docs)["when"] = _expression(draw, docs)
+
+
+def _shift_modes(draw: Draw, docs: Docs) -> None:
+    docs.ctx["safety_mode"] = pick(draw, MODES)
+    _step(draw, docs)["approval_mode"] = pick(draw, MODES)
 
 
 def _repeat_step(draw: Draw, docs: Docs) -> None:
@@ -940,7 +949,7 @@ FRAME_CHANGES: list[Change] = [
     _declaring("estimated_ms", *SMALL),
     _declaring("estimated_tokens", *SMALL),
     _declaring("cost_microcents", *SMALL),
-    *[_setting_in("ctx", "safety_mode", *MODES)] * 2,
+    *[_shift_modes] * 2,
     _setting_in("ctx", "plan_origin", "caller", "planner"),
     _setting_in("budget", "max_steps", *SMALL),
     _setting_in("budget", "bucket_tokens", *SMALL),
@@ -1006,43 +1015,127 @@ def cyclic_cases(draw: Draw) -> Case:
     return docs.parsed()
 
 
-# ---- tiers --------------------------------------------------------------------------------------------------------
+# ---- single faults ------------------------------------------------------------------------------------------------
 
 
-def _presuppose(docs: Docs) -> None:
-    docs.steps[2]["preconditions"] = ["unheard_of"]
+def _tool(docs: Docs, name: str) -> Doc:
+    return next(e["declaration"] for e in docs.tools if e.get("declaration", {}).get("name") == name)
 
 
-def _forget_compensation(docs: Docs) -> None:
-    next(e for e in docs.tools if e["capability_id"] == "write")["declaration"]["no_compensation"] = ""
+def _exceed(name: str) -> Callable[[Docs], None]:
+    """Leaves next to nothing of a budget."""
+
+    def fault(docs: Docs) -> None:
+        docs.steps[0]["estimated_tokens"] = 2
+        docs.ctx["run_budget"][name] = 1
+
+    return fault
 
 
-def _hurry(docs: Docs) -> None:
-    docs.ctx["run_budget"]["wall_clock_ms"] = 1
+def _in_step(position: int, **fields: Any) -> Callable[[Docs], None]:
+    """Sets fields of one step of the refund."""
+    return lambda docs: docs.steps[position].update(fields)
 
 
-def _queue(docs: Docs) -> None:
-    docs.ctx["run_budget"]["max_parallel"] = 1
+def _in_tool(name: str, **fields: Any) -> Callable[[Docs], None]:
+    """Sets fields of one declaration."""
+    return lambda docs: _tool(docs, name).update(fields)
+
+
+def _and_step(position: int, **fields: Any) -> Callable[[Docs], None]:
+    """Adds a step that is like another one, but for these fields."""
+    return lambda docs: docs.steps.append({**docs.steps[position], "id": f"like{len(docs.steps)}", **fields})
+
+
+def _say_harmless(name: str, position: int, **fields: Any) -> Callable[[Docs], None]:
+    """Weakens a tool's declaration while the step claims to be pure."""
+
+    def fault(docs: Docs) -> None:
+        _tool(docs, name).update(fields)
+        docs.steps[position]["reversibility"] = "pure"
+
+    return fault
 
 
 def _decide_early(docs: Docs) -> None:
-    early = [("refund.book", "order"), ("nobody", "order"), ("refund.notify", "nobody")]
+    early = [("nobody", "order"), ("refund.notify", "nobody"), ("refund.book", "order")]
     docs.plan["decision_checkpoints"] = [{"decision_id": name, "after_step": step} for name, step in early]
 
 
-def _book_twice(docs: Docs) -> None:
-    docs.steps.append({**docs.steps[-1], "id": "again"})
+def _copy_params(position: int, **params: Any) -> Callable[[Docs], None]:
+    return lambda docs: docs.steps[position].update(params={**docs.steps[position]["params"], **params})
 
 
-LAPSES = [_presuppose, _forget_compensation, _hurry, _queue, _decide_early, _book_twice]
+FAULTS: list[tuple[str, Callable[[Docs], None]]] = [
+    ("output_not_declared", lambda docs: docs.plan.update(outputs={})),
+    ("tool_not_surfaced", _and_step(2, tool="nobody.home")),
+    ("mode_exceeded", lambda docs: docs.ctx.update(safety_mode="delegated")),
+    ("evidence_not_pinned", _in_step(1, requires_evidence=["kyc"])),
+    ("evidence_unresolved", _in_step(2, evidence_refs=[ABSENT])),
+    ("too_many_steps", _exceed("max_steps")),
+    ("tokens_exceeded", _exceed("bucket_tokens")),
+    ("kind_unavailable", lambda docs: docs.steps.append({"id": "lane", "kind": "lane"})),
+    ("cyclic_dependency", _in_step(0, depends_on=["order"])),
+    ("unresolved_reference", _in_step(2, depends_on=["nobody"])),
+    ("expression_invalid", _in_step(3, when="size(order.lines)")),
+    ("argument_invalid", _copy_params(0, channel="fax")),
+    (
+        "argument_not_permitted",
+        _in_tool("orders.lookup", limits=[{"expression": "size(args.order_id) < 3"}]),
+    ),
+    ("mode_understated", _in_step(6, approval_mode="read_only")),
+    ("unbound_argument", _copy_params(6, copies=["eve@evil.test"])),
+    ("gate_unknown", _in_step(0, gates=["nobody"])),
+    ("gate_missing", _say_harmless("mail.send", 6, reversibility="irreversible", gates=[])),
+    ("compensation_missing", _say_harmless("books.write", 7, no_compensation="")),
+    (
+        "argument_invalid",
+        _in_step(4, compensate={"tool": "pay.cancel", "params": {"why": {"$from": "self"}}}),
+    ),
+    ("unmet_precondition", _in_step(2, preconditions=["unheard_of"])),
+    ("tool_calls_exceeded", _exceed("tool_calls")),
+    ("tokens_exceeded", _exceed("tokens")),
+    ("cost_exceeded", _exceed("cost_microcents")),
+    ("latency_exceeded", _exceed("wall_clock_ms")),
+    ("concurrency_exceeded", _exceed("max_parallel")),
+    (
+        "policy_invariant",
+        lambda docs: docs.compiled["policies"].append({"name": "p", "expression": "plan.steps.size()"}),
+    ),
+    ("checkpoint_unbound", _decide_early),
+    ("duplicate_action", _and_step(7, params={"account": "acc_7", "amount": 500.0})),
+]
+"""One fault for nearly every code, in the order of the page; each can be added to the refund with any others."""
+
+
+@st.composite
+def faulty_refunds(draw: Draw) -> tuple[Case, list[str]]:
+    """The refund with some of these faults, and their codes in the order of the page."""
+    positions = draw(st.sets(_below(len(FAULTS)), min_size=1, max_size=5))
+    docs = refund()
+    for position in sorted(positions):
+        FAULTS[position][1](docs)
+    return docs.parsed(), [FAULTS[position][0] for position in sorted(positions)]
+
+
+OVERLOOKED = (
+    "unmet_precondition",
+    "compensation_missing",
+    "latency_exceeded",
+    "concurrency_exceeded",
+    "checkpoint_unbound",
+    "duplicate_action",
+)
 
 
 @st.composite
 def lax_cases(draw: Draw) -> Case:
     """The refund with some of the faults that a risk tier may overlook."""
     docs = refund()
-    for lapse in draw(st.lists(st.sampled_from(LAPSES), min_size=1, unique=True)):
-        lapse(docs)
+    chosen = draw(st.sets(st.sampled_from(OVERLOOKED), min_size=1))
+    for code, fault in FAULTS:
+        if code in chosen:
+            fault(docs)
     docs.spec["risk_tier"] = pick(draw, ["high", "critical"])
     return docs.parsed()
 

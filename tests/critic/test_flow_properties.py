@@ -312,6 +312,44 @@ def test_an_expression_is_worth_the_least_of_what_it_reads(
     assert is_bound(verdict) == (bool(reads) and all(is_trusted for _, is_trusted in parts))
 
 
+SPELLINGS = [
+    "s0.note", 's0["note"]', "s0['note']", 's0[r"note"]', 's0["""note"""]', 's0["\\x6eote"]', 's0["no" + "te"]', "s0.`note`",
+    "(s0).note", "(s0)['note']", "dyn(s0).note", "[s0][0].note", "[s0][0.0].note", "{'v': s0}['v'].note", "{'v': s0}.v.note",
+    ".s0.note", "s0.v + .s0.note", "s0.v in .s0.note", "s0 . note", "s0\n.note", "s0.// x\nnote", "s0.note.size()",
+    "size(s0.note)", "has(s0.note)", "s0[s0.v]", "s0.v == 'v' ? s0.note : s0.v", "s0.v in [s0.note]", "-s0.note", "!s0.note",
+]  # fmt: skip
+
+
+@examples(60)
+@given(
+    st.sampled_from(SPELLINGS),
+    st.sampled_from(["", "s0.v == s0.v ? {} : s0.v", "[s0.v, {}]", "string(dyn({}))"]),
+)
+def test_no_spelling_hides_a_read(text: str, around: str) -> None:
+    """However an expression spells the read of a marked field, it is worth what that field is worth."""
+    expression = around.replace("{}", text) or text
+    steps = [read(TRUSTED), pay({"$cel": expression})]
+    known = request(known=["v", "note", "te", "no", 0])
+    assert not review(*steps, tools={"shop.read": {**READ, "untrusted": ["note"]}}, request=known).ok
+    assert not review(*steps[:1], {**pay(TRUSTED), "when": f"dyn({expression}) == 'x'"},
+                      tools={"shop.read": {**READ, "untrusted": ["note"]}}, request=known).ok  # fmt: skip
+
+
+WRAPPERS = [
+    "s0.v + dyn({})", "s0.v in [{}]", "s0.v == {} ? s0.v : s0.w", "[s0.v, {}]", "[[{}], s0.v]", "dyn({{s0.v: {}}})",
+    "s0[s0.v] == {}", "s0.lines[0] == {}", "[s0.v][0] == {}", "s0.v.startsWith(string(dyn({})))", "{} in s0.lines",
+]  # fmt: skip
+
+
+@examples(100)
+@given(st.sampled_from(WRAPPERS), st.sampled_from(NUMBERS))
+def test_no_place_hides_a_constant(wrapper: str, constant: tuple[str, bool]) -> None:
+    """Wherever a constant stands in an expression, it counts as a literal."""
+    text, is_trusted = constant
+    verdict = review(read(TRUSTED), pay({"$cel": wrapper.format(text)}), request=request(n=7, word="seven"))
+    assert is_bound(verdict) == is_trusted
+
+
 @examples(100)
 @given(st.lists(TRUST, min_size=2, max_size=4), st.integers(0, 3), st.booleans())
 def test_a_note_passes_trust_through(worths: list[str], index: int, nested: bool) -> None:

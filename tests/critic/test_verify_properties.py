@@ -14,6 +14,7 @@ from critic.strategies import (
     cases,
     cyclic_cases,
     examples,
+    faulty_refunds,
     lax_cases,
     mutated_refunds,
     nonsense,
@@ -70,7 +71,19 @@ def test_verify_agrees_with_the_second_critic(case: Case) -> None:
     assert_agreement(case)
 
 
-@pytest.mark.req("R89", "R90")
+@pytest.mark.req("R89")
+@examples(200)
+@given(faulty_refunds())
+def test_the_first_fault_in_the_order_of_the_checks_decides(faulty: tuple[Case, list[str]]) -> None:
+    """Of several faults in one plan the verdict names the one whose check comes first, and the others are kept."""
+    case, codes = faulty
+    verdict = assert_agreement(case)
+    assert verdict.code == codes[0]
+    known = codes[: codes.index("cyclic_dependency") + 1] if "cyclic_dependency" in codes else codes
+    assert {refusal.code for refusal in verdict.refusals} >= set(known)
+
+
+@pytest.mark.req("R90")
 @examples(200)
 @given(mutated_refunds())
 def test_a_spoilt_refund_is_refused_for_what_was_spoilt(case: Case) -> None:

@@ -66,14 +66,14 @@ def _scan(value: Any) -> Literal["simple", "whole floats"] | None:
     stack: list[Any] = [(value,)]
     while stack:
         for item in stack.pop():
-            kind = cast("type[object]", type(item))
+            kind: type[object] = type(item)
             if kind is str or kind is bool or item is None:
                 continue
             if kind is int:
                 if not -_MAX_INT <= item <= _MAX_INT:
                     return None
             elif kind is dict:
-                for key in cast("dict[Any, Any]", item):
+                for key in item:
                     if type(key) is not str or not key.isascii():
                         return None
                 stack.append(item.values())
@@ -99,7 +99,7 @@ def _with_whole_floats_as_integers(root: list[Any]) -> list[Any]:
         item = cast("dict[Any, Any]", stack.pop())  # or a list, which is read and written the same way
         for place in item if type(item) is dict else range(len(item)):
             member = item[place]
-            kind = cast("type[object]", type(member))
+            kind: type[object] = type(member)
             if kind is float:
                 if member.is_integer():
                     item[place] = int(member)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
     """The call happened. `error` says why its result cannot be used."""
 
     value: Any = None
@@ -15,8 +15,7 @@ class Done:
     latency_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotHappened:
+class NotHappened(msgspec.Struct, frozen=True, kw_only=True):
     """The call did not happen, so trying again is safe."""
 
     error: str
@@ -25,8 +24,7 @@ class NotHappened:
     latency_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
     """Nobody knows whether the call happened, so trying again blindly is not safe."""
 
     error: str

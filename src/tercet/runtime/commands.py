@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Propose:
+
+class Propose(msgspec.Struct, frozen=True, kw_only=True):
     """Ask the planner for a plan."""
 
     feedback: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Decompose:
+class Decompose(msgspec.Struct, frozen=True, kw_only=True):
     """Split the plan into sub-tasks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieve:
+class Retrieve(msgspec.Struct, frozen=True, kw_only=True):
     """Look up the evidence that the plan pins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(msgspec.Struct, frozen=True, kw_only=True):
     """Let the critic review the plan."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dispatch:
+class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
     """Make a call."""
 
     step: str
@@ -40,24 +36,21 @@ class Dispatch:
     not_before: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """Take a note: its resolved parameters are its result."""
 
     step: str
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skip:
+class Skip(msgspec.Struct, frozen=True, kw_only=True):
     """Leave a step out."""
 
     step: str
     reason: Literal["condition_false", "optional_failed", "not_reached"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A step that cannot be called: its references do not resolve, or it would break a rule."""
 
     step: str
@@ -65,23 +58,20 @@ class Fault:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
+class Judge(msgspec.Struct, frozen=True, kw_only=True):
     """Let the critic judge a step."""
 
     step: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settle:
+class Settle(msgspec.Struct, frozen=True, kw_only=True):
     """Find out what became of a call whose outcome is unknown."""
 
     step: str
     not_before: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Open a gate."""
 
     step: str
@@ -93,25 +83,21 @@ class Ask:
     """While a call of unknown outcome may still take effect, no answer about it would be true for long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True, kw_only=True):
     """Every step has ended: work out the outputs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(msgspec.Struct, frozen=True, kw_only=True):
     """Let the critic score the run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True, kw_only=True):
     """The run has gone through more phases than it may: end it."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(msgspec.Struct, frozen=True, kw_only=True):
     """Write the record and close the session."""
 
     status: str

@@ -20,12 +20,17 @@ from tercet.runtime.state import State
 from tercet.runtime.transcript import transcript
 
 
+_APART = "transcript"
+
+
 def take_apart(record: DecisionRecord) -> tuple[str, bytes]:
     """The hash of a record, and the bytes that are kept of it."""
     fields = record.model_dump(mode="json", exclude_none=True)
-    whole = hash_bytes(canonical(fields))
-    del fields["transcript"]
-    return whole, canonical(fields)
+    entries = canonical(fields.pop(_APART))
+    # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
+    before = canonical({name: value for name, value in fields.items() if name < _APART})[:-1]
+    after = canonical({name: value for name, value in fields.items() if name > _APART})[1:]
+    return hash_bytes(before + f',"{_APART}":'.encode() + entries + b"," + after), before + b"," + after
 
 
 async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, Any]:
@@ -35,7 +40,7 @@ async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, 
     while page := await journal.read(tenant, state.start["session"], after=len(events)):
         events += [codec.decode(stored.data) for stored in page]
     entries = [entry.model_dump(mode="json", exclude_none=True) for entry in transcript(events, {})]
-    data = canonical({**kept, "transcript": entries})
+    data = canonical({**kept, _APART: entries})
     if hash_bytes(data) != state.record:
         raise ReplayError(
             recorded=f"a record with hash {state.record[:20]}…",

@@ -4,8 +4,11 @@ Theory of operation. The writer remembers the state of the streams it wrote to. 
 batch of units stores, and one statement stores it for every stream that still is as remembered (position, chain and
 lease epoch). In the normal case, in which a stream has one writer, that is one round trip and one commit for all.
 
+The first lease on a stream, with which every run begins, needs no look at what is there: one statement makes the rows
+of all new streams of a batch, and leaves alone those that somebody has made already.
+
 Everything else takes the careful way, one act at a time in a transaction of its own: lock the stream's row, read what
-is there, ask the rules, store or refuse. Acts on leases go there, and so does a unit for a stream that is new or not
+is there, ask the rules, store or refuse. Other acts on leases go there, and so does a unit for a stream that is not
 as remembered, a unit that the remembered state would refuse, a checkpoint before the old end, and every unit of a
 batch whose statement met somebody else's claim. So a refusal always rests on what the server holds.
 
@@ -28,7 +31,7 @@ from tercet.journal.postgres.driver import Connection
 from tercet.journal.postgres.faults import CONTENTION
 from tercet.journal.postgres.rows import Rows
 from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
-from tercet.journal.stream import NEW, Act, LeaseAct, StreamState
+from tercet.journal.stream import NEW, Acquire, Act, LeaseAct, StreamState
 
 Outcome: TypeAlias = Position | Lease | JournalError
 
@@ -60,17 +63,19 @@ class Batcher:
     async def run(self, connection: Connection, acts: Sequence[Act]) -> list[Outcome | None]:
         """Store what can be stored at once. None stands for an act that has to go the careful way."""
         self.planned = {}
+        outcomes: list[Outcome | None] = [None] * len(acts)
+        for index, lease in (await self._begin_streams(connection, acts)).items():
+            outcomes[index] = lease
         await self._learn(connection, acts)
-        rows, quick = self._compute(acts)
+        rows, quick = self._compute(acts, outcomes)
         if not quick:
-            return [None] * len(acts)
+            return outcomes
         try:
             moved = await connection.fetch(QUERIES["store"], *rows.parameters())
         except CONTENTION:
             self.forget()
-            return [None] * len(acts)
+            return outcomes
         ids = {row["id"] for row in moved}
-        outcomes: list[Outcome | None] = [None] * len(acts)
         for index, known in quick.items():
             key = (acts[index].tenant, acts[index].stream)
             if known.id in ids:
@@ -79,6 +84,29 @@ class Batcher:
             else:
                 self._known.pop(key, None)
         return outcomes
+
+    async def _begin_streams(self, connection: Connection, acts: Sequence[Act]) -> dict[int, Lease]:
+        """Make the streams that are leased for the first time; by their place in the batch, their leases."""
+        first: dict[tuple[str, str], tuple[int, Act]] = {}
+        for index, act in enumerate(acts):
+            first.setdefault((act.tenant, act.stream), (index, act))
+        new = {
+            key: (index, *rules.lease(NEW, act))
+            for key, (index, act) in sorted(first.items())
+            if isinstance(act, Acquire) and key not in self._known
+        }
+        if not new:
+            return {}
+        rows = [(*key, *msgspec.structs.astuple(state)) for key, (_, state, _) in new.items()]
+        made = await connection.fetch(
+            QUERIES["begin_streams"], *([*column] for column in zip(*rows, strict=True))
+        )
+        begun: dict[int, Lease] = {}
+        for number, tenant, stream in made:
+            index, state, lease = new[tenant, stream]
+            self._known[tenant, stream] = Known(number, state)
+            begun[index] = lease
+        return begun
 
     async def _learn(self, connection: Connection, acts: Sequence[Act]) -> None:
         """Read the states that are not remembered; they may be out of date when they are used."""
@@ -92,12 +120,16 @@ class Batcher:
                 tenant, stream, number, *state = row
                 self._known[tenant, stream] = Known(number, StreamState(*state))
 
-    def _compute(self, acts: Sequence[Act]) -> tuple[Rows, dict[int, Known]]:
+    def _compute(
+        self, acts: Sequence[Act], outcomes: Sequence[Outcome | None]
+    ) -> tuple[Rows, dict[int, Known]]:
         """The rows of the units that should succeed, and by their place in the batch what their streams become."""
         rows, quick = Rows(), dict[int, Known]()
         ahead: dict[tuple[str, str], Known] = {}
         careful: set[tuple[str, str]] = set()
         for index, act in enumerate(acts):
+            if outcomes[index] is not None:
+                continue
             key = (act.tenant, act.stream)
             known = ahead.get(key) or self._known.get(key)
             if (

@@ -91,7 +91,9 @@ async def migrate(connection: Connection, place: str, migrations: Sequence[Migra
 async def _read_version(connection: Connection, place: str, known: int) -> int:
     """The schema version of a database; 0 for one without a journal. A newer one is refused."""
     # Not to_regclass: it believes a cache, which still says "not there" after waiting for another's migration.
-    found = "SELECT true FROM pg_catalog.pg_tables WHERE schemaname = 'tercet' AND tablename = 'journal_schema'"
+    found = (
+        "SELECT true FROM pg_catalog.pg_tables WHERE schemaname = 'tercet' AND tablename = 'journal_schema'"
+    )
     if await connection.fetchval(found) is None:
         return 0
     version: int = await connection.fetchval("SELECT coalesce(max(version), 0) FROM tercet.journal_schema")

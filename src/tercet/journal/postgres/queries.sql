@@ -53,6 +53,12 @@ WITH moved AS (
 )
 SELECT id FROM moved
 
+-- name: begin_streams
+INSERT INTO tercet.streams (tenant, stream, seq, chain, owner, epoch, until)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::bigint[], $7::bigint[])
+    ON CONFLICT DO NOTHING
+RETURNING id, tenant, stream
+
 -- name: find_streams
 SELECT s.tenant, s.stream, s.id, s.seq, s.chain, s.owner, s.epoch, s.until
   FROM unnest($1::text[], $2::text[]) AS wanted (tenant, stream)
