@@ -15,6 +15,7 @@ from candidate import Facts, Run
 
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append
+from tercet.journal.sqlite.connection import connect_writer
 from tercet.runtime.runtime import Runtime
 
 INTENT = b"x" * 400
@@ -52,6 +53,13 @@ async def floor(url: str, *, is_joined: bool = False) -> AsyncGenerator[Run]:
                     end += len(events)
 
         yield run
+
+
+def own_pragmas(path: Path) -> Facts:
+    """The settings of a connection as the journal's writer opens it."""
+    with contextlib.closing(connect_writer(path, patience_s=5)) as connection:
+        (level,) = connection.execute("PRAGMA synchronous").fetchone()
+    return {"synchronous": level}
 
 
 def sqlite_facts(path: Path) -> Facts:

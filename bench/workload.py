@@ -10,7 +10,7 @@ STEPS = 12
 INTENT = "bench.write"
 TOOL = "bench.write"
 
-effects = 0
+effects: int = 0
 """How often a step's function was called in this process; every candidate counts here."""
 
 

@@ -4,7 +4,7 @@ Python blocks of one page run in order, in one namespace.
 In `sh` blocks every line that begins with `tercet`, in `console` blocks every line that begins with `$ tercet`, is tried.
 `verify`, `run`, `check`, `schema` and `init` are run and must exit as the line says (`# exit 3`), or else with 0.
 Other commands, and usage lines with `[OPTIONS]`, are only asked for their help, which fails on a name that does not exist.
-Everything happens in a temporary folder that holds a copy of the examples.
+Everything happens in this process, and in a temporary folder that holds a copy of the examples.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import runpy
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from tercet.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 SHOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -95,6 +97,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A temporary working folder with a copy of the examples, so that nothing touches the repository."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TERCET_JOURNAL", raising=False)
     return tmp_path
 
 
@@ -121,11 +124,9 @@ def test_the_commands_on_a_page_do_what_it_says(page: Path, workshop: Path) -> N
         words, code = command.words, command.code
         if "[OPTIONS]" in words or not EXECUTED.intersection(words[:1]):
             words, code = (*takewhile(lambda word: word != "[OPTIONS]", words), "--help"), 0
-        done = subprocess.run(
-            [sys.executable, "-m", "tercet", *words],
-            cwd=workshop, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, f"tercet {shlex.join(words)}\n{done.stdout}{done.stderr}"
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == code, f"tercet {shlex.join(words)}\n{done.output}"
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exc_info
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tercet.critic.score import score
     from tercet.critic.verify import verify
     from tercet.packs.pack import Pack
+    from tercet.runtime.runtime import RunResult, Runtime
     from tercet.tools.context import ToolContext
     from tercet.tools.decorator import tool
     from tercet.tools.tool import Tool
@@ -47,6 +48,8 @@ _HOME = {
     "Request": "tercet.contracts.request",
     "RunBudget": "tercet.contracts.budget",
     "RunContext": "tercet.contracts.context",
+    "RunResult": "tercet.runtime.runtime",
+    "Runtime": "tercet.runtime.runtime",
     "Step": "tercet.contracts.plan",
     "TercetError": "tercet.contracts.errors",
     "Tool": "tercet.tools.tool",
@@ -72,6 +75,8 @@ __all__ = [
     "Request",
     "RunBudget",
     "RunContext",
+    "RunResult",
+    "Runtime",
     "Step",
     "TercetError",
     "Tool",

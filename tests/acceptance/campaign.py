@@ -120,13 +120,13 @@ def problems_of(found: Found, reference: dict[str, Any] | None) -> Iterator[str]
 
 
 def trials(journal: str, folder: Path, rounds: int) -> Iterator[Trial]:
-    """The trials on one journal: every point, three times in a row; random instants; calls that outlive their time."""
+    """The trials on one journal: every point, four times in a row; random instants; calls that outlive their time."""
     for scene in SCENES:
         pack = scene.partition(":")[0]
         later = 3 if pack == "twelve" else 1
         for turn in range(rounds):
             for point in POINTS:
-                kills = (f"{point}:{1 + turn}", f"{point}:{later + turn}", f"{point}:1")
+                kills = (f"{point}:{1 + turn}", f"{point}:{later + turn}", f"{point}:1", f"{point}:1")
                 yield _trial(journal, folder, scene, kills)
             for number in range(5):
                 yield _trial(journal, folder, scene, (RANDOM,) * 3, seed=turn * 5 + number)

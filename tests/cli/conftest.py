@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tercet.cli import case
 from tercet.cli.main import app
 
 from .harness import PLANS, REFUNDS, Answer, Tercet
@@ -54,5 +55,5 @@ def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kitchen:
     monkeypatch.delenv("TERCET_JOURNAL", raising=False)
     monkeypatch.setenv("BAKERY_DB", str(folder / "bakery.db"))
     monkeypatch.setenv("TERCET_REFUNDS_DB", str(folder / "refunds.db"))
-    monkeypatch.setenv("LOGNAME", "agt_support")
+    monkeypatch.setattr(case, "local_user", lambda: "agt_support")
     return Kitchen(folder)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from .harness import Tercet
 
 
@@ -18,15 +20,20 @@ def test_a_new_pack_passes_check_and_its_plan_verify(tercet: Tercet, tmp_path: P
     assert all((folder / name).is_file() for name in made["files"])
 
 
-def test_the_screen_says_what_to_type_next(tercet: Tercet, tmp_path: Path) -> None:
-    """After init the next two commands are printed, and they work."""
+def test_the_screen_says_what_to_type_next(
+    tercet: Tercet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After init the next three commands are printed, and they work."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TERCET_JOURNAL", raising=False)
     folder = tmp_path / "desk"
     answer = tercet("init", folder, "--name", "help-desk")
     assert answer.code == 0
     assert "help-desk@0.1.0" in answer.out
-    for line in answer.out.splitlines():
-        if line.strip().startswith("tercet "):
-            assert tercet(*line.split()[1:]).code == 0
+    commands = [line.split()[1:] for line in answer.out.splitlines() if line.strip().startswith("tercet ")]
+    assert [words[0] for words in commands] == ["check", "verify", "run"]
+    for words in commands:
+        assert tercet(*words).code == 0
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tercet: Tercet, tmp_path: Path) -> None:

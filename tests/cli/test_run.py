@@ -158,7 +158,7 @@ BAD = [
     (("run", REFUNDS, "--plan", "nowhere.json"), "plan_not_found", "name the plan's file"),
     (("run", BAKERY, "--intent", "bake"), "planning_failure", "give a plan"),
     (("run", REFUNDS, "--snapshot", "kg_1999", "--input", ORDER_881), "unknown_snapshot", "choose one of"),
-    (("run", BAKERY, "--journal", "runs.db"), "unknown_journal", "sqlite:///runs.db"),
+    (("run", BAKERY, "--journal", "nodir/x.db"), "unknown_journal", "sqlite:///nodir/x.db"),
 ]
 
 

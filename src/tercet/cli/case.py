@@ -6,6 +6,8 @@ This is the shell around the pure `verify`: it chooses the decision, looks up wh
 from __future__ import annotations
 
 import getpass
+import os
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -21,6 +23,9 @@ from tercet.contracts.verdict import CriticReport, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
 from tercet.packs import Pack
+
+if sys.platform != "win32":
+    import pwd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +75,12 @@ def review_plan(
 
 
 def local_user() -> str:
-    """The name of whoever sits at this machine."""
+    """The name that the operating system has for whoever sits at this machine.
+
+    The environment is not asked where that can be helped: LOGNAME would let anybody answer as somebody else.
+    """
     try:
-        return getpass.getuser()
+        return getpass.getuser() if sys.platform == "win32" else pwd.getpwuid(os.getuid()).pw_name
     except (OSError, KeyError, ImportError):  # a container may have no name for its user
         return "anonymous"
 

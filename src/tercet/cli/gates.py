@@ -16,7 +16,7 @@ import orjson
 import typer
 from rich.text import Text
 
-from tercet.cli.case import local_user
+from tercet.cli import case
 from tercet.cli.event_view import ANSWERS
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Patience
@@ -178,7 +178,7 @@ def _value(text: str | None) -> Any:
 
 
 def _actor() -> Actor:
-    return Actor(id=local_user())
+    return Actor(id=case.local_user())
 
 
 def _answer(url: str, reply: Reply, *, as_json: bool) -> ExitCode:

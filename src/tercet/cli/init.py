@@ -19,6 +19,7 @@ EXAMPLES = """\
 tercet init my_pack
 tercet check my_pack
 tercet verify my_pack my_pack/plans/sample.json
+tercet run my_pack --plan my_pack/plans/sample.json
 """
 
 
@@ -39,6 +40,7 @@ def init(
     commands = [
         shlex.join(["tercet", "check", str(folder)]),
         shlex.join(["tercet", "verify", str(folder), str(folder / plan)]),
+        shlex.join(["tercet", "run", str(folder), "--plan", str(folder / plan)]),
     ]
     if as_json:
         print_json({"pack": ref, "folder": str(folder), "files": files, "plan": plan, "next": commands})

@@ -30,6 +30,8 @@ A mistake is answered with what to do about it: on stderr, or with `--json` on s
 | 5 | a run failed or was escalated; or its journal could not go on (full, locked, damaged or gone while it was used): what was written before is safe |
 | 130 | interrupted |
 
+Whoever starts a run or answers a gate is recorded under the name that the operating system has for them: it is as strong as the logins of the machine, and no stronger.
+
 Colours follow the terminal, `NO_COLOR` and `FORCE_COLOR`; the width follows the terminal and `COLUMNS`.
 """
 

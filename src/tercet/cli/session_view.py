@@ -89,7 +89,8 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
         screen.say()
         show_rows(screen, told)
     screen.say()
-    show_ending(screen, state, commands, is_shown=True)
+    is_answered = isinstance(story.events[-1], e.GateAnswered)
+    show_ending(screen, state, commands, is_shown=True, is_answered=is_answered)
 
 
 def _snapshot(snapshot: str) -> str:
@@ -170,10 +171,13 @@ def _reasons(verdict: Mapping[str, Any]) -> str:
     return printable("; ".join(verdict.get("reasons", ())))
 
 
-def show_ending(screen: Screen, state: State, commands: Commands, *, is_shown: bool = False) -> None:
+def show_ending(
+    screen: Screen, state: State, commands: Commands, *, is_shown: bool = False, is_answered: bool = False
+) -> None:
     """Prints where a session stands and why, and the commands that may come next.
 
     `is_shown` says that the whole session stands above, so that nobody need be told how to look at it.
+    `is_answered` says that an answer is the last thing that happened, and nobody has gone on since.
     """
     where = standing(state)
     style = STYLES[where]
@@ -195,7 +199,7 @@ def show_ending(screen: Screen, state: State, commands: Commands, *, is_shown: b
             for gate in state.gates.values():
                 show_gate(screen, gate, owner=state.start["actor"]["id"])
         case "in progress":
-            nobody = "a process has it, or none: then resume it"
+            nobody = "answered: resume it" if is_answered else "a process has it, or none: then resume it"
             screen.say(Text.assemble(("▸ in progress: ", style), nobody))
     if not (is_shown and state.is_over):
         _show_next(screen, state, commands)

@@ -123,7 +123,8 @@ def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
 
 
 def _next(row: SessionRow) -> str:
-    return f"next {printable(row.next_step, 40)}" if row.next_step else ""
+    is_over = row.status in ("completed", "failed")
+    return f"next {printable(row.next_step, 40)}" if row.next_step and not is_over else ""
 
 
 def show(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:

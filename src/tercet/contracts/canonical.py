@@ -66,7 +66,7 @@ def _scan(value: Any) -> Literal["simple", "whole floats"] | None:
     stack: list[Any] = [(value,)]
     while stack:
         for item in stack.pop():
-            kind: type[object] = type(item)
+            kind: type[object] = type(item)  # pyright: ignore[reportUnknownVariableType] - a cast would cost a call
             if kind is str or kind is bool or item is None:
                 continue
             if kind is int:
@@ -99,7 +99,7 @@ def _with_whole_floats_as_integers(root: list[Any]) -> list[Any]:
         item = cast("dict[Any, Any]", stack.pop())  # or a list, which is read and written the same way
         for place in item if type(item) is dict else range(len(item)):
             member = item[place]
-            kind: type[object] = type(member)
+            kind: type[object] = type(member)  # pyright: ignore[reportUnknownVariableType] - as above
             if kind is float:
                 if member.is_integer():
                     item[place] = int(member)

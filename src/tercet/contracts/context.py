@@ -208,8 +208,8 @@ class CompiledContext(Authored):
 
     @cached_property
     def hash(self) -> str:
-        """The hash of the whole context."""
-        return digest(self.model_dump(mode="json", exclude_defaults=True))
+        """The hash of the context, without the ledger: that explains it in words, and a better word changes nothing."""
+        return digest(self.model_dump(mode="json", exclude_defaults=True, exclude={"ledger"}))
 
     def checks(self, tier: RiskTier) -> frozenset[Check]:
         """The optional checks of a risk tier; a tier that the table does not name gets them all."""

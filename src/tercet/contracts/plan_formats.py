@@ -32,7 +32,7 @@ from tercet.contracts.plan import (
 )
 from tercet.contracts.plan_problems import explained, problem
 from tercet.contracts.problem import Problem
-from tercet.contracts.references import Place, is_text
+from tercet.contracts.references import MAX_DEPTH, Place, is_text
 from tercet.contracts.shape import as_list, as_object
 
 MAX_BYTES = 16 * 2**20
@@ -133,11 +133,20 @@ def _parsed(source: str | bytes) -> Any:
     try:
         return orjson.loads(source)
     except orjson.JSONDecodeError as error:
-        raise _refused(
-            "not_json",
-            f"not JSON: {error}",
-            "a plan is one JSON object; NaN, comments and unpaired surrogates are not JSON",
-        ) from error
+        raise _unread(source, str(error)) from error
+
+
+def _unread(source: str | bytes, why: str) -> PlanError:
+    """What is wrong with a text that the parser did not read."""
+    try:
+        _ = source.encode() if isinstance(source, str) else bytes(source).decode()
+    except UnicodeError:
+        return _refused("not_json", "not UTF-8 text", "save the plan as UTF-8; a plan is one JSON object")
+    if "depth" in why or "recursion" in why.lower():
+        remedy = f"flatten it: parameters may nest {MAX_DEPTH} levels; pass deeper data as evidence"
+        return _refused("not_json", f"nested too deep: {why}", remedy)
+    remedy = "a plan is one JSON object; NaN, comments and unpaired surrogates are not JSON"
+    return _refused("not_json", f"not JSON: {why}", remedy)
 
 
 def _refused(code: str, message: str, remedy: str) -> PlanError:

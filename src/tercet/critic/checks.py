@@ -121,7 +121,7 @@ def loop_is_bounded(review: Review) -> Refusals:
         yield review.refuse(
             Code.TOO_MANY_STEPS,
             f"plan has {count} steps, exceeds max_steps",
-            f"prune it to {limit} steps, or split the task",
+            f"prune it to {limit} {'step' if limit == 1 else 'steps'}, or split the task",
             place="/steps",
         )
 

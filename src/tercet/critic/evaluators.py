@@ -192,11 +192,14 @@ def _drifted(recorded: Recorded) -> Iterator[Finding]:
     for index in review.graph.order:
         step, call = run.plan.steps[index], review.call_at.get(index)
         params = step.params if call is None else call.params
-        expected = params if _is_written_out(step) else _resolved(params, results, evidence)
+        is_written_out = _is_written_out(step)
+        expected = params if is_written_out else _resolved(params, results, evidence)
         if step.kind == "note" and expected is not None:
             results[step.id] = expected
         for entry in entries[step.id]:
-            if call is not None and not _is_same(expected, entry.call.params):
+            ran = entry.call.params
+            is_same = (is_written_out and _is_printed_alike(params, ran)) or _is_same(expected, ran)
+            if call is not None and not is_same:
                 yield Finding(
                     code="argument_drift",
                     message=f"step {step.id} ran with other arguments than the plan says",
@@ -214,12 +217,8 @@ def _resolved(params: JsonObject, results: JsonObject, evidence: JsonObject) -> 
 
 
 def _is_same(expected: JsonObject | None, actual: JsonObject) -> bool:
-    if expected is None:
-        return False
     try:
-        # Mostly they are alike to the letter, and then it is enough to know that they can be compared at all.
-        one = canonical(expected)
-        return _is_printed_alike(expected, actual) or one == canonical(actual)
+        return expected is not None and canonical(expected) == canonical(actual)
     except UsageError:
         return False
 

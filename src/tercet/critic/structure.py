@@ -103,7 +103,8 @@ def _reference(review: Review, holder: _Holder, item: Reference) -> Refusals:
         return
     elif (fault := _fault(review, item)) is not None:
         reason = f"{holder.name} refers to {item.text}, but {fault}"
-        yield _unresolved(review, holder.step, reason, holder.place_of(item))
+        remedy = "give it in the request's input" if item.target == references.REQUEST else None
+        yield _unresolved(review, holder.step, reason, holder.place_of(item), remedy)
 
 
 def _fault(review: Review, item: Reference) -> str | None:
@@ -142,12 +143,14 @@ def _expression(review: Review, holder: _Holder, item: Reference, *, is_conditio
             yield _invalid(review, index, f"{who}: the condition {item.text[:80]!r} is no boolean", place)
 
 
-def _unresolved(review: Review, index: int | None, reason: str, place: str) -> Refusal:
+def _unresolved(
+    review: Review, index: int | None, reason: str, place: str, remedy: str | None = None
+) -> Refusal:
     ids = ", ".join(step.id for step in review.plan.steps[:12])
     return review.refuse(
         Code.UNRESOLVED_REFERENCE,
         reason,
-        f"refer to a step that is there ({ids}), or add it",
+        remedy or f"refer to a step that is there ({ids}), or add it",
         step=index,
         place=place,
     )

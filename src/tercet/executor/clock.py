@@ -20,14 +20,19 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of this machine: wall time at the start, and the monotonic clock from there."""
+    """The wall clock of this machine, which never runs backwards here.
+
+    Not the monotonic clock: that one stands still while a machine is suspended, and a lease that ran out meanwhile
+    would look as if it still ran.
+    """
 
     def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+        self._last = 0
 
     def now(self) -> int:
         """The time."""
-        return int((time.monotonic() + self._offset) * 1000)
+        self._last = max(self._last, int(time.time() * 1000))
+        return self._last
 
     async def sleep(self, ms: int) -> None:
         """Wait."""

@@ -90,7 +90,7 @@ class Gateway:
             ended = await future
         finally:
             attempt.abandon()
-        if isinstance(ended, Done) and ended.value is None:
+        if isinstance(ended, Done) and ended.value is None and not ended.error:
             return NotHappened(error="nothing is known of this key", code="absent")
         return ended if isinstance(ended, Done) else Unknown(error=ended.error, code=ended.code)
 
@@ -152,7 +152,7 @@ def _ended(tool: Tool, task: asyncio.Task[Any]) -> Ended:
     except _Withheld as withheld:
         return withheld.ended
     except NotDone as error:
-        return NotHappened(error=error.message, code=error.code)
+        return NotHappened(error=_short(error.message), code=_short(error.code))
     except asyncio.CancelledError:
         return _failed(tool, f"{tool.name} was cancelled from inside", "cancelled")
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises must not end the run
@@ -271,4 +271,6 @@ def _text(error: BaseException) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 500 else f"{text[:497]}…"
+    """A text that can be stored: without lone surrogates, such as a file name that is no UTF-8, and not too long."""
+    clean = text.encode("utf-8", "replace").decode()
+    return clean if len(clean) <= 500 else f"{clean[:497]}…"

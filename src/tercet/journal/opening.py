@@ -69,8 +69,9 @@ async def _open(url: str, patience_s: float) -> Journal:
                 remedy="pip install 'tercet[postgres]'",
             ) from error
         return await PostgresJournal.open(url, patience_s=patience_s)
-    scheme = url.partition(":")[0] if ":" in url else url
-    raise UsageError(f"{scheme!r} is no kind of journal", code="unknown_journal", remedy=_REMEDY)
+    scheme, colon, _ = url.partition(":")
+    remedy = _REMEDY if colon or not url else f'for a file, say "{_SQLITE}{url}"; else {_REMEDY}'
+    raise UsageError(f"{scheme!r} is no kind of journal", code="unknown_journal", remedy=remedy)
 
 
 def _sqlite_path(url: str) -> Path:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import not_plain
 from tercet.contracts.request import Actor
@@ -18,10 +19,11 @@ from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import LeaseHeld, LeaseLost
 from tercet.journal.protocol import Append, Journal, Lease
+from tercet.policy import schemas
 from tercet.runtime import opening
 from tercet.runtime.driver import row_of
 from tercet.runtime.machine import ANSWERS, evolve
-from tercet.runtime.state import State
+from tercet.runtime.state import OpenGate, State
 
 POLL_MS = 100
 
@@ -52,7 +54,7 @@ class Reply:
             )
         return session
 
-    def event(self, state: State, now: int) -> e.GateAnswered:
+    def event(self, state: State, now: int, *, outside: bool = False) -> e.GateAnswered:
         """The event of this reply; raises `UsageError` if the gate does not ask for it."""
         gate = state.gates.get(self.gate)
         if gate is None:
@@ -70,7 +72,7 @@ class Reply:
                 if gate.kind == "approval"
                 else "use tercet gates settle with --happened or --did-not-happen",
             )
-        if self.answer == "approve" and gate.names and self.actor.id == state.start["actor"]["id"]:
+        if self.answer == "approve" and self.actor.id == state.start["actor"]["id"]:
             # The critic counts no approval by the owner of a run: told before the call is made, and not after.
             raise UsageError(
                 f"{self.actor.id} started this run, and cannot approve its gate",
@@ -83,16 +85,35 @@ class Reply:
                 code="not_json",
                 remedy="give what the call brought as JSON",
             )
+        if self.answer == "happened":
+            _demand_result(gate, self.value)
         return e.GateAnswered(
             at=max(now, state.at),
             gate=self.gate,
             digest=gate.digest,
             answer=self.answer,
-            actor=self.actor.id,
-            auth=self.actor.auth,
+            actor=_storable(self.actor.id),
+            auth=_storable(self.actor.auth),
             value=self.value,
-            note=self.note,
+            note=_storable(self.note),
+            outside=outside,
         )
+
+
+def _demand_result(gate: OpenGate, value: Any) -> None:
+    """What a call is said to have brought must be something that it could have brought."""
+    schema = gate.shown.get("result_schema")
+    faults = schemas.faults(canonical(schema).decode(), value) if schema is not None else []
+    if faults:
+        raise UsageError(
+            f"{gate.shown.get('tool', 'the call')} cannot have brought this: {faults[0].message}",
+            code="wrong_value",
+            remedy="give what the call brought as its value",
+        )
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 async def take(
@@ -119,7 +140,7 @@ async def append_reply(
     lease = await take(journal, tenant, session, owner=owner, clock=clock, lease_ms=lease_ms, held=held)
     try:
         state = (await opening.restore(journal, tenant, session)).state
-        event = reply.event(state, clock.now())
+        event = reply.event(state, clock.now(), outside=True)
         moved = evolve(state, event)
         await journal.append(
             Append(

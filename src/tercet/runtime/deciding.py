@@ -28,7 +28,7 @@ from tercet.executor.identity import idempotency_key
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
 from tercet.runtime.demands import gates_of
-from tercet.runtime.machine import INTERRUPTED
+from tercet.runtime.machine import INTERRUPTED, LEASE_EXPIRED, STOPPED
 from tercet.runtime.results import Results
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State, StepState
@@ -57,19 +57,31 @@ def decide(
         case Phase.REVIEW:
             return (c.Review(),)
         case Phase.ACT if course is not None:
-            return tuple(_Acting(state, setting, course, blobs).commands())
+            return tuple(Acting(state, setting, course, blobs).commands())
         case Phase.VERIFY:
             return (c.Score(),)
-        case Phase.COMMIT | Phase.FAIL if not state.is_over and not state.in_flight:
-            return (c.End(status="completed" if state.phase is Phase.COMMIT else "failed"),)
+        case Phase.COMMIT | Phase.FAIL if not state.is_over:
+            return _ending(state, setting, course, blobs)
         case _:
             return ()
+
+
+def _ending(
+    state: State, setting: Setting, course: Course | None, blobs: Mapping[str, Any]
+) -> tuple[c.Command, ...]:
+    """A run ends when it is known of every call whether it happened; nothing is called any more to find out."""
+    is_open = [name for name in state.frontier if state.steps[name].status in ("in_flight", "unknown")]
+    if not is_open or course is None:
+        return (c.End(status="completed" if state.phase is Phase.COMMIT else "failed"),)
+    acting = Acting(state, setting, course, blobs)
+    asked = [name for name in is_open if state.steps[name].status == "unknown" and not state.steps[name].gate]
+    return tuple(acting.ask_whether(name, state.steps[name]) for name in asked)
 
 
 _COUNTED = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.REVIEW, Phase.ACT, Phase.VERIFY})
 
 
-class _Acting:
+class Acting:
     """What is due while steps are carried out."""
 
     def __init__(self, state: State, setting: Setting, course: Course, blobs: Mapping[str, Any]) -> None:
@@ -140,17 +152,23 @@ class _Acting:
     def _unknown(self, name: str, step: StepState) -> c.Command:
         call = self.course.calls[name]
         is_pure = call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY
-        is_cut_off = step.code == INTERRUPTED
+        is_cut_off = step.code in (INTERRUPTED, STOPPED)
         if (is_pure or call.tool.idempotent) and (is_cut_off or has_retries(self.state, self.setting, step)):
             return c.Settle(step=name)
         if call.tool.reconciles and step.asked < MAX_ASKED:
             return c.Settle(step=name, not_before=step.not_before)
+        return self.ask_whether(name, step)
+
+    def ask_whether(self, name: str, step: StepState) -> c.Ask:
+        """Ask a person whether a call of unknown outcome happened."""
+        call = self.course.calls[name]
         shown = {
             "tool": call.tool.name,
             "params": self._params(call),
             "key": step.key,
             "attempt": step.attempt,
             "why": step.error,
+            "result_schema": call.tool.result,
         }
         return c.Ask(
             step=name,
@@ -209,9 +227,11 @@ class _Acting:
         occurrence, key = action
         if (shortage := self._shortage(step, call)) is not None:
             # A call in flight may give back some of what is reserved for it: only what is spent for good refuses.
-            return (
-                None if self.state.in_flight else c.Fault(step=name, code="budget_exceeded", reason=shortage)
-            )
+            if self.state.in_flight:
+                return None
+            if is_unsettled(step):
+                return self.ask_whether(name, step)
+            return c.Fault(step=name, code="budget_exceeded", reason=shortage)
         gates = gates_of(self.setting, self.course, name, params)
         if needs_approval(call, gates):
             bound = self._digest(name, call, params, key, gates)
@@ -309,9 +329,16 @@ def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
     return is_strong or call.reversibility is Reversibility.IRREVERSIBLE or bool(gates)
 
 
+def is_unsettled(step: StepState) -> bool:
+    """Whether a step is to be called again although nobody knows whether it happened already."""
+    return step.attempt > 0 and step.outcome == "unknown"
+
+
 def can_retry(state: State, setting: Setting, step: StepState) -> bool:
     """Whether a failed step may be tried again by itself."""
-    return step.outcome == "not_done" and step.is_retriable and has_retries(state, setting, step)
+    if step.outcome != "not_done" or not step.is_retriable:
+        return False
+    return step.code == LEASE_EXPIRED or has_retries(state, setting, step)
 
 
 def has_retries(state: State, setting: Setting, step: StepState) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import InternalError, TercetError
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
@@ -32,7 +33,7 @@ from tercet.journal.protocol import Append, Journal, Lease, NewCheckpoint, Sessi
 from tercet.planner.template import PlanningError
 from tercet.runtime import checkpoint, deciding
 from tercet.runtime import commands as c
-from tercet.runtime.machine import evolve
+from tercet.runtime.machine import LEASE_EXPIRED, STOPPED, evolve
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State
@@ -41,7 +42,7 @@ from tercet.tools import Tool, ToolContext
 
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
-WITHHELD = ("lease_expired", "deadline")
+WITHHELD = (LEASE_EXPIRED, "deadline")
 """The codes of calls that were not made after all."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
@@ -65,7 +66,7 @@ class Surroundings:
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None
     """Called at every named crash point; does nothing outside of tests."""
     tell: Callable[[State, e.Event], None] = lambda _state, _event: None
-    """Told of every event once it is durable."""
+    """Told of every event once it is durable, with the state that it and those written with it came to."""
     signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None
     """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed."""
 
@@ -238,7 +239,7 @@ class Driver:
             await self._fold_ended()
         for intent, attempt in self._calls.values():
             attempt.abandon()
-            self._ended(intent, Unknown(error="the process was told to stop", code="stopped"))
+            self._ended(intent, Unknown(error="the process was told to stop", code=STOPPED))
         self._calls.clear()
 
     async def _halted(self) -> State:
@@ -306,6 +307,9 @@ class Driver:
                     self._record(await work.propose(self.state, self.setting, self._now()))
                 except PlanningError as error:
                     self._record(e.PlanningFailed(at=self._now(), reason=str(error), code=error.code))
+                except Exception as error:  # noqa: BLE001 - a planner is somebody else's code, and must not end the process
+                    reason = f"the planner raised {type(error).__name__}: {error}"
+                    self._record(e.PlanningFailed(at=self._now(), reason=reason, code="planner_raised"))
             case c.Settle():
                 await self._settle(command.step)
 
@@ -331,6 +335,12 @@ class Driver:
         now = self._now()
         tool = self.around.tools[self._call(command.step).tool.name]
         circuit = self.around.breakers.glance(tool.name).state(now).value
+        if circuit == "OPEN" and deciding.is_unsettled(self.state.steps[command.step]):
+            # It cannot be refused, since it may have happened: a person is asked instead.
+            step = self.state.steps[command.step]
+            acting = deciding.Acting(self.state, self.setting, self._followed(), self._blobs)
+            self._record(self.around.work.ask(self.state, acting.ask_whether(command.step, step), now))
+            return
         if circuit == "OPEN":
             self._record(
                 e.StepRefused(
@@ -373,12 +383,18 @@ class Driver:
             return
         tool = self.around.tools[call.tool.name]
         found = await self.around.gateway.look_up(tool, self._context(name, step.key, step.attempt, 0))
-        now, due = self._now(), step.began + call.tool.settle_after_ms
+        now, due = self._now(), step.since + call.tool.settle_after_ms
         match found:
             case Done():
                 self._completed(name, found, is_reconciled=True)
             case NotHappened() if now >= due:
-                self._settled(name, "absent", "reconcile", 0)
+                has_retries = deciding.has_retries(self.state, self.setting, step)
+                self._settled(
+                    name, "absent", "reconcile", now + delay_ms(Backoff(), step.retries, self.around.draw)
+                )
+                if not has_retries:
+                    reason = f"{tool.name} did not happen, and has no retries left"
+                    self._record(e.StepRefused(at=now, step=name, code="retries_exhausted", reason=reason))
             case NotHappened():
                 self._settled(name, "ask_again", "reconcile", due)
             case Unknown():
@@ -416,10 +432,10 @@ class Driver:
 
     async def _withheld(self, intent: e.Intent) -> NotHappened | None:
         """Why a call is not made after all, looked at just before it."""
-        now = self._now()
-        if now >= self.lease.until:
-            return NotHappened(error="the lease on the session has run out", code="lease_expired")
-        if now >= intent.deadline:
+        if self.around.clock.now() >= self.lease.until:
+            self.stop()  # somebody else may have the session by now
+            return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
+        if self._now() >= intent.deadline:
             return NotHappened(
                 error="its deadline passed before the call", code="deadline", is_retriable=False
             )
@@ -536,14 +552,14 @@ class Driver:
         await self._append(unit, encoded)
         await self._crash("after_append")
         self.log += unit.events
-        for event in unit.events:
-            self.around.tell(self.state, event)
+        for intent in unit.begin:
+            self._begin(intent)
         while self._heard:
             state, heard = self._heard.pop(0)
             if not heard.done():
                 heard.set_result(state)
-        for intent in unit.begin:
-            self._begin(intent)
+        for event in unit.events:
+            self.around.tell(self.state, event)
 
     async def _append(self, unit: _Unit, encoded: tuple[bytes, ...]) -> None:
         """Write a unit, all or nothing: a verdict whose checkpoint cannot be written was never given."""
@@ -609,15 +625,16 @@ class Driver:
             self._course_of = self.state.plan_hash
         return self._course
 
-    def _plan(self) -> Plan:
+    def _followed(self) -> Course:
         if self.course is None:
             raise InternalError("there is no plan")
-        return self.course.plan
+        return self.course
 
-    def _call(self, step: str) -> Any:
-        if self.course is None:
-            raise InternalError("there is no plan")
-        return self.course.calls[step]
+    def _plan(self) -> Plan:
+        return self._followed().plan
+
+    def _call(self, step: str) -> EffectiveStep:
+        return self._followed().calls[step]
 
     def _now(self) -> int:
         return max(self.around.clock.now(), self.state.at)

@@ -48,13 +48,13 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.Complete: frozenset({P.ACT, P.FAIL}),
     e.Abort: frozenset({P.ACT, P.FAIL}),
     e.RetryScheduled: frozenset({P.ACT}),
-    e.Settled: frozenset({P.ACT}),
+    e.Settled: frozenset({P.ACT, P.FAIL}),
     e.StepRefused: frozenset({P.ACT}),
     e.StepSkipped: frozenset({P.ACT}),
     e.StepJudged: frozenset({P.ACT}),
     e.LoopGuardTripped: frozenset({P.ACT}),
-    e.GateOpened: frozenset({P.ACT}),
-    e.GateAnswered: frozenset({P.ACT, P.HALT}),
+    e.GateOpened: frozenset({P.ACT, P.FAIL}),
+    e.GateAnswered: frozenset({P.ACT, P.HALT, P.FAIL}),
     e.OutputsProduced: frozenset({P.ACT}),
     e.RunReported: frozenset({P.VERIFY}),
 }
@@ -62,7 +62,11 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
 
 
 INTERRUPTED = "interrupted"
-"""The code of a step whose process stopped during its call."""
+"""The code of a step whose process died during its call."""
+STOPPED = "stopped"
+"""The code of a step whose process was told to stop during its call."""
+LEASE_EXPIRED = "lease_expired"
+"""The code of a call that was withheld because the lease had run out; it costs no retry."""
 ANSWERS: dict[str, tuple[str, ...]] = {
     "approval": ("approve", "deny"),
     "reconcile": ("happened", "did_not_happen"),
@@ -90,8 +94,8 @@ def evolve(state: State, event: e.Event) -> State:
         at=now,
         status=status,
         used=_clocked(state, moved, event, now),
-        active_since=now if status == "in_progress" else 0,
-        iterations=state.iterations + (moved.phase is not state.phase),
+        active_since=now if status == "in_progress" and not _is_from_outside(event) else 0,
+        iterations=state.iterations + _counts(state.phase, moved.phase),
     )
 
 
@@ -106,7 +110,7 @@ def _illegal(state: State, event: e.Event, why: str) -> IllegalEvent:
 
 def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
     """The wall clock runs while the session is in progress, and stands still at gates and pauses."""
-    if not before.active_since or isinstance(event, e.SessionResumed):
+    if not before.active_since or isinstance(event, e.SessionResumed) or _is_from_outside(event):
         return after.used  # while no process had the session, no time was spent on it
     spent = now - before.active_since
     return (
@@ -116,11 +120,21 @@ def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
     )
 
 
+def _is_from_outside(event: e.Event) -> bool:
+    """Whether an event was appended by somebody who does not carry the session forward."""
+    return isinstance(event, e.GateAnswered) and event.outside
+
+
+def _counts(before: Phase, after: Phase) -> int:
+    """A move to another phase is an iteration; pausing and resuming are none."""
+    return int(after is not before and P.HALT not in (before, after))
+
+
 def _status(state: State) -> SessionState:
     """A session waits at a gate while one is open and nothing else can go on."""
     if state.status not in ("in_progress", "awaiting_gate"):
         return state.status
-    if not state.gates or state.phase is not P.ACT:
+    if not state.gates or state.phase not in (P.ACT, P.FAIL):
         return "in_progress"
     waiting = (state.steps[step] for step in state.frontier)
     is_blocked = all(step.gate or step.status == "failed" for step in waiting)
@@ -169,6 +183,7 @@ def _session_resumed(state: State, _: e.SessionResumed) -> State:
                 error="its process stopped",
                 code=INTERRUPTED,
                 not_before=step.deadline,
+                since=step.deadline,
                 asked=0,
             )
         elif step.status == "failed" and (state.halted_from or name not in unjudged):
@@ -228,7 +243,7 @@ def _plan_proposed(state: State, event: e.PlanProposed) -> State:
         raise _illegal(state, event, f"its plan cannot be read: {error}") from error
     order = plan.graph
     ids = [step.id for step in plan.steps]
-    kept = _kept(state, event.plan)
+    kept = _kept(state, plan, event.plan)
     steps = {
         step.id: kept.get(step.id)
         or StepState(unmet=sum(ids[p] not in kept for p in order.predecessors[index]))
@@ -252,14 +267,21 @@ def _plan_proposed(state: State, event: e.PlanProposed) -> State:
     )
 
 
-def _kept(state: State, plan: dict[str, Any]) -> dict[str, StepState]:
-    """The steps that have ended well and that the new plan says in the same words: they are not carried out again."""
+def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState]:
+    """The steps that have ended well and that the new plan says in the same words: they are not carried out again.
+
+    A step whose predecessors are not all kept is none of them: it ran on other results than it would have now.
+    """
     before = {step["id"]: step for step in state.plan.get("steps", ())}
-    return {
-        step["id"]: state.steps[step["id"]]
-        for step in plan.get("steps", ())
-        if before.get(step["id"]) == step and state.steps[step["id"]].status in ("done", "skipped")
-    }
+    now = {step["id"]: step for step in said.get("steps", ())}
+    kept: dict[str, StepState] = {}
+    for index in plan.graph.order:
+        name = plan.steps[index].id
+        is_same = name in before and before[name] == now[name]
+        is_founded = all(plan.steps[p].id in kept for p in plan.graph.predecessors[index])
+        if is_same and is_founded and state.steps[name].status in ("done", "skipped"):
+            kept[name] = state.steps[name]
+    return kept
 
 
 def _needed(plan: Plan) -> frozenset[str]:
@@ -432,7 +454,8 @@ def _abort(state: State, event: e.Abort) -> State:
         code=event.code,
         is_retriable=event.retriable,
         # A call that its process left behind may still take effect until its deadline.
-        not_before=step.deadline if event.code == "stopped" else step.not_before,
+        not_before=step.deadline if event.code == STOPPED else step.not_before,
+        since=step.deadline if event.code == STOPPED else event.at,
     )
     unjudged = (*state.unjudged, event.step) if is_known else state.unjudged
     return _with(state, steps=steps, used=_spent(state, step), unjudged=unjudged)
@@ -441,6 +464,8 @@ def _abort(state: State, event: e.Abort) -> State:
 def _step_refused(state: State, event: e.StepRefused) -> State:
     step = _step(state, event.step, event)
     _demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
+    is_open = step.attempt > 0 and step.outcome == "unknown"
+    _demand(state, event, is_met=not is_open, why=f"nobody knows whether step {event.step} happened")
     steps = _set(
         state,
         event.step,
@@ -457,8 +482,11 @@ def _retry_scheduled(state: State, event: e.RetryScheduled) -> State:
     step = _step(state, event.step, event)
     is_due = step.status == "failed" and event.step not in state.unjudged
     _demand(state, event, is_met=is_due, why=f"step {event.step} is {step.status}")
-    steps = _set(state, event.step, status="pending", not_before=event.not_before, retries=step.retries + 1)
-    return _with(state, steps=steps, used=_more(state, retries=1))
+    retries = 0 if step.code == LEASE_EXPIRED else 1
+    steps = _set(
+        state, event.step, status="pending", not_before=event.not_before, retries=step.retries + retries
+    )
+    return _with(state, steps=steps, used=_more(state, retries=retries))
 
 
 def _settled(state: State, event: e.Settled) -> State:
@@ -468,7 +496,7 @@ def _settled(state: State, event: e.Settled) -> State:
     if event.how == "ask_again":
         return _with(state, steps=_set(state, event.step, asked=step.asked + 1, not_before=event.not_before))
     # That a process stopped is not the tool's fault, so the call that it cut off is no retry of the tool's.
-    retries = 1 if event.how == "run_again" and step.code != INTERRUPTED else 0
+    retries = 0 if step.code in (INTERRUPTED, STOPPED) else 1
     steps = _set(
         state,
         event.step,
@@ -517,6 +545,7 @@ def _step_judged(state: State, event: e.StepJudged) -> State:
             return _with(
                 judged,
                 phase=P.PLAN,
+                gates={},
                 used=_more(state, replans=1),
                 feedback=(event.reason,),
                 refused=(*state.refused, state.plan_hash),
@@ -586,7 +615,8 @@ def _gate_answered(state: State, event: e.GateAnswered) -> State:
             phase=P.FAIL,
             halted_from=None,
             status="in_progress",
-            gates={},
+            # What a person was asked about a call that may have happened stays asked.
+            gates={name: other for name, other in rest.items() if other.kind == "reconcile"},
             reason=f"{event.actor} denied {gate.step}: {event.note}".rstrip(": "),
         )
     if event.answer == "approve":

@@ -67,6 +67,8 @@ async def restore(journal: Journal, tenant: str, session: str, *, known: Restore
     if known is None and (stored := await journal.newest(tenant, session, "fold")) is not None:
         state = checkpoint.read_fold(stored)
     point = await journal.newest(tenant, session, "point")
+    if point is not None and state.position == point.seq:
+        checkpoint.compare(state, point)
     position = await _position(journal, tenant, session, state.position)
     while page := await journal.read(tenant, session, after=state.position):
         position = follow(position, page, stream=session)

@@ -19,7 +19,6 @@ from tercet.journal.protocol import Journal
 from tercet.runtime.state import State
 from tercet.runtime.transcript import transcript
 
-
 _APART = "transcript"
 
 

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
@@ -127,6 +128,7 @@ class Runtime:
         self._held = held
         self._tools = {tool.name: tool for tool in pack.tools}
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+        self._leases = count(1)
         self._drivers: dict[str, Driver] = {}
         self._stack = AsyncExitStack()
 
@@ -144,6 +146,10 @@ class Runtime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    def _fresh_owner(self) -> str:
+        """A name for one lease: two tasks of one process contend for a session like any two processes."""
+        return f"{self._owner}:{next(self._leases)}"
 
     # --- running ---
 
@@ -173,7 +179,7 @@ class Runtime:
         if plan is None and planner is None:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
         lease = await self.journal.acquire(
-            self.tenant, session, owner=self._owner, now_ms=now, ttl_ms=self._lease_ms
+            self.tenant, session, owner=self._fresh_owner(), now_ms=now, ttl_ms=self._lease_ms
         )
         work = Work(None if plan else proposing, plan)
         driver = self._driver(setting, State(), lease, work)
@@ -227,7 +233,7 @@ class Runtime:
             driver.begin(
                 e.SessionResumed(
                     at=max(self._clock.now(), state.at),
-                    owner=self._owner,
+                    owner=self._fresh_owner(),
                     epoch=lease.epoch,
                     in_flight=state.in_flight,
                 )
@@ -264,7 +270,7 @@ class Runtime:
             self.journal,
             self.tenant,
             session,
-            owner=self._owner,
+            owner=self._fresh_owner(),
             clock=self._clock,
             lease_ms=self._lease_ms,
             held=self._held,
@@ -326,7 +332,7 @@ class Runtime:
             self.journal,
             self.tenant,
             reply,
-            owner=self._owner,
+            owner=self._fresh_owner(),
             clock=self._clock,
             lease_ms=self._lease_ms,
             held=self._held,

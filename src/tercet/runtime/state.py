@@ -45,6 +45,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The hash of a call under way: what the loop guard compares."""
     repeated: int = 0
     """The how-manieth time it was that this call brought this result."""
+    since: int = 0
+    """From when on its outcome is unknown and it can no longer take effect unseen."""
     deadline: int = 0
     """When the call of its last attempt must have ended."""
     began: int = 0

@@ -30,3 +30,5 @@ class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
     auth: str = "local"
     value: Any = None
     note: str = ""
+    outside: bool = False
+    """Appended by somebody who does not carry the session forward."""
