@@ -215,22 +215,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--measure", nargs=3, metavar=("PLACE", "NAME", "STORE"), help=argparse.SUPPRESS)
-    parser.add_argument("--growth-only", action="store_true")
+    parser.add_argument("--only", choices=(*PLACES, "growth"), help="leave the rest out")
     chosen = parser.parse_args()
     if chosen.measure:
         print(json.dumps(asyncio.run(measure(*chosen.measure))))
         return
     missed: list[str] = []
-    if not chosen.growth_only:
+    if chosen.only != "growth":
         print(f"{workload.STEPS} no-op steps a run, {chosen.rounds} rounds")
         print(
             'LangGraph: durability="sync", last-value reducer; DBOS: async steps, SQLite in WAL mode.'
             " Tercet is measured with its defaults."
         )
+    if chosen.only in (None, "SQLite"):
         missed += show("SQLite", rounds("SQLite", chosen.rounds, ""))
+    if chosen.only in (None, "PostgreSQL"):
         with postgres() as server:
             missed += show("PostgreSQL", rounds("PostgreSQL", chosen.rounds, server))
-    missed += growth.show()
+    if chosen.only in (None, "growth"):
+        missed += growth.show()
     for line in missed:
         print(f"missed: {line}")
     sys.exit(1 if missed else 0)

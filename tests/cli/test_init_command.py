@@ -31,9 +31,8 @@ def test_the_screen_says_what_to_type_next(
     assert answer.code == 0
     assert "help-desk@0.1.0" in answer.out
     commands = [line.split()[1:] for line in answer.out.splitlines() if line.strip().startswith("tercet ")]
-    assert [words[0] for words in commands] == ["check", "verify", "run"]
-    for words in commands:
-        assert tercet(*words).code == 0
+    codes = {words[0]: tercet(*words).code for words in commands}
+    assert codes == {"check": 0, "verify": 0, "run": 4}  # the sample's last step waits at a gate
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tercet: Tercet, tmp_path: Path) -> None:

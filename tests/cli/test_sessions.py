@@ -29,6 +29,7 @@ def test_sessions_are_listed_newest_first(tercet: Tercet, kitchen: Kitchen) -> N
         [first, "completed", "bake"],
     ]
     assert "next refund" in lines[0]
+    assert "next" not in lines[1]
     (row,) = tercet("sessions", "list", "--status", "completed", "--json").json["sessions"]
     assert (row["session_id"], row["pack"], row["owner"]) == (first, "bakery@1.0.0", "agt_support")
     assert tercet("sessions", "list", "--status", "failed").out == "There is no session of this kind.\n"
@@ -46,6 +47,15 @@ def test_a_session_is_shown_as_a_tree(tercet: Tercet, kitchen: Kitchen) -> None:
     assert "review    ok: 3 steps, 2 required outputs covered" in shown.out
     assert f"    tercet gates approve {session}.g1\n" in shown.out
     assert f"    tercet sessions resume {session} --pack PACK\n" in shown.out
+
+
+def test_an_answered_session_asks_to_be_resumed(tercet: Tercet, kitchen: Kitchen) -> None:
+    """After the answer nobody is waited for; once it was gone on with and failed, the list names no next step."""
+    session = started(tercet(*REFUND, ORDER_881))
+    assert tercet("gates", "deny", f"{session}.g1").code == 0
+    assert "▸ in progress: answered: resume it" in tercet("sessions", "show", session).out
+    assert tercet("sessions", "resume", session, "--pack", REFUNDS).code == 5
+    assert "next" not in tercet("sessions", "list").out
 
 
 def test_a_session_that_is_over_is_shown_with_its_record(tercet: Tercet, kitchen: Kitchen) -> None:

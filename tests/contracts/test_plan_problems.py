@@ -79,6 +79,23 @@ def test_what_is_no_json_object_is_refused(case: str) -> None:
     assert problem.remedy
 
 
+@pytest.mark.parametrize(
+    ("case", "message", "remedy"),
+    [
+        ("not UTF-8", "not UTF-8 text", "as UTF-8"),
+        ("an unencodable text", "not UTF-8 text", "as UTF-8"),
+        ("without end", "nested too deep", "flatten it"),
+        ("an unpaired surrogate", "not JSON", "unpaired surrogates"),
+        ("cut off", "not JSON", "one JSON object"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_told_apart(case: str, message: str, remedy: str) -> None:
+    """Bytes in another encoding and endless nesting are not called bad JSON, and have remedies of their own."""
+    (problem,) = problems(NO_OBJECTS[case][0])
+    assert problem.message.startswith(message)
+    assert remedy in problem.remedy
+
+
 @pytest.mark.req("R63")
 def test_every_problem_is_told_at_once() -> None:
     """Wrong fields, ids, kinds, references and missing parts are all listed, wherever they stand."""

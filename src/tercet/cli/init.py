@@ -19,7 +19,7 @@ EXAMPLES = """\
 tercet init my_pack
 tercet check my_pack
 tercet verify my_pack my_pack/plans/sample.json
-tercet run my_pack --plan my_pack/plans/sample.json
+tercet run my_pack --plan my_pack/plans/sample.json  # waits at a gate: exit 4
 """
 
 

@@ -21,8 +21,9 @@ from tercet.journal.errors import LeaseHeld, LeaseLost
 from tercet.journal.protocol import Append, Journal, Lease
 from tercet.policy import schemas
 from tercet.runtime import opening
-from tercet.runtime.driver import row_of
-from tercet.runtime.machine import ANSWERS, evolve
+from tercet.runtime.changes import ANSWERS
+from tercet.runtime.machine import evolve
+from tercet.runtime.rows import row_of
 from tercet.runtime.state import OpenGate, State
 
 POLL_MS = 100

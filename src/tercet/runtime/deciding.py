@@ -27,8 +27,8 @@ from tercet.critic.dispatch import recheck
 from tercet.executor.identity import idempotency_key
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
+from tercet.runtime.changes import INTERRUPTED, LEASE_EXPIRED, STOPPED
 from tercet.runtime.demands import gates_of
-from tercet.runtime.machine import INTERRUPTED, LEASE_EXPIRED, STOPPED
 from tercet.runtime.results import Results
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State, StepState

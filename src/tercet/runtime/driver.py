@@ -9,7 +9,7 @@ its INTENT is durable: if the append fails, nothing is called.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -23,22 +23,22 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.shape import as_object
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.backoff import delay_ms
-from tercet.executor.breaker import Breakers
-from tercet.executor.clock import Clock
-from tercet.executor.gateway import Attempt, Gateway
+from tercet.executor.gateway import Attempt
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError
-from tercet.journal.protocol import Append, Journal, Lease, NewCheckpoint, SessionRow
+from tercet.journal.protocol import Append, Lease, NewCheckpoint
 from tercet.planner.template import PlanningError
 from tercet.runtime import checkpoint, deciding
 from tercet.runtime import commands as c
-from tercet.runtime.machine import LEASE_EXPIRED, STOPPED, evolve
+from tercet.runtime.changes import LEASE_EXPIRED, STOPPED
+from tercet.runtime.machine import evolve
 from tercet.runtime.plans import read_plan
+from tercet.runtime.rows import row_of
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State
-from tercet.runtime.work import Work
-from tercet.tools import Tool, ToolContext
+from tercet.runtime.surroundings import Surroundings
+from tercet.tools import ToolContext
 
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
@@ -49,26 +49,6 @@ GRACE_MS = 2_000
 
 Answering: TypeAlias = Callable[[State, int], e.GateAnswered]
 """Makes the event of an answer out of the state and the time; raises `UsageError` if the answer does not fit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What a driver needs of the world, each of it an argument."""
-
-    journal: Journal
-    clock: Clock
-    gateway: Gateway
-    breakers: Breakers
-    tools: dict[str, Tool]
-    work: Work
-    draw: Callable[[], float]
-    """Draws from [0, 1): the jitter of retries."""
-    crash: Callable[[str], Awaitable[None] | None] = lambda _: None
-    """Called at every named crash point; does nothing outside of tests."""
-    tell: Callable[[State, e.Event], None] = lambda _state, _event: None
-    """Told of every event once it is durable, with the state that it and those written with it came to."""
-    signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None
-    """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed."""
 
 
 @dataclass
@@ -638,21 +618,3 @@ class Driver:
 
     def _now(self) -> int:
         return max(self.around.clock.now(), self.state.at)
-
-
-def row_of(state: State) -> SessionRow:
-    """What lists of sessions show."""
-    start = state.start
-    return SessionRow(
-        session_id=start["session"],
-        tenant=start["tenant"],
-        status=state.status,
-        pack=start["pack"],
-        pack_hash=start["pack_hash"],
-        snapshot=start["snapshot"],
-        intent=start["request"]["intent"],
-        owner=start["actor"]["id"],
-        started_at=start["at"],
-        updated_at=state.at,
-        next_step=state.frontier[0] if state.frontier else None,
-    )

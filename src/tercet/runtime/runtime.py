@@ -31,11 +31,12 @@ from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
 from tercet.runtime import opening
 from tercet.runtime.answering import Held, Reply, append_reply, take
-from tercet.runtime.driver import Driver, Surroundings
+from tercet.runtime.driver import Driver
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import OpenGate, State
+from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.transcript import moment
 from tercet.runtime.work import Planner, Work
 

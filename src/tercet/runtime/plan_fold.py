@@ -1,0 +1,110 @@
+"""How a plan comes in, what of the one before it is kept, and what review makes of it.
+
+Each function folds the event of its name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from tercet.contracts import references
+from tercet.contracts.errors import PlanError
+from tercet.contracts.loop import Phase
+from tercet.contracts.plan import Plan
+from tercet.journal import events as e
+from tercet.runtime.changes import (
+    changed,
+    demand,
+    illegal,
+    more,
+)
+from tercet.runtime.plans import read_plan
+from tercet.runtime.state import State, StepState
+
+P = Phase
+
+
+def plan_proposed(state: State, event: e.PlanProposed) -> State:
+    try:
+        plan = read_plan(event.plan)
+    except (ValidationError, PlanError) as error:
+        raise illegal(state, event, f"its plan cannot be read: {error}") from error
+    order = plan.graph
+    ids = [step.id for step in plan.steps]
+    kept = _kept(state, plan, event.plan)
+    steps = {
+        step.id: kept.get(step.id)
+        or StepState(unmet=sum(ids[p] not in kept for p in order.predecessors[index]))
+        for index, step in enumerate(plan.steps)
+    }
+    return changed(
+        state,
+        phase=P.DECOMPOSE,
+        plan=event.plan,
+        plan_hash=event.hash,
+        plan_origin=event.origin,
+        revision=state.revision + 1,
+        steps=steps,
+        after={ids[index]: tuple(ids[s] for s in after) for index, after in enumerate(order.successors)},
+        frontier=tuple(name for name in ids if name not in kept and not steps[name].unmet),
+        unjudged=(),
+        gates={},
+        verdict={},
+        # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
+        needed=frozenset(ids) if event.origin == "planner" else _needed(plan),
+    )
+
+
+def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState]:
+    """The steps that have ended well and that the new plan says in the same words: they are not carried out again.
+
+    A step whose predecessors are not all kept is none of them: it ran on other results than it would have now.
+    """
+    before = {step["id"]: step for step in state.plan.get("steps", ())}
+    now = {step["id"]: step for step in said.get("steps", ())}
+    kept: dict[str, StepState] = {}
+    for index in plan.graph.order:
+        name = plan.steps[index].id
+        is_same = name in before and before[name] == now[name]
+        is_founded = all(plan.steps[p].id in kept for p in plan.graph.predecessors[index])
+        if is_same and is_founded and state.steps[name].status in ("done", "skipped"):
+            kept[name] = state.steps[name]
+    return kept
+
+
+def _needed(plan: Plan) -> frozenset[str]:
+    """The steps whose results a parameter, a condition or an output refers to."""
+    found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
+    named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
+    return frozenset(
+        named.union(*(references.names(step.when) for step in plan.steps if step.when is not None))
+    )
+
+
+def planning_failed(state: State, event: e.PlanningFailed) -> State:
+    return changed(state, phase=P.FAIL, reason=event.reason)
+
+
+def decomposed(state: State, _: e.Decomposed) -> State:
+    return changed(state, phase=P.RETRIEVE)
+
+
+def evidence_retrieved(state: State, _: e.EvidenceRetrieved) -> State:
+    return changed(state, phase=P.REVIEW)
+
+
+def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
+    demand(state, event, is_met=event.hash == state.plan_hash, why="it reviews another plan")
+    outcome = event.verdict.get("outcome", "")
+    reasons = tuple(event.verdict.get("reasons", ()))
+    demand(
+        state, event, is_met=outcome in ("ok", "replan", "reject"), why=f"{outcome!r} is no review's outcome"
+    )
+    if outcome == "ok":
+        return changed(state, phase=P.ACT, verdict=event.verdict)
+    refused = changed(state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons)
+    if outcome == "replan":
+        return changed(refused, phase=P.PLAN, used=more(state, replans=1))
+    return changed(refused, phase=P.FAIL, reason="; ".join(reasons))

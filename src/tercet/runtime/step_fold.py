@@ -1,0 +1,264 @@
+"""What happens to steps: intended, completed, aborted, refused, retried, settled, skipped, judged.
+
+Each function folds the event of its name.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.loop import Phase
+from tercet.contracts.shape import as_object
+from tercet.journal import events as e
+from tercet.runtime.changes import (
+    INTERRUPTED,
+    LEASE_EXPIRED,
+    STOPPED,
+    changed,
+    demand,
+    more,
+    step_of,
+    with_step,
+)
+from tercet.runtime.state import State, StepState, Used
+
+P = Phase
+
+
+def intent(state: State, event: e.Intent) -> State:
+    step = step_of(state, event.step, event)
+    demand(
+        state,
+        event,
+        is_met=step.status == "pending" and not step.unmet,
+        why=f"step {event.step} is {step.status}",
+    )
+    demand(state, event, is_met=event.attempt == step.attempt + 1, why=f"attempt {step.attempt + 1} is due")
+    calls = 1 if event.tool else 0  # a note calls nothing
+    used = more(state, reserved_calls=calls, reserved_tokens=event.tokens, reserved_cost=event.cost)
+    steps = with_step(
+        state,
+        event.step,
+        status="in_flight",
+        attempt=event.attempt,
+        key=event.key,
+        occurrence=event.occurrence,
+        calls=calls,
+        tokens=event.tokens,
+        cost=event.cost,
+        error="",
+        code="",
+        call=event.call,
+        began=event.at,
+        deadline=event.deadline,
+    )
+    return changed(state, steps=steps, used=used)
+
+
+def _in_flight(state: State, name: str, attempt: int, event: e.Event) -> StepState:
+    step = step_of(state, name, event)
+    demand(state, event, is_met=step.attempt == attempt, why=f"step {name} is at attempt {step.attempt}")
+    demand(state, event, is_met=step.status in ("in_flight", "unknown"), why=f"step {name} is {step.status}")
+    return step
+
+
+def complete(state: State, event: e.Complete) -> State:
+    step = _in_flight(state, event.step, event.attempt, event)
+    same = _same(step.call, event)
+    repeated = 0 if event.error or not step.call else state.repeats.get(same, 0) + 1
+    steps = with_step(
+        state,
+        event.step,
+        status="failed" if event.error else "done",
+        outcome="done",
+        value=event.value if event.step in state.needed else None,
+        blob=event.blob,
+        error=event.error,
+        gate="",
+        call="",
+        repeated=repeated,
+    )
+    changes: dict[str, Any] = {
+        "used": _spent(state, step, steps=1, tokens=event.tokens, cost=event.cost),
+        "keys": {**state.keys, step.key: event.step},
+        "unjudged": (*state.unjudged, event.step),
+    }
+    if event.error:
+        return changed(state, steps=steps, **changes)
+    if repeated:
+        changes["repeats"] = {**state.repeats, same: repeated}
+    return _freed(
+        state,
+        event.step,
+        steps,
+        done=(*state.done, event.step),
+        head=hash_bytes(f"{state.head}{event.step}{same}".encode()),
+        **changes,
+        **_named(state, event),
+    )
+
+
+def _same(call: str, event: e.Complete) -> str:
+    """The hash of a call with its result: what the loop guard counts. Half of one, since folds hold it for every step."""
+    return sha256(msgspec.json.encode([call, event.value, event.blob])).hexdigest()[:32]
+
+
+def _named(state: State, event: e.Complete) -> dict[str, Any]:
+    """Outputs by name only come from the last completed result that carries them: what changes with this one."""
+    declared = state.plan.get("declared_outputs")
+    if not declared:
+        return {}
+    result = as_object(event.value) or {}
+    carried = {name: result[name] for name in declared if name in result}
+    kept = {name: value for name, value in state.named.items() if name not in event.carries}
+    kept_in = {name: blob for name, blob in state.named_in.items() if name not in carried}
+    return {
+        "named": {**kept, **carried},
+        "named_in": {**kept_in, **dict.fromkeys(event.carries, event.blob)},
+    }
+
+
+def _spent(state: State, step: StepState, *, steps: int = 0, tokens: int = 0, cost: int = 0) -> Used:
+    """What was reserved for a call is given back, and what it really used is booked.
+
+    A call whose outcome was unknown until now was counted when it became unknown.
+    """
+    used = state.used
+    is_reserved = step.status == "in_flight"
+    return msgspec.structs.replace(
+        used,
+        steps=used.steps + steps,
+        tool_calls=used.tool_calls + step.calls * is_reserved,
+        tokens=used.tokens + tokens,
+        cost=used.cost + cost,
+        reserved_calls=used.reserved_calls - step.calls * is_reserved,
+        reserved_tokens=used.reserved_tokens - step.tokens * is_reserved,
+        reserved_cost=used.reserved_cost - step.cost * is_reserved,
+    )
+
+
+def abort(state: State, event: e.Abort) -> State:
+    step = _in_flight(state, event.step, event.attempt, event)
+    demand(state, event, is_met=step.status == "in_flight", why=f"step {event.step} is {step.status}")
+    is_known = event.outcome == "not_done"
+    steps = with_step(
+        state,
+        event.step,
+        status="failed" if is_known else "unknown",
+        outcome=event.outcome,
+        error=event.error,
+        code=event.code,
+        is_retriable=event.retriable,
+        # A call that its process left behind may still take effect until its deadline.
+        not_before=step.deadline if event.code == STOPPED else step.not_before,
+        since=step.deadline if event.code == STOPPED else event.at,
+    )
+    unjudged = (*state.unjudged, event.step) if is_known else state.unjudged
+    return changed(state, steps=steps, used=_spent(state, step), unjudged=unjudged)
+
+
+def step_refused(state: State, event: e.StepRefused) -> State:
+    step = step_of(state, event.step, event)
+    demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
+    is_open = step.attempt > 0 and step.outcome == "unknown"
+    demand(state, event, is_met=not is_open, why=f"nobody knows whether step {event.step} happened")
+    steps = with_step(
+        state,
+        event.step,
+        status="failed",
+        outcome="refused",
+        error=event.reason,
+        code=event.code,
+        is_retriable=False,
+    )
+    return changed(state, steps=steps, unjudged=(*state.unjudged, event.step))
+
+
+def retry_scheduled(state: State, event: e.RetryScheduled) -> State:
+    step = step_of(state, event.step, event)
+    is_due = step.status == "failed" and event.step not in state.unjudged
+    demand(state, event, is_met=is_due, why=f"step {event.step} is {step.status}")
+    retries = 0 if step.code == LEASE_EXPIRED else 1
+    steps = with_step(
+        state, event.step, status="pending", not_before=event.not_before, retries=step.retries + retries
+    )
+    return changed(state, steps=steps, used=more(state, retries=retries))
+
+
+def settled(state: State, event: e.Settled) -> State:
+    step = step_of(state, event.step, event)
+    is_open = step.status == "unknown" and not step.gate
+    demand(state, event, is_met=is_open, why=f"step {event.step} is {step.status}, or a person was asked")
+    if event.how == "ask_again":
+        return changed(
+            state, steps=with_step(state, event.step, asked=step.asked + 1, not_before=event.not_before)
+        )
+    # That a process stopped is not the tool's fault, so the call that it cut off is no retry of the tool's.
+    retries = 0 if step.code in (INTERRUPTED, STOPPED) else 1
+    steps = with_step(
+        state,
+        event.step,
+        status="pending",
+        outcome="not_done" if event.how == "absent" else step.outcome,
+        asked=0,
+        retries=step.retries + retries,
+        not_before=event.not_before,
+    )
+    return changed(state, steps=steps, used=more(state, retries=retries))
+
+
+def step_skipped(state: State, event: e.StepSkipped) -> State:
+    step = step_of(state, event.step, event)
+    demand(
+        state, event, is_met=step.status in ("pending", "failed"), why=f"step {event.step} is {step.status}"
+    )
+    return _freed(state, event.step, with_step(state, event.step, status="skipped", error=event.reason))
+
+
+def _freed(state: State, name: str, steps: dict[str, StepState], **changes: Any) -> State:
+    """What waited for a step that has ended comes nearer. `steps` is a new copy, and becomes the state's."""
+    ready: list[str] = []
+    for after in state.after.get(name, ()):
+        waiting = msgspec.structs.replace(steps[after], unmet=steps[after].unmet - 1)
+        steps[after] = waiting
+        if not waiting.unmet and waiting.status == "pending":
+            ready.append(after)
+    frontier = (*(step for step in state.frontier if step != name), *ready)
+    return changed(state, steps=steps, frontier=frontier, **changes)
+
+
+def step_judged(state: State, event: e.StepJudged) -> State:
+    step = step_of(state, event.step, event)
+    demand(
+        state,
+        event,
+        is_met=step.status in ("done", "failed", "unknown"),
+        why=f"step {event.step} is {step.status}",
+    )
+    judged = changed(state, unjudged=tuple(name for name in state.unjudged if name != event.step))
+    if event.outcome in ("replan", "escalate"):
+        demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    match event.outcome:
+        case "replan":
+            return changed(
+                judged,
+                phase=P.PLAN,
+                gates={},
+                used=more(state, replans=1),
+                feedback=(event.reason,),
+                refused=(*state.refused, state.plan_hash),
+            )
+        case "escalate":
+            return changed(
+                judged, phase=P.HALT, halted_from=P.ACT, status="paused", reason=f"escalated: {event.reason}"
+            )
+        case _:
+            return judged
+
+
+def loop_guard_tripped(state: State, event: e.LoopGuardTripped) -> State:
+    return changed(state, trips=state.trips + 1, feedback=(event.reason,))

@@ -1,0 +1,36 @@
+"""What a driver needs of the world, each of it an argument: nothing is looked up, and anything can be replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tercet.executor.breaker import Breakers
+from tercet.executor.clock import Clock
+from tercet.executor.gateway import Gateway
+from tercet.journal import events as e
+from tercet.journal.protocol import Journal
+from tercet.runtime.state import State
+from tercet.runtime.work import Work
+from tercet.tools import Tool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What a driver needs of the world, each of it an argument."""
+
+    journal: Journal
+    clock: Clock
+    gateway: Gateway
+    breakers: Breakers
+    tools: dict[str, Tool]
+    work: Work
+    draw: Callable[[], float]
+    """Draws from [0, 1): the jitter of retries."""
+    crash: Callable[[str], Awaitable[None] | None] = lambda _: None
+    """Called at every named crash point; does nothing outside of tests."""
+    tell: Callable[[State, e.Event], None] = lambda _state, _event: None
+    """Told of every event once it is durable, with the state that it and those written with it came to."""
+    signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None
+    """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed."""
