@@ -137,6 +137,6 @@ def test_a_wrong_answer_changes_nothing(
 
 def test_a_gate_is_answered_once(tercet: Tercet, question: str) -> None:
     """A second answer is refused."""
-    assert tercet("gates", "settle", question, "--happened").code == 0
+    assert tercet("gates", "settle", question, "--happened", "--value", '"order 7"').code == 0
     answer = tercet("gates", "settle", question, "--did-not-happen", "--json")
     assert (answer.code, answer.json["error"]["code"]) == (2, "gate_not_open")

@@ -111,6 +111,27 @@ def test_wrong_answers_change_nothing(workshop: Workshop) -> None:
     workshop.run(main())
 
 
+def test_the_owner_cannot_approve_an_unnamed_gate_either(workshop: Workshop) -> None:
+    """A call that waits for a person by its mode alone waits for another person than the one who asked for it."""
+    workshop.tool("net.it", mode="network", authority=(), no_compensation="it only tells")
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a", "net.it")), actor=ADA)
+            gate = gate_of(result)
+            assert result.gate is not None
+            assert result.gate.names == ()
+            with pytest.raises(UsageError) as caught:
+                await runtime.approve(gate, actor=ADA)
+            assert caught.value.code == "own_gate"
+            assert (await runtime.resume(result.session_id)).status == "awaiting_gate"
+            assert workshop.calls == []
+            await runtime.approve(gate, actor=BOB)
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+
+
 def test_a_gate_of_the_decision_or_of_a_policy_is_asked_for_too(workshop: Workshop) -> None:
     """Whoever demands the gate, no effect comes before its answer; a condition is decided on the resolved call."""
     workshop.tool("read.it", mode="read_only")

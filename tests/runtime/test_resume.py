@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import ReplayError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt, LeaseLost
-from tercet.journal.protocol import Append, Journal, Lease, Position
-from tercet.runtime import opening
+from tercet.journal.protocol import Append, Journal, Lease, Position, StoredCheckpoint
+from tercet.runtime import checkpoint, opening
 from tercet.runtime.driver import LARGE
 from tercet.runtime.machine import evolve
-from tercet.runtime.state import State
+from tercet.runtime.state import State, Used
 from tercet.tools import ToolContext
 
 from .test_limits import taking
@@ -338,6 +339,49 @@ def test_a_long_session_is_restored_from_a_fold(workshop: Workshop) -> None:
             assert await runtime.state(result.session_id) == await refolded(
                 runtime.journal, result.session_id
             )
+
+    workshop.run(main())
+
+
+class Forged:
+    """A journal whose newest fold says that nothing was used."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    async def newest(self, tenant: str, stream: str, kind: Any) -> StoredCheckpoint | None:
+        """The newest checkpoint; a fold with other counters in it."""
+        stored = await self._journal.newest(tenant, stream, kind)
+        if stored is None or kind != "fold":
+            return stored
+        state = msgspec.structs.replace(checkpoint.read_fold(stored), used=Used())
+        return msgspec.structs.replace(stored, data=checkpoint.fold(state).data)
+
+
+def test_a_forged_fold_at_the_newest_point_is_refused(workshop: Workshop) -> None:
+    """A fold that no event comes after is held against the point of its position before anybody goes on from it."""
+    workshop.tool("do.it", taking(1_000))
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(workshop.pack(), journal) as runtime:
+                running = asyncio.ensure_future(runtime.run(ASK, plan=CHAIN))
+                await workshop.clock.sleep(500)
+                runtime.stop()
+                session = (await running).session_id
+                fold = await journal.newest("default", session, "fold")
+                point = await journal.newest("default", session, "point")
+                assert fold is not None
+                assert point is not None
+                assert fold.seq == point.seq == (await runtime.state(session)).position
+            made = list(workshop.calls)
+            async with workshop.runtime(workshop.pack(), cast("Journal", Forged(journal))) as runtime:
+                with pytest.raises(ReplayError):
+                    await runtime.resume(session)
+            assert workshop.calls == made
 
     workshop.run(main())
 

@@ -164,6 +164,59 @@ def test_a_refused_template_ends_the_run_with_a_record(workshop: Workshop) -> No
     workshop.run(main())
 
 
+class Broken:
+    """A planner with a bug."""
+
+    name = "broken"
+
+    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+        """Raises what nobody expects, with a text that is no Unicode."""
+        raise KeyError("steps \udcff")
+
+
+def test_a_planner_that_raises_ends_the_run(workshop: Workshop, url: str) -> None:
+    """A bug in a planner is planning that failed, with its words as the reason, and not the end of the process."""
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+            result = await runtime.run(ASK, planner=Broken())
+            assert result.status == "failed"
+            assert "the planner raised KeyError" in result.reason
+            found = await events(journal, result.session_id)
+            [failed] = [event for event in found if isinstance(event, e.PlanningFailed)]
+            assert failed.code == "planner_raised"
+            assert (await runtime.record(result.session_id))["report"]["status"] == "refused_by_critic"
+
+    workshop.run(main())
+
+
+def test_an_error_that_is_no_unicode_does_not_wedge_a_session(workshop: Workshop, url: str) -> None:
+    """A text with lone surrogates, as file names bring them, is recorded with a stand-in, and a resume goes on."""
+    errors = [OSError("bad \udcff name")]
+
+    async def once(_: ToolContext, params: dict[str, Any]) -> Any:
+        if errors:
+            raise errors.pop()
+        return params
+
+    workshop.tool("read.it", once, mode="read_only")
+    pack = workshop.pack(budget={"max_step_retries": 0})
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a", "read.it")), actor=ADA)
+            assert result.status == "paused"
+            [aborted] = [
+                event for event in await events(journal, result.session_id) if isinstance(event, e.Abort)
+            ]
+            assert "bad ? name" in aborted.error
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1), ("a", 2)]
+
+
 def test_a_planner_without_any_plan_ends_the_run_with_a_record(workshop: Workshop, url: str) -> None:
     """Planning that fails before there is a plan is a failed run, not a run that passed review."""
     workshop.tool("do.it")

@@ -36,7 +36,12 @@ def _rows(gate: OpenGate, owner: str) -> list[tuple[str, str]]:
         ("" if row else "with", f"{name} = {_json(value)}")
         for row, (name, value) in enumerate(params.items())
     ]
-    rows += [("by", f"somebody other than {owner}, who started the run")] if gate.names else []
+    rows += (
+        [("undo", f"there is no way back: {shown['no_compensation']}")]
+        if shown.get("no_compensation")
+        else []
+    )
+    rows += [("by", f"somebody other than {owner}, who started the run")] if gate.kind == "approval" else []
     rows += [("why", str(shown["why"]))] if shown.get("why") else []
     rows += [("key", str(shown["key"]))] if shown.get("key") else []
     return rows

@@ -320,6 +320,7 @@ class Acting:
             "params": params,
             "mode": str(call.mode),
             "reversibility": str(call.reversibility),
+            "no_compensation": call.tool.no_compensation,
         }
 
 

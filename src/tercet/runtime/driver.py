@@ -4,6 +4,8 @@ One turn: fold what has ended into events, ask `decide` for the next command, ca
 until nothing is due; append everything as one unit; then begin the calls whose INTENT has become durable. So COMPLETE,
 verdict, checkpoint and the next INTENT share one append, and a step costs one barrier. An effect never begins before
 its INTENT is durable: if the append fails, nothing is called.
+
+One file, although a long one: every part of it reads and moves the one state of the one session.
 """
 
 from __future__ import annotations
