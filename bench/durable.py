@@ -153,16 +153,20 @@ def rounds(place: str, count: int, server: str) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {name: [] for name in CANDIDATES}
     for number in range(count):
         for position, name in enumerate(CANDIDATES):
-            print(
-                f"\r{place}: round {number + 1} of {count}, {name:<14}", end="", file=sys.stderr, flush=True
-            )
+            tell(f"{place}: round {number + 1} of {count}, {name}")
             with tempfile.TemporaryDirectory() as folder:
                 store = str(Path(folder) / "bench.db")
                 if place == "PostgreSQL":
                     store = asyncio.run(make_database(server, f"bench_{number}_{position}"))
                 found[name].append(sample(place, name, store))
-    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+    tell("")
     return found
+
+
+def tell(line: str) -> None:
+    """Show how far the work is, where somebody looks on."""
+    if sys.stderr.isatty():
+        print(f"\r{line:<60}\r", end="", file=sys.stderr, flush=True)
 
 
 # --- the table ---

@@ -429,8 +429,9 @@ def flow_cases() -> st.SearchStrategy[Case]:
 
 
 def with_gate(case: Case, gate: str | None) -> Case:
-    """The case with the gate for unbound values, or without one."""
-    return case._replace(spec=case.spec.model_copy(update={"unbound_gate": gate}))
+    """The case with the gate for unbound values, or without one; and without policies, which may ask for the same."""
+    spec = case.spec.model_copy(update={"unbound_gate": gate})
+    return case._replace(spec=spec, compiled=case.compiled.model_copy(update={"policies": ()}))
 
 
 @examples(250)

@@ -13,7 +13,7 @@ from tercet.testing.clock import EPOCH_MS, VirtualClock
 
 
 def test_the_system_clock_tells_wall_time_and_never_runs_backwards() -> None:
-    """It begins at the machine's time and follows the monotonic clock from there."""
+    """It begins at the machine's time and never runs backwards from there."""
     clock: Clock = SystemClock()
     assert abs(clock.now() - time.time() * 1000) < 1_000
     times = [clock.now() for _ in range(1_000)]

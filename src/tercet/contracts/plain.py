@@ -34,6 +34,11 @@ def not_json(value: Any) -> str | None:
     return f"a {kind.__name__} is no JSON value"
 
 
+def storable(text: str) -> str:
+    """A text without lone surrogates, such as those in a file name that is no UTF-8: it can be encoded and stored."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def not_plain(value: Any) -> str | None:
     """Where and why a value is no plain data, or None if it is."""
     stack: list[tuple[Any, Place]] = [(value, ())]

@@ -21,7 +21,7 @@ from pydantic_core import to_jsonable_python
 
 from tercet.contracts.errors import NotDone
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.plain import not_plain
+from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.references import MAX_DEPTH
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import Clock
@@ -85,14 +85,18 @@ class Gateway:
         named = _context_name(function) or "context"
         future: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         called = partial(function, **{named: context})
-        attempt = Attempt(tool, called, tool.timeout_ms, future.set_result, self._threads)
+        # The schema is for what was found; the answer that nothing was would break nearly every one.
+        unchecked = tool.model_copy(update={"result": None})
+        attempt = Attempt(unchecked, called, tool.timeout_ms, future.set_result, self._threads)
         try:
             ended = await future
         finally:
             attempt.abandon()
-        if isinstance(ended, Done) and ended.value is None and not ended.error:
+        if not isinstance(ended, Done):
+            return Unknown(error=ended.error, code=ended.code)
+        if ended.value is None and not ended.error:
             return NotHappened(error="nothing is known of this key", code="absent")
-        return ended if isinstance(ended, Done) else Unknown(error=ended.error, code=ended.code)
+        return ended if ended.error else _usable(tool, ended.value)
 
 
 class Attempt:
@@ -272,5 +276,5 @@ def _text(error: BaseException) -> str:
 
 def _short(text: str) -> str:
     """A text that can be stored: without lone surrogates, such as a file name that is no UTF-8, and not too long."""
-    clean = text.encode("utf-8", "replace").decode()
+    clean = storable(text)
     return clean if len(clean) <= 500 else f"{clean[:497]}…"

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import not_plain
+from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.request import Actor
 from tercet.executor.clock import Clock
 from tercet.journal import codec
@@ -93,10 +93,10 @@ class Reply:
             gate=self.gate,
             digest=gate.digest,
             answer=self.answer,
-            actor=_storable(self.actor.id),
-            auth=_storable(self.actor.auth),
+            actor=storable(self.actor.id),
+            auth=storable(self.actor.auth),
             value=self.value,
-            note=_storable(self.note),
+            note=storable(self.note),
             outside=outside,
         )
 
@@ -111,10 +111,6 @@ def _demand_result(gate: OpenGate, value: Any) -> None:
             code="wrong_value",
             remedy="give what the call brought as its value",
         )
-
-
-def _storable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 async def take(

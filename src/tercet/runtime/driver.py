@@ -21,6 +21,7 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import InternalError, TercetError
 from tercet.contracts.invocation import Backoff
+from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import as_object
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
@@ -288,10 +289,14 @@ class Driver:
                 try:
                     self._record(await work.propose(self.state, self.setting, self._now()))
                 except PlanningError as error:
-                    self._record(e.PlanningFailed(at=self._now(), reason=str(error), code=error.code))
+                    self._record(
+                        e.PlanningFailed(at=self._now(), reason=storable(str(error)), code=error.code)
+                    )
                 except Exception as error:  # noqa: BLE001 - a planner is somebody else's code, and must not end the process
                     reason = f"the planner raised {type(error).__name__}: {error}"
-                    self._record(e.PlanningFailed(at=self._now(), reason=reason, code="planner_raised"))
+                    self._record(
+                        e.PlanningFailed(at=self._now(), reason=storable(reason), code="planner_raised")
+                    )
             case c.Settle():
                 await self._settle(command.step)
 
