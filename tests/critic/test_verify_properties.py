@@ -34,7 +34,7 @@ KINDS = {
     "loop_guard",
     "budget_exceeded",
 }
-SAMPLES = 3_000
+SAMPLES = 2_500
 ANY_CASE = st.one_of(cases(), mutated_refunds())
 
 
