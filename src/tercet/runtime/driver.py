@@ -29,7 +29,7 @@ from tercet.executor.backoff import delay_ms
 from tercet.executor.gateway import Attempt
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import JournalError
+from tercet.journal.errors import JournalError, LeaseLost
 from tercet.journal.protocol import Append, Lease, NewCheckpoint
 from tercet.planner.template import PlanningError
 from tercet.runtime import checkpoint, deciding
@@ -419,8 +419,7 @@ class Driver:
 
     async def _withheld(self, intent: e.Intent) -> NotHappened | None:
         """Why a call is not made after all, looked at just before it."""
-        if self.around.clock.now() >= self.lease.until:
-            self.stop()  # somebody else may have the session by now
+        if self.around.clock.now() >= self.lease.until and not await self._has_renewed():
             return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
         if self._now() >= intent.deadline:
             return NotHappened(
@@ -428,6 +427,18 @@ class Driver:
             )
         await self._crash("before_call")
         return None
+
+    async def _has_renewed(self) -> bool:
+        """Renew a lease that has run out, which works unless somebody else has the session by now: then stop."""
+        now, ttl = self.around.clock.now(), self.around.lease_ms
+        try:
+            self.lease = await self.around.journal.renew(self.lease, now_ms=now, ttl_ms=ttl)
+        except LeaseLost:
+            self.stop()
+            return False
+        except JournalError:
+            return False
+        return True
 
     def _context(self, step: str, key: str, attempt: int, deadline: int) -> ToolContext:
         start = self.state.start

@@ -258,6 +258,7 @@ class Runtime:
             breakers=self._breakers,
             tools=self._tools,
             work=work,
+            lease_ms=self._lease_ms,
             draw=self._draw,
             crash=self._crash,
             tell=self._tell,

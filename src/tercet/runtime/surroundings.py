@@ -26,6 +26,8 @@ class Surroundings:
     breakers: Breakers
     tools: dict[str, Tool]
     work: Work
+    lease_ms: int
+    """How long a lease runs."""
     draw: Callable[[], float]
     """Draws from [0, 1): the jitter of retries."""
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None
