@@ -60,10 +60,13 @@ class Worker:
             await asyncio.sleep(0.005)
         return code, json.loads(last) if last.startswith("{") else {}
 
-    async def stopped(self) -> None:
-        """Wait until it stands still."""
-        while not await asyncio.to_thread(_stands_still, self.pid):  # noqa: ASYNC110 - there is no event for it
+    async def stopped(self) -> bool:
+        """Wait until it stands still; False if it has come to its end instead."""
+        while self._process.exitcode is None:
+            if await asyncio.to_thread(_stands_still, self.pid):
+                return True
             await asyncio.sleep(0.02)
+        return False
 
 
 def _work(words: Sequence[str], environment: Mapping[str, str], mouth: Connection[str, str]) -> None:

@@ -57,8 +57,6 @@ def test_a_zombie_with_the_lock_of_the_file_keeps_others_out(tmp_path: Path) -> 
     haunting = wake(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path, "twelve:nothing", "inside_commit")
     assert wrongs_of(haunting) == []
     assert haunting.refused["error"] == "journal_busy"
-    assert haunting.told["status"] in (
-        "completed",
-        "paused",
-    )  # it lets go if it sees that its lease has run out
+    # It goes on, lets go if it sees that its lease has run out, or asks about a call that outlived its time meanwhile.
+    assert haunting.told["status"] in ("completed", "paused", "awaiting_gate")
     assert haunting.successor.duplicates == 0

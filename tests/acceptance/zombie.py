@@ -14,8 +14,10 @@ from typing import Any
 from tercet.journal.opening import open_journal
 
 from . import effects
+from .nursery import Worker
 from .trial import PATIENCE_S, Found, Trial, look, operate, run_trial, start, work
 
+MOST_STARTS = 10
 WINDOW = ("before_call", "before_effect")
 """The points between the last look at the lease and the effect."""
 HAUNTED = {"twelve": 2, "refunds": 1}
@@ -51,11 +53,10 @@ async def haunt(trial: Trial, point: str) -> Haunting:
     """Stop a worker at a point, let another end its session, and wake the first one up."""
     effects.create(trial.effects)
     await _approve(trial)
-    zombie = start(trial, f"{point}:{HAUNTED[trial.scene.partition(':')[0]]}:stop")
+    zombie = await _stopped(trial, f"{point}:{HAUNTED[trial.scene.partition(':')[0]]}:stop")
     refused: dict[str, Any] = {}
     try:
         async with asyncio.timeout(4 * PATIENCE_S):
-            await zombie.stopped()
             _, first = await work(trial, "", random.Random(0))  # noqa: S311 - instants, not secrets
             if first.get("error") == "journal_busy":
                 # It holds the lock of the file: nobody can take over before it goes on, or is killed.
@@ -75,6 +76,15 @@ async def haunt(trial: Trial, point: str) -> Haunting:
         await look(trial, successor)
     has_written = await _head(trial) != before
     return Haunting(point=point, successor=successor, refused=refused, told=told, has_written=has_written)
+
+
+async def _stopped(trial: Trial, crash: str) -> Worker:
+    """A worker that stands still at its point; one that lost its lease on the way ends, and is followed by another."""
+    for _ in range(MOST_STARTS):
+        worker = start(trial, crash)
+        if await worker.stopped():
+            return worker
+    raise AssertionError(f"{trial.name}: no worker came to {crash}")
 
 
 async def _approve(trial: Trial) -> None:
