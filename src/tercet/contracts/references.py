@@ -130,18 +130,6 @@ def is_text(value: object) -> bool:
     return True
 
 
-def unwrap(value: Any) -> Any:
-    """A value without its `$literal` wrappers; references stay as they are."""
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        if len(members) == 1 and LITERAL in members:
-            return members[LITERAL]
-        return {key: unwrap(member) for key, member in members.items()}
-    if isinstance(value, list):
-        return [unwrap(member) for member in cast("list[Any]", value)]
-    return value
-
-
 def as_reference(members: dict[str, Any]) -> Reference | None:
     """The reference that a JSON object spells, or None if it is plain data."""
     if len(members) != 1:

@@ -1,4 +1,4 @@
-"""What an action is: the idempotency key, and the digest that an approval binds to."""
+"""What an action is: the idempotency key, and the hash that the loop guard compares."""
 
 from __future__ import annotations
 

@@ -455,32 +455,20 @@ class Driver:
 
     def _ended(self, intent: e.Intent, ended: Ended) -> None:
         """Fold the end of a call into an event."""
-        now, step, attempt = self._now(), intent.step, intent.attempt
         match ended:
             case Done():
-                self._completed(step, ended)
-            case NotHappened():
+                self._completed(intent.step, ended)
+            case NotHappened() | Unknown():
+                is_known = isinstance(ended, NotHappened)
                 self._record(
                     e.Abort(
-                        at=now,
-                        step=step,
-                        attempt=attempt,
-                        outcome="not_done",
+                        at=self._now(),
+                        step=intent.step,
+                        attempt=intent.attempt,
+                        outcome="not_done" if is_known else "unknown",
                         error=ended.error,
                         code=ended.code,
-                        retriable=ended.is_retriable,
-                        latency=ended.latency_ms,
-                    )
-                )
-            case Unknown():
-                self._record(
-                    e.Abort(
-                        at=now,
-                        step=step,
-                        attempt=attempt,
-                        outcome="unknown",
-                        error=ended.error,
-                        code=ended.code,
+                        retriable=ended.is_retriable if is_known else True,
                         latency=ended.latency_ms,
                     )
                 )

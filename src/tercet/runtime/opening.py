@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tercet.context import compile as compile_context
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
-from tercet.contracts.request import Actor, Request
+from tercet.contracts.request import Request
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.chain import START, follow
@@ -134,8 +134,3 @@ def demand_pins(pack: Pack, state: State, setting: Setting) -> None:
             code="snapshot_version_mismatch",
             remedy="restore the evidence files of that snapshot",
         )
-
-
-def actor_of(state: State) -> Actor:
-    """Who started a session."""
-    return Actor.model_validate(state.start["actor"])

@@ -9,7 +9,6 @@ import msgspec
 from tercet.contracts.loop import Phase
 
 StepStatus = Literal["pending", "gated", "in_flight", "unknown", "done", "failed", "skipped"]
-ENDED: frozenset[StepStatus] = frozenset({"done", "failed", "skipped"})
 
 SessionState = Literal["in_progress", "awaiting_gate", "paused", "completed", "failed"]
 

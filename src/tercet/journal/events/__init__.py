@@ -1,7 +1,7 @@
 """The closed union of events: one file a family.
 
-An event is a fact: frozen, tagged by `type`, tolerant of fields that a newer version adds. Its id, time and cause are
-given by the shell; nothing here reads a clock. What an event carries is all that replay will ever know.
+An event is a fact: frozen, tagged by `type`, tolerant of fields that a newer version adds. Its time is given by
+the shell, and its position is its id; nothing here reads a clock. What an event carries is all that replay will ever know.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class RetryScheduled(Fact, frozen=True, kw_only=True, tag="retry_scheduled"):
 
 
 class Settled(Fact, frozen=True, kw_only=True, tag="settled"):
-    """An unknown outcome was settled to have not happened, or is asked about again later."""
+    """What follows from an unknown outcome: it did not happen, it may be run again, or it is asked about again later."""
 
     step: str
     attempt: int
@@ -81,7 +81,7 @@ class Settled(Fact, frozen=True, kw_only=True, tag="settled"):
 
 
 class StepSkipped(Fact, frozen=True, kw_only=True, tag="step_skipped"):
-    """The step does not run: its condition is false, or what it needs was skipped or failed."""
+    """The step does not run: its condition is false, or it is optional and failed."""
 
     step: str
     reason: Literal["condition_false", "optional_failed", "not_reached"]
