@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class Done(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The call happened. `error` says why its result cannot be used."""
 
     value: Any = None
@@ -15,7 +15,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms: int = 0
 
 
-class NotHappened(msgspec.Struct, frozen=True, kw_only=True):
+class NotHappened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The call did not happen, so trying again is safe."""
 
     error: str
@@ -24,7 +24,7 @@ class NotHappened(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms: int = 0
 
 
-class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+class Unknown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Nobody knows whether the call happened, so trying again blindly is not safe."""
 
     error: str

@@ -16,10 +16,16 @@ STOPPED = "stopped"
 """The code of a step whose process was told to stop during its call."""
 LEASE_EXPIRED = "lease_expired"
 """The code of a call that was withheld because the lease had run out; it costs no retry."""
+EMERGENCY_STOP = "emergency_stop"
+"""The code of a call that was withheld because an operator stopped its tool, pack or tenant; it costs no retry."""
+WITHHELD = (LEASE_EXPIRED, EMERGENCY_STOP)
+MODIFIED = "modified"
+"""The code of a step that a person sent back to the planner."""
 ANSWERS: dict[str, tuple[str, ...]] = {
-    "approval": ("approve", "deny"),
+    "approval": ("approve", "deny", "modify", "withdraw"),
     "reconcile": ("happened", "did_not_happen"),
-    "escalation": (),
+    "escalation": ("extend", "replan", "accept_partial", "abandon"),
+    "compensation": ("compensate", "keep"),
 }
 """What each kind of gate may be answered."""
 

@@ -6,26 +6,29 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from tercet.journal.events import Need
+from tercet.journal.events.gate import GateKind
 
-class Propose(msgspec.Struct, frozen=True, kw_only=True):
+
+class Propose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Ask the planner for a plan."""
 
     feedback: tuple[str, ...] = ()
 
 
-class Decompose(msgspec.Struct, frozen=True, kw_only=True):
+class Decompose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Split the plan into sub-tasks."""
 
 
-class Retrieve(msgspec.Struct, frozen=True, kw_only=True):
+class Retrieve(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Look up the evidence that the plan pins."""
 
 
-class Review(msgspec.Struct, frozen=True, kw_only=True):
+class Review(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Let the critic review the plan."""
 
 
-class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
+class Dispatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Make a call."""
 
     step: str
@@ -36,21 +39,21 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
     not_before: int = 0
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Take a note: its resolved parameters are its result."""
 
     step: str
     params: dict[str, Any]
 
 
-class Skip(msgspec.Struct, frozen=True, kw_only=True):
+class Skip(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Leave a step out."""
 
     step: str
     reason: Literal["condition_false", "optional_failed", "not_reached"]
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class Fault(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A step that cannot be called: its references do not resolve, or it would break a rule."""
 
     step: str
@@ -58,46 +61,68 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Judge(msgspec.Struct, frozen=True, kw_only=True):
+class Judge(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Let the critic judge a step."""
 
     step: str
 
 
-class Settle(msgspec.Struct, frozen=True, kw_only=True):
+class Settle(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Find out what became of a call whose outcome is unknown."""
 
     step: str
     not_before: int = 0
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class Ask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Open a gate."""
 
     step: str
-    kind: Literal["approval", "reconcile", "escalation"]
-    names: tuple[str, ...]
+    kind: GateKind
     digest: str
     shown: dict[str, Any]
+    names: tuple[str, ...] = ()
+    needs: dict[str, Need] = {}
+    covers: dict[str, str] = {}
+    ttl_ms: int = 0
+    """How long it waits; 0 means as long as the session lives."""
     not_before: int = 0
     """While a call of unknown outcome may still take effect, no answer about it would be true for long."""
 
 
-class Finish(msgspec.Struct, frozen=True, kw_only=True):
+class Grant(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Let a policy approve a call."""
+
+    step: str
+    policy: str
+    digest: str
+
+
+class HandOver(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Open the gate at which a person takes over."""
+
+
+class TakeBack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Take the effects of the run back, or ask whether to, or leave them."""
+
+    how: Literal["compensate", "ask", "keep"]
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Every step has ended: work out the outputs."""
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True):
+class Score(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Let the critic score the run."""
 
 
-class GiveUp(msgspec.Struct, frozen=True, kw_only=True):
+class GiveUp(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The run has gone through more phases than it may: end it."""
 
     reason: str
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True):
+class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Write the record and close the session."""
 
     status: str
@@ -115,6 +140,9 @@ Command: TypeAlias = (
     | Judge
     | Settle
     | Ask
+    | Grant
+    | HandOver
+    | TakeBack
     | Finish
     | Score
     | GiveUp

@@ -24,14 +24,17 @@ from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
 from tercet.critic.dispatch import recheck
+from tercet.critic.grants import granted_by
 from tercet.executor.identity import idempotency_key
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
-from tercet.runtime.changes import INTERRUPTED, LEASE_EXPIRED, STOPPED
+from tercet.runtime.asking import Resolved, ask_for, call_digest
+from tercet.runtime.changes import INTERRUPTED, STOPPED, WITHHELD
 from tercet.runtime.demands import gates_of
 from tercet.runtime.results import Results
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import State, StepState
+from tercet.runtime.session_fold import ESCALATED
+from tercet.runtime.state import UNDO, State, StepState
 
 SLOTS = 8
 """How many calls of one run may be in flight at once, where its budget does not say."""
@@ -61,21 +64,37 @@ def decide(
         case Phase.VERIFY:
             return (c.Score(),)
         case Phase.COMMIT | Phase.FAIL if not state.is_over:
-            return _ending(state, setting, course, blobs)
+            return tuple(_ending(state, setting, course, blobs))
+        case Phase.HALT if is_escalated(state) and not state.gates:
+            return (c.HandOver(),)
         case _:
             return ()
 
 
+def is_escalated(state: State) -> bool:
+    """Whether a run was handed to a person."""
+    return state.phase is Phase.HALT and state.reason.startswith(ESCALATED)
+
+
 def _ending(
     state: State, setting: Setting, course: Course | None, blobs: Mapping[str, Any]
-) -> tuple[c.Command, ...]:
-    """A run ends when it is known of every call whether it happened; nothing is called any more to find out."""
+) -> Iterator[c.Command]:
+    """A run ends when it is known of every call whether it happened, and what it did has been taken back or kept.
+
+    Nothing of its plan is called any more to find out.
+    """
+    acting = Acting(state, setting, course, blobs) if course is not None else None
+    is_undoing = state.saga == "undoing"
     is_open = [name for name in state.frontier if state.steps[name].status in ("in_flight", "unknown")]
-    if not is_open or course is None:
-        return (c.End(status="completed" if state.phase is Phase.COMMIT else "failed"),)
-    acting = Acting(state, setting, course, blobs)
-    asked = [name for name in is_open if state.steps[name].status == "unknown" and not state.steps[name].gate]
-    return tuple(acting.ask_whether(name, state.steps[name]) for name in asked)
+    if acting is not None and is_undoing:
+        yield from acting.commands()
+    elif acting is not None and is_open:
+        asked = (name for name in is_open if state.steps[name].status == "unknown")
+        yield from (acting.ask_whether(n, state.steps[n]) for n in asked if not state.steps[n].gate)
+    elif state.phase is Phase.FAIL and state.done and not state.gates and state.saga in ("", "agreed"):
+        yield c.TakeBack(how="compensate" if state.saga else state.start["on_failure"])
+    elif not state.gates:
+        yield c.End(status="completed" if state.phase is Phase.COMMIT else state.ending or "failed")
 
 
 _COUNTED = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.REVIEW, Phase.ACT, Phase.VERIFY})
@@ -105,7 +124,7 @@ class Acting:
 
     def _may_end_plan(self, name: str, step: StepState) -> bool:
         if step.status == "done":
-            return is_looping(step)
+            return is_looping(step) and not name.startswith(UNDO)
         is_excused = self.course.steps[name].optional and step.outcome != "done"
         return not is_excused and not can_retry(self.state, self.setting, step)
 
@@ -127,7 +146,7 @@ class Acting:
     def _dispatched(self) -> Iterator[c.Command]:
         state = self.state
         if not state.frontier:
-            yield c.Finish()
+            yield c.Finish() if state.phase is Phase.ACT else c.End(status=state.ending or "failed")
             return
         running = len(state.in_flight)
         limit = self.setting.ctx.run_budget.max_parallel or SLOTS
@@ -145,7 +164,20 @@ class Acting:
             return None
         if step.status == "unknown":
             return self._unknown(name, step)
-        return self._ready(name, step)
+        return self._back(name, step) if name.startswith(UNDO) else self._ready(name, step)
+
+    def _back(self, name: str, step: StepState) -> c.Dispatch:
+        """The call that takes a step back: resolved when that was decided, approved with the step, paid from what was
+        kept back for it."""
+        undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
+        return c.Dispatch(
+            step=name,
+            params=undo.params,
+            key=undo.key,
+            occurrence=0,
+            attempt=step.attempt + 1,
+            not_before=step.not_before,
+        )
 
     # --- unknown outcomes ---
 
@@ -173,7 +205,6 @@ class Acting:
         return c.Ask(
             step=name,
             kind="reconcile",
-            names=(),
             digest=digest([name, step.key, step.attempt]),
             shown=shown,
             not_before=step.not_before,
@@ -232,17 +263,8 @@ class Acting:
             if is_unsettled(step):
                 return self.ask_whether(name, step)
             return c.Fault(step=name, code="budget_exceeded", reason=shortage)
-        gates = gates_of(self.setting, self.course, name, params)
-        if needs_approval(call, gates):
-            bound = self._digest(name, call, params, key, gates)
-            if step.approved != bound:
-                return c.Ask(
-                    step=name,
-                    kind="approval",
-                    names=gates,
-                    digest=bound,
-                    shown=self._shown(call, params),
-                )
+        if (unapproved := self._unapproved(name, step, call, params, key)) is not None:
+            return unapproved
         return c.Dispatch(
             step=name,
             params=params,
@@ -271,14 +293,20 @@ class Acting:
         """Why the budget does not allow this call."""
         budget, used = self.setting.ctx.run_budget, self.state.used
         waits = max(0, step.not_before - self.state.at)
+        back_calls, back_cost = self.course.way_back(call)
         needs = (
-            ("tool calls", budget.tool_calls, used.tool_calls + used.reserved_calls, 1),
+            (
+                "tool calls",
+                budget.tool_calls,
+                used.tool_calls + used.reserved_calls + used.held_calls - step.hold_calls,
+                1 + back_calls,
+            ),
             ("tokens", budget.tokens, used.tokens + used.reserved_tokens, call.step.estimated_tokens),
             (
                 "micro-cents",
                 budget.cost_microcents,
-                used.cost + used.reserved_cost,
-                call.tool.cost_microcents,
+                used.cost + used.reserved_cost + used.held_cost - step.hold_cost,
+                call.tool.cost_microcents + back_cost,
             ),
             ("ms of wall clock", budget.wall_clock_ms, used.wall_clock + waits, 1),
         )
@@ -287,41 +315,47 @@ class Acting:
                 return f"{needed:,} {unit} are needed, {max(0, limit - spent):,} are left"
         return None
 
-    def _digest(
-        self, name: str, call: EffectiveStep, params: dict[str, Any], key: str, names: tuple[str, ...]
-    ) -> str:
-        """What an approval binds to."""
-        compiled = self.setting.compiled
-        pinned = {
-            ref: compiled.evidence[ref].hash for ref in call.step.evidence_refs if ref in compiled.evidence
-        }
-        gates = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in names]
-        undo = call.compensate.model_dump(mode="json") if call.compensate else None
-        start = self.state.start
-        return digest(
-            [
-                start["tenant"],
-                start["run"],
-                name,
-                call.tool.hash,
-                params,
-                key,
-                call.mode,
-                pinned,
-                compiled.pack_hash,
-                gates,
-                undo,
-            ]
-        )
+    # --- approvals ---
 
-    def _shown(self, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "tool": call.tool.name,
-            "params": params,
-            "mode": str(call.mode),
-            "reversibility": str(call.reversibility),
-            "no_compensation": call.tool.no_compensation,
-        }
+    def _unapproved(
+        self, name: str, step: StepState, call: EffectiveStep, params: dict[str, Any], key: str
+    ) -> c.Ask | c.Grant | None:
+        """The question whether a call may be made, or the policy that answers it; None if it has been answered."""
+        gates = gates_of(self.setting, self.course, name, params)
+        if not needs_approval(call, gates):
+            return None
+        asked = Resolved(name=name, call=call, params=params, key=key)
+        bound = call_digest(self.state, self.setting, asked, gates)
+        if step.approved == bound:
+            return None
+        setting, plan = self.setting, self.course.plan
+        if not gates and not step.is_added and not step.approved:
+            policy = granted_by(setting.ctx, setting.compiled, setting.spec, plan, name, params)
+            if policy is not None:
+                return c.Grant(step=name, policy=policy, digest=bound)
+        return ask_for(self.state, setting, asked, gates, tuple(self._sequence(name, gates)))
+
+    def _sequence(self, name: str, gates: tuple[str, ...]) -> Iterator[Resolved]:
+        """The other calls that the same people would be asked about, where a gate covers a sequence of them.
+
+        Only calls whose parameters are known by now: what an approver cannot see, they cannot approve.
+        """
+        known = self.setting.compiled.gates_by_name
+        if not gates or any(known[gate].covers != "sequence" for gate in gates if gate in known):
+            return
+        for other, call in self.course.calls.items():
+            step = self.state.steps[other]
+            if other == name or step.status != "pending" or step.attempt or step.gate:
+                continue
+            if self.course.steps[other].when is not None:
+                continue
+            try:
+                params = resolve(call.params, self.results, self.setting.evidence)
+            except ResolutionError:
+                continue
+            action = self._new_action(call, params)
+            if action is not None and gates_of(self.setting, self.course, other, params) == gates:
+                yield Resolved(name=other, call=call, params=params, key=action[1])
 
 
 def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
@@ -339,7 +373,7 @@ def can_retry(state: State, setting: Setting, step: StepState) -> bool:
     """Whether a failed step may be tried again by itself."""
     if step.outcome != "not_done" or not step.is_retriable:
         return False
-    return step.code == LEASE_EXPIRED or has_retries(state, setting, step)
+    return step.code in WITHHELD or has_retries(state, setting, step)
 
 
 def has_retries(state: State, setting: Setting, step: StepState) -> bool:

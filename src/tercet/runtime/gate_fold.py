@@ -1,20 +1,21 @@
 """Questions to people, and what their answers change.
 
-Each function folds the event of its name.
+Each function folds the event of its name. Who may answer what is decided before an answer becomes an event, since that
+needs to know who people are; here an answer must only fit the gate that is open.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
+
 from tercet.contracts.loop import Phase
+from tercet.contracts.shape import as_object
 from tercet.journal import events as e
-from tercet.runtime.changes import (
-    ANSWERS,
-    changed,
-    demand,
-    illegal,
-    step_of,
-    with_step,
-)
+from tercet.runtime.changes import ANSWERS, MODIFIED, changed, demand, illegal, more, step_of, with_step
+from tercet.runtime.saga_fold import effects_kept
+from tercet.runtime.session_fold import ending, extended, revived
 from tercet.runtime.state import Answer, OpenGate, State
 from tercet.runtime.step_fold import complete
 
@@ -22,79 +23,144 @@ P = Phase
 
 
 def gate_opened(state: State, event: e.GateOpened) -> State:
-    step = step_of(state, event.step, event)
     demand(state, event, is_met=event.gate not in state.gates, why="this gate is open already")
-    demand(
-        state, event, is_met=step.status in ("pending", "unknown"), why=f"step {event.step} is {step.status}"
-    )
+    opened = changed(state, opened=state.opened + 1)
+    if event.kind in ("approval", "reconcile"):
+        opened = _held(opened, event)
     gate = OpenGate(
         id=event.gate,
         kind=event.kind,
         step=event.step,
         names=event.names,
+        needs=event.needs,
         digest=event.digest,
+        covers=event.covers,
         shown=event.shown,
         at=event.at,
+        expires=event.expires,
     )
+    return changed(opened, gates={**state.gates, event.gate: gate})
+
+
+def _held(state: State, event: e.GateOpened) -> State:
+    """The steps that a gate is about wait for it."""
     status = "gated" if event.kind == "approval" else "unknown"
-    return changed(
-        state,
-        gates={**state.gates, event.gate: gate},
-        opened=state.opened + 1,
-        steps=with_step(state, event.step, status=status, gate=event.gate),
-    )
+    for name in (event.step, *event.covers):
+        step = step_of(state, name, event)
+        is_open = step.status in ("pending", "unknown") and not step.gate
+        demand(state, event, is_met=is_open, why=f"step {name} is {step.status}")
+        state = changed(state, steps=with_step(state, name, status=status, gate=event.gate))
+    return state
 
 
 def gate_answered(state: State, event: e.GateAnswered) -> State:
     gate = state.gates.get(event.gate)
+    if gate is None and event.answer == "withdraw":
+        gate = state.approved.get(event.gate)
     if gate is None:
         raise illegal(state, event, f"gate {event.gate} is not open")
     demand(state, event, is_met=event.digest == gate.digest, why="the answer is about another call")
     is_fitting = event.answer in ANSWERS[gate.kind]
     demand(state, event, is_met=is_fitting, why=f"{event.answer} is no answer to a gate of kind {gate.kind}")
-    answer = Answer(
+    is_late = bool(gate.expires) and event.at >= gate.expires
+    demand(state, event, is_met=not is_late, why="its time to live is over")
+    answered = changed(
+        state,
+        answers=(*state.answers, *(_recorded(gate, event, step) for step in gate.calls)),
+        inbox=max(state.inbox, event.inbox),
+    )
+    return _FOLDS[event.answer](answered, gate, event)
+
+
+def _recorded(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
+    return Answer(
         gate=event.gate,
         names=gate.names,
-        step=gate.step,
+        step=step,
         actor=event.actor,
+        roles=event.roles,
         auth=event.auth,
         answer=event.answer,
-        digest=event.digest,
+        digest=gate.calls[step],
         at=event.at,
         note=event.note,
     )
-    rest = {name: other for name, other in state.gates.items() if name != event.gate}
-    answered = changed(state, gates=rest, answers=(*state.answers, answer))
-    if event.answer == "deny":
-        return changed(
-            answered,
-            phase=P.FAIL,
-            halted_from=None,
-            status="in_progress",
-            # What a person was asked about a call that may have happened stays asked.
-            gates={name: other for name, other in rest.items() if other.kind == "reconcile"},
-            reason=f"{event.actor} denied {gate.step}: {event.note}".rstrip(": "),
+
+
+def _without(state: State, gate: OpenGate) -> dict[str, OpenGate]:
+    return {name: other for name, other in state.gates.items() if name != gate.id}
+
+
+# --- approval gates ---
+
+
+def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    demand(
+        state,
+        event,
+        is_met=all(a.actor != event.actor for a in gate.approvals),
+        why="they approved it already",
+    )
+    gate = msgspec.structs.replace(gate, approvals=(*gate.approvals, _recorded(gate, event, gate.step)))
+    if gate.unmet:
+        return changed(state, gates={**state.gates, gate.id: gate})
+    let_through = changed(state, gates=_without(state, gate), approved={**state.approved, gate.id: gate})
+    for name, digest in gate.calls.items():
+        let_through = changed(
+            let_through, steps=with_step(let_through, name, status="pending", gate="", approved=digest)
         )
-    if event.answer == "approve":
-        answered = changed(
-            answered, steps=with_step(answered, gate.step, status="pending", gate="", approved=gate.digest)
-        )
-    elif event.answer == "did_not_happen":
-        answered = changed(
-            answered,
+    return let_through
+
+
+def _withdraw(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    """One approval less; if the gate had them all, it is open again and its calls wait."""
+    left = tuple(a for a in gate.approvals if a.actor != event.actor)
+    demand(state, event, is_met=len(left) < len(gate.approvals), why="there is no approval of theirs")
+    for name in gate.calls:
+        step = state.steps[name]
+        demand(state, event, is_met=step.status in ("gated", "pending"), why=f"step {name} is {step.status}")
+        state = changed(state, steps=with_step(state, name, status="gated", gate=gate.id, approved=""))
+    approved = {name: other for name, other in state.approved.items() if name != gate.id}
+    reopened = msgspec.structs.replace(gate, approvals=left)
+    return changed(state, approved=approved, gates={**state.gates, gate.id: reopened})
+
+
+def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    reason = f"{event.actor} denied {gate.step}: {event.note}".rstrip(": ")
+    return ending(changed(state, gates=_without(state, gate)), "rejected", reason)
+
+
+def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    """The call goes back to the planner with what the person says: its step counts as refused."""
+    for name in gate.calls:
+        state = changed(
+            state,
             steps=with_step(
-                answered, gate.step, status="pending", outcome="not_done", gate="", asked=0, not_before=0
+                state,
+                name,
+                status="failed",
+                outcome="refused",
+                gate="",
+                error=event.note,
+                code=MODIFIED,
+                is_retriable=False,
             ),
         )
-    else:
-        answered = complete(answered, _found(state, gate, event))
-    return answered
+    return changed(state, gates=_without(state, gate), unjudged=(*state.unjudged, *gate.calls))
 
 
-def _found(state: State, gate: OpenGate, event: e.GateAnswered) -> e.Complete:
+# --- calls of unknown outcome ---
+
+
+def _did_not_happen(state: State, gate: OpenGate, _: e.GateAnswered) -> State:
+    steps = with_step(state, gate.step, status="pending", outcome="not_done", gate="", asked=0, not_before=0)
+    return changed(state, gates=_without(state, gate), steps=steps)
+
+
+def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     """The end of a call that a person says happened."""
     step = state.steps[gate.step]
-    return e.Complete(
+    found = e.Complete(
         at=event.at,
         step=gate.step,
         attempt=step.attempt,
@@ -103,3 +169,106 @@ def _found(state: State, gate: OpenGate, event: e.GateAnswered) -> e.Complete:
         cost=step.cost,
         reconciled=True,
     )
+    return complete(changed(state, gates=_without(state, gate)), found)
+
+
+# --- runs that were handed to a person ---
+
+
+def _extend(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    amounts = as_object(event.value) or {}
+    return revived(extended(changed(state, gates=_without(state, gate)), event, amounts))
+
+
+def _replan(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    return changed(
+        state,
+        gates={},
+        approved={},
+        phase=P.PLAN,
+        halted_from=None,
+        status="in_progress",
+        reason="",
+        feedback=(event.note or gate.shown.get("reason", "a person asks for another plan"),),
+        refused=(*state.refused, state.plan_hash),
+        used=more(state, replans=1),
+    )
+
+
+def _accept_partial(state: State, _: OpenGate, event: e.GateAnswered) -> State:
+    is_known = all(state.steps[name].status not in ("unknown", "in_flight") for name in state.frontier)
+    demand(state, event, is_met=is_known, why="the outcome of a call is not known")
+    return changed(
+        state,
+        gates={},
+        approved={},
+        phase=P.COMMIT,
+        halted_from=None,
+        status="in_progress",
+        partial=event.actor,
+        reason=f"accepted as partial by {event.actor}: {event.note}".rstrip(": "),
+    )
+
+
+def _abandon(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    reason = f"abandoned by {event.actor}: {event.note or gate.shown.get('reason', '')}".rstrip(": ")
+    return ending(changed(state, gates=_without(state, gate)), "failed", reason)
+
+
+# --- effects of a run that did not succeed ---
+
+
+def _compensate(state: State, gate: OpenGate, _: e.GateAnswered) -> State:
+    """The calls themselves follow in an event of their own, resolved."""
+    return changed(state, gates=_without(state, gate), saga="agreed")
+
+
+def _keep(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    return effects_kept(
+        changed(state, gates=_without(state, gate)), e.EffectsKept(at=event.at, by=event.actor)
+    )
+
+
+_FOLDS: dict[str, Callable[[State, OpenGate, e.GateAnswered], State]] = {
+    "approve": _approve,
+    "withdraw": _withdraw,
+    "deny": _deny,
+    "modify": _modify,
+    "happened": _happened,
+    "did_not_happen": _did_not_happen,
+    "extend": _extend,
+    "replan": _replan,
+    "accept_partial": _accept_partial,
+    "abandon": _abandon,
+    "compensate": _compensate,
+    "keep": _keep,
+}
+
+
+# --- in nobody's place ---
+
+
+def approval_granted(state: State, event: e.ApprovalGranted) -> State:
+    step = step_of(state, event.step, event)
+    demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
+    demand(state, event, is_met=not step.is_added, why="a re-plan added this step")
+    granted = Answer(
+        gate="",
+        names=(),
+        step=event.step,
+        actor=f"policy:{event.policy}",
+        auth="policy",
+        answer="grant",
+        digest=event.digest,
+        at=event.at,
+    )
+    return changed(
+        state,
+        steps=with_step(state, event.step, approved=event.digest),
+        answers=(*state.answers, granted),
+    )
+
+
+def message_dropped(state: State, event: e.MessageDropped) -> State:
+    kept = (*state.dropped, (event.inbox, event.code, event.reason))[-8:]
+    return changed(state, inbox=max(state.inbox, event.inbox), dropped=kept)

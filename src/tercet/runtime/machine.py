@@ -3,8 +3,9 @@
     PLAN ──plan_proposed──▶ DECOMPOSE ──decomposed──▶ RETRIEVE ──evidence_retrieved──▶ REVIEW
     REVIEW ──plan_reviewed: ok──▶ ACT, replan ──▶ PLAN, reject ──▶ FAIL
     ACT ──outputs_produced──▶ VERIFY ──run_reported: accept──▶ COMMIT, replan ──▶ PLAN, escalate ──▶ HALT
-    ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT;  ACT, HALT ──gate_answered: deny──▶ FAIL
-    more phases than allowed ──given_up──▶ FAIL
+    ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT;  ACT ──gate_answered: deny──▶ FAIL
+    HALT ──gate_answered: extend──▶ where it was, replan ──▶ PLAN, accept_partial ──▶ COMMIT, abandon ──▶ FAIL
+    any ──session_cancelled, session_expired, given_up──▶ FAIL, where effects are taken back before the end
     any ──session_paused──▶ HALT ──session_resumed──▶ where it was;  COMMIT, FAIL ──session_ended──▶ over
 
 `evolve` is pure and total: it either returns the next state or raises `IllegalEvent`, which names run, phase and event,
@@ -19,12 +20,15 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.loop import Phase
+from tercet.contracts.session import SessionStatus
 from tercet.journal import events as e
-from tercet.runtime import gate_fold, plan_fold, session_fold, step_fold
+from tercet.runtime import gate_fold, plan_fold, saga_fold, session_fold, step_fold
 from tercet.runtime.changes import IllegalEvent, illegal
-from tercet.runtime.state import SessionState, State, Used
+from tercet.runtime.state import UNDO, State, Used
 
 P = Phase
+
+_BEFORE_THE_END = frozenset(P) - {P.COMMIT, P.FAIL}
 
 TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.SessionStarted: frozenset({P.PLAN}),
@@ -37,30 +41,57 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.Decomposed: frozenset({P.DECOMPOSE}),
     e.EvidenceRetrieved: frozenset({P.RETRIEVE}),
     e.PlanReviewed: frozenset({P.REVIEW}),
-    e.Intent: frozenset({P.ACT}),
+    e.Intent: frozenset({P.ACT, P.FAIL}),
     e.Complete: frozenset({P.ACT, P.FAIL}),
     e.Abort: frozenset({P.ACT, P.FAIL}),
-    e.RetryScheduled: frozenset({P.ACT}),
+    e.RetryScheduled: frozenset({P.ACT, P.FAIL}),
     e.Settled: frozenset({P.ACT, P.FAIL}),
-    e.StepRefused: frozenset({P.ACT}),
-    e.StepSkipped: frozenset({P.ACT}),
-    e.StepJudged: frozenset({P.ACT}),
+    e.StepRefused: frozenset({P.ACT, P.FAIL}),
+    e.StepSkipped: frozenset({P.ACT, P.FAIL}),
+    e.StepJudged: frozenset({P.ACT, P.FAIL}),
     e.LoopGuardTripped: frozenset({P.ACT}),
-    e.GateOpened: frozenset({P.ACT, P.FAIL}),
+    e.GateOpened: frozenset({P.ACT, P.HALT, P.FAIL}),
     e.GateAnswered: frozenset({P.ACT, P.HALT, P.FAIL}),
     e.OutputsProduced: frozenset({P.ACT}),
     e.RunReported: frozenset({P.VERIFY}),
+    e.ApprovalGranted: frozenset({P.ACT}),
+    e.MessageDropped: frozenset(P),
+    e.SessionCancelled: _BEFORE_THE_END,
+    e.SessionExpired: _BEFORE_THE_END,
+    e.SessionMigrated: _BEFORE_THE_END,
+    e.BudgetExtended: _BEFORE_THE_END,
+    e.CompensationBegun: frozenset({P.FAIL}),
+    e.EffectsKept: frozenset({P.FAIL}),
 }
 """In which phases an event may happen. What it leads to is in the function of its name, in the fold of its family."""
+
+_ONLY_BACK = (e.Intent, e.RetryScheduled, e.StepRefused, e.StepSkipped, e.StepJudged)
+"""What may happen in FAIL to the steps that take others back, and to no other."""
+
+TRANSITIONS: dict[SessionStatus, frozenset[SessionStatus]] = {
+    "in_progress": frozenset({"awaiting_gate", "paused", "completed", "failed", "expired", "cancelled"}),
+    "awaiting_gate": frozenset({"in_progress", "rejected", "expired"}),
+    "paused": frozenset({"in_progress", "cancelled", "expired"}),
+    "completed": frozenset(),
+    "failed": frozenset(),
+    "expired": frozenset(),
+    "rejected": frozenset(),
+    "cancelled": frozenset(),
+}
+"""How the state of a session may change, and how not. A denial is carried out under awaiting_gate."""
 
 
 def evolve(state: State, event: e.Event) -> State:
     """The state after an event."""
     if state.is_over or state.phase not in TABLE[type(event)]:
         raise illegal(state, event, "the phase does not allow it")
+    if state.phase is P.FAIL and isinstance(event, _ONLY_BACK) and not event.step.startswith(UNDO):
+        raise illegal(state, event, "the run has failed")
     moved = _HANDLERS[type(event)](state, event)
     now = max(state.at, event.at)
     status = _status(moved)
+    if status != state.status and status not in TRANSITIONS[state.status]:
+        raise illegal(state, event, f"a session that is {state.status} cannot become {status}")
     return msgspec.structs.replace(
         moved,
         position=state.position + 1,
@@ -86,7 +117,10 @@ def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
 
 def _is_from_outside(event: e.Event) -> bool:
     """Whether an event was appended by somebody who does not carry the session forward."""
-    return isinstance(event, e.GateAnswered) and event.outside
+    return isinstance(event, _SAID) and event.outside
+
+
+_SAID = (e.GateAnswered, e.SessionPaused, e.SessionCancelled, e.SessionExpired, e.BudgetExtended)
 
 
 def _counts(before: Phase, after: Phase) -> int:
@@ -94,10 +128,12 @@ def _counts(before: Phase, after: Phase) -> int:
     return int(after is not before and P.HALT not in (before, after))
 
 
-def _status(state: State) -> SessionState:
-    """A session waits at a gate while one is open and nothing else can go on."""
+def _status(state: State) -> SessionStatus:
+    """A session waits at a gate while one is open and nothing else can go on, and while a denial is carried out."""
     if state.status not in ("in_progress", "awaiting_gate"):
         return state.status
+    if state.phase is P.FAIL and state.ending == "rejected":
+        return "awaiting_gate"
     if not state.gates or state.phase not in (P.ACT, P.FAIL):
         return "in_progress"
     waiting = (state.steps[step] for step in state.frontier)
@@ -129,6 +165,14 @@ _HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
     e.GateAnswered: gate_fold.gate_answered,
     e.OutputsProduced: session_fold.outputs_produced,
     e.RunReported: session_fold.run_reported,
+    e.ApprovalGranted: gate_fold.approval_granted,
+    e.MessageDropped: gate_fold.message_dropped,
+    e.SessionCancelled: session_fold.session_cancelled,
+    e.SessionExpired: session_fold.session_expired,
+    e.SessionMigrated: session_fold.session_migrated,
+    e.BudgetExtended: session_fold.budget_extended,
+    e.CompensationBegun: saga_fold.compensation_begun,
+    e.EffectsKept: saga_fold.effects_kept,
 }
 
-__all__ = ["TABLE", "IllegalEvent", "evolve"]
+__all__ = ["TABLE", "TRANSITIONS", "IllegalEvent", "evolve"]

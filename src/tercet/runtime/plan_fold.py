@@ -21,6 +21,7 @@ from tercet.runtime.changes import (
     more,
 )
 from tercet.runtime.plans import read_plan
+from tercet.runtime.session_fold import ending
 from tercet.runtime.state import State, StepState
 
 P = Phase
@@ -34,9 +35,13 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     order = plan.graph
     ids = [step.id for step in plan.steps]
     kept = _kept(state, plan, event.plan)
+    added = _added(state, event.plan)
     steps = {
         step.id: kept.get(step.id)
-        or StepState(unmet=sum(ids[p] not in kept for p in order.predecessors[index]))
+        or StepState(
+            unmet=sum(ids[p] not in kept for p in order.predecessors[index]),
+            is_added=step.id in added,
+        )
         for index, step in enumerate(plan.steps)
     }
     return changed(
@@ -51,6 +56,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         frontier=tuple(name for name in ids if name not in kept and not steps[name].unmet),
         unjudged=(),
         gates={},
+        approved={},
         verdict={},
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
         needed=frozenset(ids) if event.origin == "planner" else _needed(plan),
@@ -74,6 +80,18 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
     return kept
 
 
+def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
+    """The steps that a re-plan brings, or that one before it brought."""
+    if not state.plan:
+        return frozenset()
+    before = {step["id"]: step for step in state.plan.get("steps", ())}
+    return frozenset(
+        step["id"]
+        for step in said.get("steps", ())
+        if before.get(step["id"]) != step or state.steps[step["id"]].is_added
+    )
+
+
 def _needed(plan: Plan) -> frozenset[str]:
     """The steps whose results a parameter, a condition or an output refers to."""
     found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
@@ -84,7 +102,7 @@ def _needed(plan: Plan) -> frozenset[str]:
 
 
 def planning_failed(state: State, event: e.PlanningFailed) -> State:
-    return changed(state, phase=P.FAIL, reason=event.reason)
+    return ending(state, "failed", event.reason)
 
 
 def decomposed(state: State, _: e.Decomposed) -> State:
@@ -103,8 +121,10 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
         state, event, is_met=outcome in ("ok", "replan", "reject"), why=f"{outcome!r} is no review's outcome"
     )
     if outcome == "ok":
-        return changed(state, phase=P.ACT, verdict=event.verdict)
+        # A rehearsal ends here: nothing is called, and there is nothing to score.
+        phase = P.COMMIT if state.start.get("shadow") else P.ACT
+        return changed(state, phase=phase, verdict=event.verdict)
     refused = changed(state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons)
     if outcome == "replan":
         return changed(refused, phase=P.PLAN, used=more(state, replans=1))
-    return changed(refused, phase=P.FAIL, reason="; ".join(reasons))
+    return ending(refused, "failed", "; ".join(reasons))

@@ -15,7 +15,7 @@ from tercet.runtime.changes import (
     demand,
     more,
 )
-from tercet.runtime.state import State, Used
+from tercet.runtime.state import Ending, State, StepState, Used
 
 P = Phase
 
@@ -26,25 +26,34 @@ def session_started(state: State, event: e.SessionStarted) -> State:
 
 
 def session_resumed(state: State, _: e.SessionResumed) -> State:
+    steps = {name: _cut_off(state.steps[name]) for name in state.frontier}
+    return revived(changed(state, steps={**state.steps, **steps}, used=_interrupted(state.used)))
+
+
+def _cut_off(step: StepState) -> StepState:
+    """Whether a call that was under way when its process stopped took effect is not known any more,
+    and it may still take effect until its deadline."""
+    if step.status != "in_flight":
+        return step
+    return msgspec.structs.replace(
+        step,
+        status="unknown",
+        outcome="unknown",
+        error="its process stopped",
+        code=INTERRUPTED,
+        not_before=step.deadline,
+        since=step.deadline,
+        asked=0,
+    )
+
+
+def revived(state: State) -> State:
+    """A run that goes on where it stood. What was handed to a person and did not happen may be tried afresh."""
     steps = dict(state.steps)
     unjudged = list(state.unjudged)
-    for name in state.frontier:
+    for name in state.frontier if state.phase is not P.FAIL else ():
         step = steps[name]
-        if step.status == "in_flight":
-            # Whether a call that was under way when its process stopped took effect is not known any more,
-            # and it may still take effect until its deadline.
-            steps[name] = msgspec.structs.replace(
-                step,
-                status="unknown",
-                outcome="unknown",
-                error="its process stopped",
-                code=INTERRUPTED,
-                not_before=step.deadline,
-                since=step.deadline,
-                asked=0,
-            )
-        elif step.status == "failed" and (state.halted_from or name not in unjudged):
-            # It was handed to a person, who lets the run go on: what did not happen may be tried afresh.
+        if step.status == "failed" and (state.halted_from or name not in unjudged):
             unjudged = [other for other in unjudged if other != name]
             if step.outcome == "done":
                 unjudged.append(name)
@@ -57,8 +66,9 @@ def session_resumed(state: State, _: e.SessionResumed) -> State:
         status="in_progress",
         steps=steps,
         unjudged=tuple(unjudged),
-        used=_interrupted(state.used),
         reason="" if state.halted_from else state.reason,
+        # Whoever resumes what was handed to a person has answered: it is tried again as it stands.
+        gates={name: gate for name, gate in state.gates.items() if gate.kind != "escalation"},
     )
 
 
@@ -74,20 +84,110 @@ def _interrupted(used: Used) -> Used:
 
 
 def session_paused(state: State, event: e.SessionPaused) -> State:
-    demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    return changed(state, phase=P.HALT, halted_from=state.phase, status="paused", reason=event.reason)
+    # A pause by the watchdog finds calls in flight whose process is gone: the next one to resume settles them.
+    is_quiet = event.outside or not state.in_flight
+    demand(state, event, is_met=is_quiet, why="a call is in flight")
+    return changed(
+        state,
+        phase=P.HALT,
+        halted_from=state.phase,
+        status="paused",
+        reason=event.reason,
+        inbox=max(state.inbox, event.inbox),
+    )
 
 
 def given_up(state: State, event: e.GivenUp) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    return changed(state, phase=P.FAIL, reason=event.reason)
+    return ending(state, "failed", event.reason)
+
+
+def session_cancelled(state: State, event: e.SessionCancelled) -> State:
+    demand(state, event, is_met=not state.ending, why=f"it is ending {state.ending}")
+    reason = f"{event.by} cancelled it: {event.reason}".rstrip(": ")
+    return changed(ending(state, "cancelled", reason), inbox=max(state.inbox, event.inbox))
+
+
+def session_expired(state: State, event: e.SessionExpired) -> State:
+    demand(state, event, is_met=not state.ending, why=f"it is ending {state.ending}")
+    return ending(state, "expired", event.reason)
+
+
+def ending(state: State, how: Ending, reason: str) -> State:
+    """A run that will not succeed: nothing of its plan begins any more, and what it did is settled and taken back.
+
+    What a person was asked about a call that may have happened stays asked.
+    """
+    asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
+    return changed(
+        state,
+        phase=P.FAIL,
+        halted_from=None,
+        status="in_progress",
+        ending=how,
+        reason=reason,
+        gates=asked,
+        approved={},
+    )
+
+
+def session_migrated(state: State, event: e.SessionMigrated) -> State:
+    demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context")}
+    is_planned = bool(state.plan)
+    return changed(
+        state,
+        start={**state.start, **pins},
+        phase=P.REVIEW if is_planned else P.PLAN,
+        halted_from=None,
+        status="in_progress",
+        reason="",
+        gates={},
+        approved={},
+        steps={name: _unapproved(step) for name, step in state.steps.items()},
+        verdict={},
+    )
+
+
+def _unapproved(step: StepState) -> StepState:
+    """A step as it is under another pack: what was approved, or failed, under the one before counts no more."""
+    if step.status not in ("gated", "failed", "pending"):
+        return step
+    return msgspec.structs.replace(step, status="pending", gate="", approved="", retries=0, not_before=0)
+
+
+def budget_extended(state: State, event: e.BudgetExtended) -> State:
+    return changed(extended(state, event, event.more), inbox=max(state.inbox, event.inbox))
+
+
+EXTENSIBLE = ("tokens", "tool_calls", "cost_microcents", "wall_clock_ms")
+"""The dimensions of a budget that an operator may add to."""
+
+
+def extended(state: State, event: e.Event, amounts: dict[str, int]) -> State:
+    """The state with more to use up."""
+    is_more = all(name in EXTENSIBLE and amount > 0 for name, amount in amounts.items())
+    demand(state, event, is_met=is_more and bool(amounts), why="an extension adds to a budget")
+    before = state.extended
+    return changed(
+        state, extended=before | {name: before.get(name, 0) + amount for name, amount in amounts.items()}
+    )
 
 
 def session_ended(state: State, event: e.SessionEnded) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    wanted = "completed" if state.phase is P.COMMIT else "failed"
+    wanted = "completed" if state.phase is P.COMMIT else state.ending or "failed"
     demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
-    return changed(state, status=wanted, reason=event.reason, record=event.record, kept=event.kept, gates={})
+    return changed(
+        state,
+        status=wanted,
+        reason=event.reason,
+        record=event.record,
+        kept=event.kept,
+        artifact=event.artifact,
+        gates={},
+        approved={},
+    )
 
 
 def outputs_produced(state: State, event: e.OutputsProduced) -> State:
@@ -109,10 +209,13 @@ def run_reported(state: State, event: e.RunReported) -> State:
                 refused=(*state.refused, state.plan_hash),
             )
         case _:
-            return changed(
-                reported,
-                phase=P.HALT,
-                halted_from=P.VERIFY,
-                status="paused",
-                reason="escalated: " + "; ".join(event.reasons),
-            )
+            return escalated(reported, P.VERIFY, "; ".join(event.reasons))
+
+
+ESCALATED = "escalated: "
+"""What the reason of a session begins with that was handed to a person."""
+
+
+def escalated(state: State, phase: Phase, reason: str) -> State:
+    """A run that only a person can help on."""
+    return changed(state, phase=P.HALT, halted_from=phase, status="paused", reason=f"{ESCALATED}{reason}")

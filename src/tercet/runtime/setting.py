@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,8 +11,12 @@ from tercet.contracts import graph
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, effective
+from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.references import LITERAL
 from tercet.contracts.tool import ToolSpec
+from tercet.journal.events import Undo
+from tercet.runtime.state import UNDO
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class Course:
         default_factory=dict[str, tuple[dict[str, Any], tuple[str, ...]]], compare=False, repr=False
     )
     """The gates that each step waits for with its resolved parameters, once they have been worked out."""
+    costs: dict[str, int] = field(default_factory=dict[str, int], compare=False, repr=False)
+    """What a call of each tool costs, in micro-cents."""
 
     @classmethod
     def of(cls, plan: Plan, surface: dict[str, ToolSpec]) -> Course:
@@ -64,7 +71,33 @@ class Course:
                 step.id: (-step.priority, -waiting[position], position)
                 for position, step in enumerate(plan.steps)
             },
+            costs={name: spec.cost_microcents for name, spec in surface.items() if spec.cost_microcents},
         )
+
+    def way_back(self, call: EffectiveStep) -> tuple[int, int]:
+        """How many calls and micro-cents are kept back so that a call can be taken back."""
+        if call.compensate is None or call.reversibility is Reversibility.PURE:
+            return 0, 0
+        return 1, self.costs.get(call.compensate.tool, 0)
+
+    def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> Course:
+        """The same course with the steps that take others back, none of which can end the run."""
+        ways = {f"{UNDO}{way.step}": way for way in undo if way.tool}
+        steps = {name: _undoing(name, way) for name, way in ways.items()}
+        calls = {name: effective(-1, step, tools[ways[name].tool]) for name, step in steps.items()}
+        order = {name: (0, 0, position) for position, name in enumerate(ways)}
+        return replace(
+            self,
+            steps={**self.steps, **steps},
+            calls={**self.calls, **calls},
+            order={**self.order, **order},
+        )
+
+
+def _undoing(name: str, way: Undo) -> Step:
+    # No plan can name such a step, so it is not validated as one.
+    params = {key: {LITERAL: value} for key, value in way.params.items()}
+    return Step.model_construct(id=name, tool=way.tool, params=params, optional=True)
 
 
 def _downstream(drawn: graph.Graph) -> list[int]:

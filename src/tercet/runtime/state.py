@@ -7,13 +7,21 @@ from typing import Any, Literal
 import msgspec
 
 from tercet.contracts.loop import Phase
+from tercet.contracts.session import SessionStatus
+from tercet.journal.events import Need, Undo
+from tercet.journal.events.gate import GateKind
 
 StepStatus = Literal["pending", "gated", "in_flight", "unknown", "done", "failed", "skipped"]
 
-SessionState = Literal["in_progress", "awaiting_gate", "paused", "completed", "failed"]
+Ending = Literal["", "failed", "rejected", "expired", "cancelled"]
+
+TERMINAL: frozenset[SessionStatus] = frozenset({"completed", "failed", "expired", "rejected", "cancelled"})
+
+UNDO = "~"
+"""With this before its name, a step stands for taking that step back; no plan can name one so."""
 
 
-class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """How far one step is."""
 
     status: StepStatus = "pending"
@@ -50,9 +58,14 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the call of its last attempt must have ended."""
     began: int = 0
     """When its last attempt was about to begin."""
+    is_added: bool = False
+    """Whether a re-plan brought it: then no policy grants its approval."""
+    hold_calls: int = 0
+    """What is kept back of the budget for taking it back."""
+    hold_cost: int = 0
 
 
-class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What has been used up, and what is reserved for calls in flight."""
 
     steps: int = 0
@@ -65,22 +78,13 @@ class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reserved_calls: int = 0
     reserved_tokens: int = 0
     reserved_cost: int = 0
+    held_calls: int = 0
+    """What is kept back for taking completed steps back."""
+    held_cost: int = 0
 
 
-class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A question to a person that has no answer yet."""
-
-    id: str
-    kind: Literal["approval", "reconcile", "escalation"]
-    step: str
-    names: tuple[str, ...] = ()
-    digest: str = ""
-    shown: dict[str, Any] = {}
-    at: int = 0
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A person's answer to a gate."""
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A person's answer to a gate, or a policy's in their place."""
 
     gate: str
     names: tuple[str, ...]
@@ -91,16 +95,51 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str
     at: int
     note: str = ""
+    roles: tuple[str, ...] = ()
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A question to people that has no answer yet, or not enough of them."""
+
+    id: str
+    kind: GateKind
+    step: str
+    names: tuple[str, ...] = ()
+    needs: dict[str, Need] = {}
+    digest: str = ""
+    covers: dict[str, str] = {}
+    """The other calls that the same answer is about: their digests by step."""
+    shown: dict[str, Any] = {}
+    at: int = 0
+    expires: int = 0
+    approvals: tuple[Answer, ...] = ()
+    """Who has approved so far."""
+
+    @property
+    def calls(self) -> dict[str, str]:
+        """Every call that an approval of this gate lets through: their digests by step."""
+        return {self.step: self.digest, **self.covers}
+
+    def approvers(self, name: str) -> tuple[str, ...]:
+        """The people whose approval counts for one of the names."""
+        roles = self.needs[name].roles if name in self.needs else ()
+        counted = (a.actor for a in self.approvals if not roles or not set(roles).isdisjoint(a.roles))
+        return tuple(dict.fromkeys(counted))
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """The names that still miss an approval."""
+        return tuple(name for name, need in self.needs.items() if len(self.approvers(name)) < need.quorum)
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A run."""
 
     position: int = 0
     at: int = 0
     phase: Phase = Phase.PLAN
     halted_from: Phase | None = None
-    status: SessionState = "in_progress"
+    status: SessionStatus = "in_progress"
     reason: str = ""
     start: dict[str, Any] = {}
     """What the session was started with, as it was recorded."""
@@ -134,8 +173,16 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gates: dict[str, OpenGate] = {}
     opened: int = 0
     """How many gates were opened, so that no two have one id."""
+    approved: dict[str, OpenGate] = {}
+    """Gates with all their approvals, whose calls have not begun: an approval can still be withdrawn."""
     answers: tuple[Answer, ...] = ()
+    inbox: int = 0
+    """How far the session's inbox has been read."""
+    dropped: tuple[tuple[int, str, str], ...] = ()
+    """The last messages that did not fit: position, code and reason."""
     used: Used = Used()
+    extended: dict[str, int] = {}
+    """What operators have added to the budget."""
     active_since: int = 0
     """When the clock of the wall-clock budget was last started; 0 while it stands still."""
     repeats: dict[str, int] = {}
@@ -151,11 +198,21 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The hash of the decision record."""
     kept: str = ""
     """The digest of what is kept of it beside the events."""
+    artifact: str = ""
+    """The digest of the terminal artifact."""
+    ending: Ending = ""
+    """How the session will end, once what it did is settled and taken back."""
+    partial: str = ""
+    """Who accepted what there is although the critic did not."""
+    saga: Literal["", "agreed", "undoing", "kept"] = ""
+    """What becomes of the effects of a run that did not succeed."""
+    undo: tuple[Undo, ...] = ()
+    """The way back from each effect, the last one first."""
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more can happen."""
-        return self.status in ("completed", "failed")
+        return self.status in TERMINAL
 
     @property
     def in_flight(self) -> tuple[str, ...]:

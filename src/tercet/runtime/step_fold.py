@@ -16,15 +16,16 @@ from tercet.contracts.shape import as_object
 from tercet.journal import events as e
 from tercet.runtime.changes import (
     INTERRUPTED,
-    LEASE_EXPIRED,
     STOPPED,
+    WITHHELD,
     changed,
     demand,
     more,
     step_of,
     with_step,
 )
-from tercet.runtime.state import State, StepState, Used
+from tercet.runtime.session_fold import escalated
+from tercet.runtime.state import UNDO, State, StepState, Used
 
 P = Phase
 
@@ -39,7 +40,14 @@ def intent(state: State, event: e.Intent) -> State:
     )
     demand(state, event, is_met=event.attempt == step.attempt + 1, why=f"attempt {step.attempt + 1} is due")
     calls = 1 if event.tool else 0  # a note calls nothing
-    used = more(state, reserved_calls=calls, reserved_tokens=event.tokens, reserved_cost=event.cost)
+    used = more(
+        state,
+        reserved_calls=calls,
+        reserved_tokens=event.tokens,
+        reserved_cost=event.cost,
+        held_calls=event.hold_calls - step.hold_calls,
+        held_cost=event.hold_cost - step.hold_cost,
+    )
     steps = with_step(
         state,
         event.step,
@@ -55,8 +63,12 @@ def intent(state: State, event: e.Intent) -> State:
         call=event.call,
         began=event.at,
         deadline=event.deadline,
+        hold_calls=event.hold_calls,
+        hold_cost=event.hold_cost,
     )
-    return changed(state, steps=steps, used=used)
+    # From here on an approval cannot be withdrawn any more.
+    approved = {name: gate for name, gate in state.approved.items() if event.step not in gate.calls}
+    return changed(state, steps=steps, used=used, approved=approved)
 
 
 def _in_flight(state: State, name: str, attempt: int, event: e.Event) -> StepState:
@@ -95,7 +107,7 @@ def complete(state: State, event: e.Complete) -> State:
         state,
         event.step,
         steps,
-        done=(*state.done, event.step),
+        done=state.done if event.step.startswith(UNDO) else (*state.done, event.step),
         head=hash_bytes(f"{state.head}{event.step}{same}".encode()),
         **changes,
         **_named(state, event),
@@ -122,8 +134,17 @@ def _named(state: State, event: e.Complete) -> dict[str, Any]:
     }
 
 
-def _spent(state: State, step: StepState, *, steps: int = 0, tokens: int = 0, cost: int = 0) -> Used:
-    """What was reserved for a call is given back, and what it really used is booked.
+def _spent(
+    state: State,
+    step: StepState,
+    *,
+    steps: int = 0,
+    tokens: int = 0,
+    cost: int = 0,
+    is_undone: bool = False,
+) -> Used:
+    """What was reserved for a call is given back, and what it really used is booked. `is_undone` says that it did not
+    happen: then nothing is kept back for taking it back.
 
     A call whose outcome was unknown until now was counted when it became unknown.
     """
@@ -138,6 +159,8 @@ def _spent(state: State, step: StepState, *, steps: int = 0, tokens: int = 0, co
         reserved_calls=used.reserved_calls - step.calls * is_reserved,
         reserved_tokens=used.reserved_tokens - step.tokens * is_reserved,
         reserved_cost=used.reserved_cost - step.cost * is_reserved,
+        held_calls=used.held_calls - step.hold_calls * is_undone,
+        held_cost=used.held_cost - step.hold_cost * is_undone,
     )
 
 
@@ -153,12 +176,14 @@ def abort(state: State, event: e.Abort) -> State:
         error=event.error,
         code=event.code,
         is_retriable=event.retriable,
+        hold_calls=0 if is_known else step.hold_calls,
+        hold_cost=0 if is_known else step.hold_cost,
         # A call that its process left behind may still take effect until its deadline.
         not_before=step.deadline if event.code == STOPPED else step.not_before,
         since=step.deadline if event.code == STOPPED else event.at,
     )
     unjudged = (*state.unjudged, event.step) if is_known else state.unjudged
-    return changed(state, steps=steps, used=_spent(state, step), unjudged=unjudged)
+    return changed(state, steps=steps, used=_spent(state, step, is_undone=is_known), unjudged=unjudged)
 
 
 def step_refused(state: State, event: e.StepRefused) -> State:
@@ -182,7 +207,7 @@ def retry_scheduled(state: State, event: e.RetryScheduled) -> State:
     step = step_of(state, event.step, event)
     is_due = step.status == "failed" and event.step not in state.unjudged
     demand(state, event, is_met=is_due, why=f"step {event.step} is {step.status}")
-    retries = 0 if step.code == LEASE_EXPIRED else 1
+    retries = 0 if step.code in WITHHELD else 1
     steps = with_step(
         state, event.step, status="pending", not_before=event.not_before, retries=step.retries + retries
     )
@@ -216,7 +241,9 @@ def step_skipped(state: State, event: e.StepSkipped) -> State:
     demand(
         state, event, is_met=step.status in ("pending", "failed"), why=f"step {event.step} is {step.status}"
     )
-    return _freed(state, event.step, with_step(state, event.step, status="skipped", error=event.reason))
+    # What became of taking a step back is told by its error; of other steps the transcript tells that.
+    why = step.error if event.step.startswith(UNDO) else event.reason
+    return _freed(state, event.step, with_step(state, event.step, status="skipped", error=why))
 
 
 def _freed(state: State, name: str, steps: dict[str, StepState], **changes: Any) -> State:
@@ -225,7 +252,7 @@ def _freed(state: State, name: str, steps: dict[str, StepState], **changes: Any)
     for after in state.after.get(name, ()):
         waiting = msgspec.structs.replace(steps[after], unmet=steps[after].unmet - 1)
         steps[after] = waiting
-        if not waiting.unmet and waiting.status == "pending":
+        if not waiting.unmet and waiting.status in ("pending", "gated"):
             ready.append(after)
     frontier = (*(step for step in state.frontier if step != name), *ready)
     return changed(state, steps=steps, frontier=frontier, **changes)
@@ -248,14 +275,13 @@ def step_judged(state: State, event: e.StepJudged) -> State:
                 judged,
                 phase=P.PLAN,
                 gates={},
+                approved={},
                 used=more(state, replans=1),
                 feedback=(event.reason,),
                 refused=(*state.refused, state.plan_hash),
             )
         case "escalate":
-            return changed(
-                judged, phase=P.HALT, halted_from=P.ACT, status="paused", reason=f"escalated: {event.reason}"
-            )
+            return escalated(judged, P.ACT, event.reason)
         case _:
             return judged
 

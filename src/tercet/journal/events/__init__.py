@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tercet.journal.events.gate import GateAnswered, GateOpened
+from tercet.journal.events.gate import ApprovalGranted, GateAnswered, GateOpened, MessageDropped, Need
 from tercet.journal.events.plan import (
     Decomposed,
     EvidenceRetrieved,
@@ -17,7 +17,18 @@ from tercet.journal.events.plan import (
     PlanProposed,
     PlanReviewed,
 )
-from tercet.journal.events.session import GivenUp, SessionEnded, SessionPaused, SessionResumed, SessionStarted
+from tercet.journal.events.saga import CompensationBegun, EffectsKept, Undo
+from tercet.journal.events.session import (
+    BudgetExtended,
+    GivenUp,
+    SessionCancelled,
+    SessionEnded,
+    SessionExpired,
+    SessionMigrated,
+    SessionPaused,
+    SessionResumed,
+    SessionStarted,
+)
 from tercet.journal.events.step import (
     Abort,
     Complete,
@@ -53,12 +64,24 @@ Event: TypeAlias = (
     | RunReported
     | GateOpened
     | GateAnswered
+    | ApprovalGranted
+    | MessageDropped
+    | SessionCancelled
+    | SessionExpired
+    | SessionMigrated
+    | BudgetExtended
+    | CompensationBegun
+    | EffectsKept
 )
 
 __all__ = [
     "Abort",
+    "ApprovalGranted",
+    "BudgetExtended",
+    "CompensationBegun",
     "Complete",
     "Decomposed",
+    "EffectsKept",
     "Event",
     "EvidenceRetrieved",
     "GateAnswered",
@@ -66,13 +89,18 @@ __all__ = [
     "GivenUp",
     "Intent",
     "LoopGuardTripped",
+    "MessageDropped",
+    "Need",
     "OutputsProduced",
     "PlanProposed",
     "PlanReviewed",
     "PlanningFailed",
     "RetryScheduled",
     "RunReported",
+    "SessionCancelled",
     "SessionEnded",
+    "SessionExpired",
+    "SessionMigrated",
     "SessionPaused",
     "SessionResumed",
     "SessionStarted",
@@ -80,4 +108,5 @@ __all__ = [
     "StepJudged",
     "StepRefused",
     "StepSkipped",
+    "Undo",
 ]

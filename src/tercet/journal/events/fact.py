@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, gc=False):
     """An event's time in milliseconds since the epoch, and the position of the event that caused it."""
 
     at: int

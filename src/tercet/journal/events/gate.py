@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from tercet.journal.events.fact import Fact
 
+GateKind: TypeAlias = Literal["approval", "reconcile", "escalation", "compensation"]
+Answered: TypeAlias = Literal[
+    "approve",
+    "deny",
+    "modify",
+    "withdraw",
+    "happened",
+    "did_not_happen",
+    "extend",
+    "replan",
+    "accept_partial",
+    "abandon",
+    "compensate",
+    "keep",
+]
+
+
+class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Whom a gate asks for: one of these roles, held by so many different people; no roles mean anybody."""
+
+    roles: tuple[str, ...] = ()
+    quorum: int = 1
+
 
 class GateOpened(Fact, frozen=True, kw_only=True, tag="gate_opened"):
-    """The run waits for a person: to approve a resolved call, or to say whether a call happened."""
+    """The run waits for a person: to approve a resolved call, to say whether a call happened, or to take over."""
 
     gate: str
     """The id of this opening, unique in the session."""
-    kind: Literal["approval", "reconcile", "escalation"]
+    kind: GateKind
     step: str
     names: tuple[str, ...] = ()
     """The gates of the pack that this one stands for."""
+    needs: dict[str, Need] = {}
+    """Whom each of them asks for; an approval that no gate of the pack names stands under an empty name."""
     digest: str = ""
+    covers: dict[str, str] = {}
+    """The other calls that the same answer is about: their digests by step."""
     shown: dict[str, Any] = {}
+    expires: int = 0
+    """From when on it cannot be answered any more; 0 means that it waits as long as the session lives."""
 
 
 class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
@@ -25,10 +56,30 @@ class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
 
     gate: str
     digest: str
-    answer: Literal["approve", "deny", "happened", "did_not_happen"]
+    answer: Answered
     actor: str
+    roles: tuple[str, ...] = ()
+    """The roles that they held at that moment."""
     auth: str = "local"
     value: Any = None
     note: str = ""
     outside: bool = False
     """Appended by somebody who does not carry the session forward."""
+    inbox: int = 0
+    """Where it stood in the session's inbox, if it came from there."""
+
+
+class ApprovalGranted(Fact, frozen=True, kw_only=True, tag="approval_granted"):
+    """A policy of the pack gave the approval that a call would have waited for."""
+
+    step: str
+    policy: str
+    digest: str
+
+
+class MessageDropped(Fact, frozen=True, kw_only=True, tag="message_dropped"):
+    """What somebody put into the session's inbox came too late, or does not fit; nothing was changed."""
+
+    inbox: int
+    code: str
+    reason: str

@@ -24,6 +24,14 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     snapshot: str
     context: str
     """The hash of the compiled context: replay compiles it again and compares."""
+    planner: str = ""
+    """The planner that makes the plans; empty where the caller brought one."""
+    expires: int = 0
+    """When the session's time to live ends."""
+    on_failure: str = "ask"
+    """What becomes of effects when the run ends without success."""
+    shadow: bool = False
+    """Nothing is called: the run ends once its plan has been reviewed."""
 
 
 class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):
@@ -35,9 +43,53 @@ class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):
 
 
 class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
-    """The process lets go of the session, which can be resumed (HALT)."""
+    """The session is let go of, and can be resumed (HALT)."""
 
     reason: str
+    by: str = ""
+    """Who asked for it; empty where the runtime did."""
+    inbox: int = 0
+    outside: bool = False
+    """Appended by somebody who does not carry the session forward."""
+
+
+class SessionCancelled(Fact, frozen=True, kw_only=True, tag="session_cancelled"):
+    """Somebody does not want the run any more."""
+
+    by: str
+    reason: str = ""
+    inbox: int = 0
+    outside: bool = False
+    """Appended by somebody who does not carry the session forward."""
+
+
+class SessionExpired(Fact, frozen=True, kw_only=True, tag="session_expired"):
+    """The time to live of the session, or of a gate that it waits at, is over."""
+
+    reason: str
+    gate: str = ""
+    outside: bool = False
+    """Appended by somebody who does not carry the session forward."""
+
+
+class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
+    """An operator moved the session to another version of its pack or of its evidence: its plan is reviewed anew."""
+
+    pack: str
+    pack_hash: str
+    snapshot: str
+    context: str
+    by: str
+
+
+class BudgetExtended(Fact, frozen=True, kw_only=True, tag="budget_extended"):
+    """An operator lets the run use more than it was started with."""
+
+    by: str
+    more: dict[str, int]
+    inbox: int = 0
+    outside: bool = False
+    """Appended by somebody who does not carry the session forward."""
 
 
 class GivenUp(Fact, frozen=True, kw_only=True, tag="given_up"):
@@ -48,7 +100,7 @@ class GivenUp(Fact, frozen=True, kw_only=True, tag="given_up"):
 
 
 class SessionEnded(Fact, frozen=True, kw_only=True, tag="session_ended"):
-    """Nothing more will happen: completed or failed, with the hash of the record that is left."""
+    """Nothing more will happen: how the session ended, with the hashes of the record and the artifact that are left."""
 
     status: str
     reason: str
@@ -57,3 +109,5 @@ class SessionEnded(Fact, frozen=True, kw_only=True, tag="session_ended"):
     kept: str = ""
     """The digest of the record without its transcript, which is in these events."""
     outputs: dict[str, Any] = {}
+    artifact: str = ""
+    """The digest of the terminal artifact: what COMMIT or FAIL leaves."""

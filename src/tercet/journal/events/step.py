@@ -23,6 +23,9 @@ class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
     breaker: str = "CLOSED"
     call: str = ""
     """The hash of tool and parameters: what the loop guard compares."""
+    hold_calls: int = 0
+    """How many calls are kept back for taking it back."""
+    hold_cost: int = 0
 
 
 class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):

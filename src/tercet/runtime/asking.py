@@ -1,0 +1,136 @@
+"""What a person is asked before a call is made: what their answer binds to, and what they are shown.
+
+Bound by the digest: tenant, run, step, the tool's definition, the resolved parameters, the key, the effective mode, the
+hashes of the pinned evidence, the pack, the definition of the gates, and the way back. Any of them that is another one
+when the call is due makes another digest, and the approval is none. Shown and not bound: the budget, the rest of the
+plan, and where each value came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.effective import EffectiveStep
+from tercet.journal.events import Need
+from tercet.runtime import commands as c
+from tercet.runtime.setting import Setting
+from tercet.runtime.state import State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A call as it would be made."""
+
+    name: str
+    call: EffectiveStep
+    params: dict[str, Any]
+    key: str
+
+
+def call_digest(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> str:
+    """What an approval of a call binds to."""
+    compiled, call, start = setting.compiled, asked.call, state.start
+    definitions = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in gates]
+    undo = call.compensate.model_dump(mode="json") if call.compensate else None
+    return digest(
+        [
+            start["tenant"],
+            start["run"],
+            asked.name,
+            call.tool.hash,
+            asked.params,
+            asked.key,
+            call.mode,
+            frozen_evidence(setting, call),
+            compiled.pack_hash,
+            definitions,
+            undo,
+        ]
+    )
+
+
+def frozen_evidence(setting: Setting, call: EffectiveStep) -> dict[str, str]:
+    """The evidence that a call is pinned to, each with the hash of its content."""
+    known = setting.compiled.evidence
+    return {ref: known[ref].hash for ref in call.step.evidence_refs if ref in known}
+
+
+def ask_for(
+    state: State,
+    setting: Setting,
+    asked: Resolved,
+    gates: tuple[str, ...],
+    sequence: tuple[Resolved, ...] = (),
+) -> c.Ask:
+    """The gate at which a call waits, and with it those that the same people would be asked about."""
+    known = [setting.compiled.gates_by_name[name] for name in gates if name in setting.compiled.gates_by_name]
+    needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in known}
+    shown = _shown(setting, asked)
+    if sequence:
+        shown["sequence"] = [{"step": other.name, **_shown(setting, other)} for other in sequence]
+    if (before := state.steps[asked.name].approved) != "":
+        shown["changed"] = f"what was approved before is not what would run now: {before[:20]}…"
+    return c.Ask(
+        step=asked.name,
+        kind="approval",
+        names=gates,
+        needs=needs or {"": Need()},
+        digest=call_digest(state, setting, asked, gates),
+        covers={other.name: call_digest(state, setting, other, gates) for other in sequence},
+        shown={**shown, "budget": budget_left(state, setting), "plan": _rest(state)},
+        ttl_ms=min((gate.ttl_ms for gate in known), default=0),
+    )
+
+
+def _shown(setting: Setting, asked: Resolved) -> dict[str, Any]:
+    call = asked.call
+    known = setting.compiled.evidence
+    return {
+        "tool": call.tool.name,
+        "description": call.tool.description,
+        "params": asked.params,
+        "authority": sorted(call.tool.authority_parameters & set(asked.params)),
+        "sources": {name: _came_from(value) for name, value in call.params.items()},
+        "mode": str(call.mode),
+        "reversibility": str(call.reversibility),
+        "compensation": call.compensate.model_dump(mode="json") if call.compensate else None,
+        "no_compensation": call.tool.no_compensation,
+        "cost_microcents": call.tool.cost_microcents,
+        "evidence": [
+            {"id": ref, "hash": hashed, "content": known[ref].content, "source": known[ref].source}
+            for ref, hashed in frozen_evidence(setting, call).items()
+        ],
+    }
+
+
+def _came_from(value: Any) -> str:
+    """Where a parameter came from, in the words of the plan."""
+    match value:
+        case {"$from": str(text)} | {"$evidence": str(text)} | {"$cel": str(text)}:
+            return text
+        case dict() | list():
+            return "the plan, with references inside" if "$" in str(value) else "the plan"
+        case _:
+            return "the plan"
+
+
+def budget_left(state: State, setting: Setting) -> dict[str, int]:
+    """What is left of each dimension that has a limit."""
+    budget, used = setting.ctx.run_budget, state.used
+    spent = {
+        "tokens": (budget.tokens, used.tokens + used.reserved_tokens),
+        "tool_calls": (budget.tool_calls, used.tool_calls + used.reserved_calls + used.held_calls),
+        "cost_microcents": (budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost),
+        "wall_clock_ms": (budget.wall_clock_ms, used.wall_clock),
+    }
+    return {name: max(0, limit - amount) for name, (limit, amount) in spent.items() if limit is not None}
+
+
+def _rest(state: State) -> list[dict[str, str]]:
+    """The whole plan in a few words, so that an approver sees what stands around the call."""
+    return [
+        {"step": step["id"], "tool": step.get("tool", "note"), "status": state.steps[step["id"]].status}
+        for step in state.plan.get("steps", ())
+    ]
