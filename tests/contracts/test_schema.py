@@ -208,6 +208,12 @@ SAMPLES: list[BaseModel] = [
         budget_remaining=budget.BudgetRemaining(tokens=1, tool_calls=1, cost_cents=0.5, wall_clock_ms=1),
         awaiting_gate="G",
     ),
+    sessions.SessionRules(retention_days=90),
+    sessions.RoleLimit(timeout_ms=20_000),
+    gate.Notify(command=("notify-send", "a gate waits")),
+    gate.HandOff(
+        plan={}, transcript=({},), verdicts=(), reason="r", budget_remaining={}, options=("abandon",)
+    ),
     loop.LoopConfig(thresholds=(decision.Threshold(name="policy"),)),
     loop.TaskSpec(task_id="t", intent="i", decision_key="d"),
     loop.ExecutionContext(run=FRAME, compiled=COMPILED),

@@ -10,6 +10,9 @@ from pydantic import Field
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import Authored, Score
 
+OnFailure = Literal["compensate", "ask", "keep"]
+"""What becomes of effects when a run ends without success."""
+
 
 class RiskTier(StrEnum):
     """How much is at stake; the pack's table says how much is checked for each."""
@@ -97,6 +100,8 @@ class DecisionSpec(Authored):
     unbound_gate: str | None = None
     """A gate to which an authority value without a trusted source goes, instead of being refused."""
     requires_human_approval: bool = False
+    on_failure: OnFailure | None = None
+    """What becomes of effects when a run for this decision ends without success; None means what the pack says."""
 
     @property
     def decision_key(self) -> str:

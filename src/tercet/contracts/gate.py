@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from tercet.contracts.shape import Authored, Json, JsonObject, Shape
 
@@ -20,6 +20,27 @@ class Gate(Authored):
     when: str | None = None
     """A CEL condition on `args`; where it is false the gate is not asked for.
     A conditional gate never satisfies the demand that a destructive or irreversible step be gated."""
+    covers: Literal["step", "sequence"] = "step"
+    """`sequence`: one opening covers the whole resolved sequence of the steps that wait for this gate and are ready or
+    can be resolved at the same time."""
+
+
+class Notify(Authored):
+    """Who is told that a gate has opened: a program, a webhook, or both; each gets the gate as JSON."""
+
+    command: tuple[str, ...] = ()
+    """A program and its fixed arguments; it reads the gate from its standard input."""
+    webhook: str = Field(default="", pattern=r"^(https?://[^\s/?#]+\S*)?$")
+    """A URL that the gate is posted to."""
+    timeout_ms: int = Field(default=5_000, ge=1)
+
+    @model_validator(mode="after")
+    def _reaches_somebody(self) -> Self:
+        if not self.command and not self.webhook:
+            raise ValueError("it names neither a command nor a webhook")
+        if self.command and not self.command[0].strip():
+            raise ValueError("the command names no program")
+        return self
 
 
 class GateDemand(Shape):
@@ -32,14 +53,19 @@ class GateDemand(Shape):
 
 
 class Approval(Shape):
-    """A recorded answer to a gate."""
+    """A recorded answer to a gate, or the grant of a policy.
+
+    A grant has no gate; its approver is `policy:<name>`, its auth `policy`.
+    """
 
     gate: str
     step_id: str
     approver: str
-    decision: Literal["approve", "deny", "modify", "withdraw"]
+    decision: Literal["approve", "deny", "modify", "withdraw", "grant"]
     decided_at: AwareDatetime
     auth: str = "local"
+    roles: tuple[str, ...] | None = None
+    """The roles that the approver held when answering; None where they were not recorded."""
     digest: str = ""
     note: str = ""
 
@@ -53,3 +79,14 @@ class ApprovalRequest(Shape):
     confidence: float | None
     risk_assessment: str
     recommended_action: Literal["approve", "reject", "modify"]
+
+
+class HandOff(Shape):
+    """What a person is handed when a run escalates: all that is known, why, and what may be chosen."""
+
+    plan: JsonObject
+    transcript: tuple[JsonObject, ...]
+    verdicts: tuple[JsonObject, ...]
+    reason: str
+    budget_remaining: JsonObject
+    options: tuple[str, ...]

@@ -11,6 +11,7 @@ from tercet.contracts.canonical import digest
 from tercet.contracts.gate import Approval
 from tercet.contracts.quality import RepairLog
 from tercet.contracts.run import TranscriptEntry
+from tercet.contracts.saga import RollbackResult
 from tercet.contracts.shape import Json, JsonObject, Shape
 from tercet.contracts.verdict import CriticReport, Verdict
 
@@ -63,6 +64,10 @@ class FailureReport(Shape):
     diagnosis: tuple[str, ...] = ()
     partial_output: JsonObject = {}
     checkpoint: str | None = None
+    status: Literal["failed", "rejected", "expired", "cancelled"] = "failed"
+    rollback: RollbackResult | None = None
+    next_commands: tuple[str, ...] = ()
+    """What a person may type next."""
 
 
 class HaltRecord(Shape):
@@ -71,6 +76,8 @@ class HaltRecord(Shape):
     reason: str
     checkpoint: str
     halted_at: AwareDatetime
+    gate: str | None = None
+    """The gate that the session waits for, if that is why it halted."""
 
 
 class MemoryProposal(Shape):

@@ -16,6 +16,8 @@ class Actor(Authored):
     id: str
     roles: tuple[str, ...] = ()
     auth: str = "local"
+    os_user: str | None = Field(default=None, min_length=1)
+    """The user of the operating system who is this actor where nothing else says who acts."""
 
 
 def anonymous() -> Actor:

@@ -25,6 +25,8 @@ class RollbackEntry(Shape):
     result: Json = None
     error: str | None = None
     note: str = ""
+    settled_by: str | None = None
+    """Who said how it ended, where a person had to."""
 
 
 class RollbackResult(Shape):

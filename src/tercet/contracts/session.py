@@ -4,12 +4,41 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from tercet.contracts.budget import BudgetRemaining
-from tercet.contracts.shape import Shape, Timestamp
+from tercet.contracts.shape import Authored, Shape, Timestamp
 
 SessionStatus = Literal[
     "in_progress", "awaiting_gate", "paused", "completed", "failed", "expired", "rejected", "cancelled"
 ]
+
+RoleName = Literal["planner", "critic", "executor"]
+"""The three roles of a run."""
+
+WEEK_MS = 7 * 24 * 3_600_000
+PLANNER_TIMEOUT_MS = 30_000
+"""How long a planner may take where the pack does not say."""
+
+
+class SessionRules(Authored):
+    """How long the sessions of a pack live, when they count as lost, and what may go on with them."""
+
+    ttl_ms: int = Field(default=WEEK_MS, ge=1)
+    heartbeat_interval_ms: int = Field(default=30_000, ge=1)
+    on_heartbeat_loss: Literal["pause", "resume"] = "pause"
+    resume: Literal["same", "pinned"] = "same"
+    """`same`: only the pack that a session is pinned to goes on with it. `pinned`: a session may go on while a pack
+    folder with its pinned hash is still installed."""
+    retention_days: int | None = Field(default=None, ge=1)
+    """How long the record of a session is kept after its end; None means: until somebody deletes it."""
+
+
+class RoleLimit(Authored):
+    """How long a role may take at a time, and how many tokens it may use in a run; None means no limit of its own."""
+
+    timeout_ms: int | None = Field(default=None, ge=1)
+    tokens: int | None = Field(default=None, ge=0)
 
 
 class Heartbeat(Shape):

@@ -37,6 +37,8 @@ class ToolSpec(Authored):
     reversibility: Reversibility | None = None
     """None means the careful assumption: pure if read_only, irreversible if destructive, else compensable."""
     gates: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    """Roles of which the owner of a run must hold one to use this tool; empty means anybody."""
     compensate: Compensation | None = None
     no_compensation: str = ""
     """The statement that there is no compensation, and why; the alternative to `compensate`."""

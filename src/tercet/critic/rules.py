@@ -28,9 +28,10 @@ from tercet.policy.expressions import (
 
 def policies_hold(review: Review) -> Refusals:
     """Every policy holds for the plan, and for each step of it."""
-    if not review.compiled.policies:
+    policies = [policy for policy in review.compiled.policies if policy.effect != "grant"]
+    if not policies:
         return
-    rules = [_compiled(policy) for policy in review.compiled.policies]
+    rules = [_compiled(policy) for policy in policies]
     compiled = [rule for rule in rules if isinstance(rule, Rule)]
     steps = plan_steps(
         review, union(rule.fields for rule in compiled), union(rule.reads for rule in compiled)
@@ -45,7 +46,7 @@ def policies_hold(review: Review) -> Refusals:
     ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _reads_open(review, rule))
     together = compile_together(ready)
     is_passed = together is not None and together.evaluate(activation).holds
-    for policy, rule in zip(review.compiled.policies, rules, strict=True):
+    for policy, rule in zip(policies, rules, strict=True):
         if isinstance(rule, Outcome):
             yield _refusal(review, policy, rule, None)
         elif is_passed and rule in ready:

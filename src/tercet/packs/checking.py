@@ -11,6 +11,8 @@ from tercet.packs.checks.decisions import DECISION_CHECKS
 from tercet.packs.checks.effects import EFFECT_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import GATE_CHECKS
+from tercet.packs.checks.people import PEOPLE_CHECKS
+from tercet.packs.checks.sessions import SESSION_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
 from tercet.packs.loading import read_folder
 from tercet.packs.pack import Pack
@@ -21,6 +23,8 @@ CHECKS: tuple[Check, ...] = (
     *TOOL_CHECKS,
     *EFFECT_CHECKS,
     *GATE_CHECKS,
+    *PEOPLE_CHECKS,
+    *SESSION_CHECKS,
     *DECISION_CHECKS,
 )
 

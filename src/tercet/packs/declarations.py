@@ -40,6 +40,8 @@ ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS)
 _REMEDIES = {
     (PACK, "name"): "use lower-case letters, digits, '-' and '_', for example refunds",
     (PACK, "version"): "write three numbers, for example 1.0.0",
+    (PACK, "notify"): 'give command = ["…"] or webhook = "https://…"',
+    (PACK, "notify.webhook"): "give a URL that begins with http:// or https://",
 }
 
 
@@ -172,8 +174,8 @@ def _note_all(
         location = detail["loc"]
         code, message, remedy = explain(detail, model)
         field = ".".join(map(str, location))
-        if location:
-            remedy = _REMEDIES.get((place, str(location[0])), remedy)
+        if code != "unknown_key":
+            remedy = _REMEDIES.get((place, field), remedy)
         draft.note(
             code,
             message,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import Check
-from tercet.contracts.decision import RiskTier
+from tercet.contracts.decision import OnFailure, RiskTier
+from tercet.contracts.gate import Notify
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName, SessionRules
 from tercet.contracts.shape import Authored
-
-OnFailure = Literal["compensate", "ask", "keep"]
 
 NAME = "[a-z0-9][a-z0-9_-]{0,99}"
 _NUMBER = "(0|[1-9][0-9]{0,8})"
@@ -27,15 +25,27 @@ class Header(Authored):
     safety_mode: ApprovalMode = ApprovalMode.LOCAL_WRITE
     """How far a run of this pack may go unless it is told otherwise."""
     on_failure: OnFailure = "ask"
-    """What becomes of effects when a run ends without success."""
+    """What becomes of effects when a run ends without success; a decision may say otherwise."""
     budget: RunBudget = RunBudget()
     risk_tiers: dict[RiskTier, tuple[Check, ...]] = {}
     """The checks of each risk tier; a tier that is not named keeps the usual ones."""
+    session: SessionRules = SessionRules()
+    limits: dict[RoleName, RoleLimit] = {}
+    """How long each role may take at a time, and how many tokens it may use in a run."""
+    notify: Notify | None = None
+    """Who is told that a gate has opened."""
 
     @property
     def ref(self) -> str:
         """The name and the version: `name@x.y.z`."""
         return f"{self.name}@{self.version}"
+
+    def limit_for(self, role: RoleName) -> RoleLimit:
+        """The limit that applies to a role: what is declared, and the usual time for a planner where that is silent."""
+        given = self.limits.get(role, RoleLimit())
+        if role == "planner" and given.timeout_ms is None:
+            return RoleLimit(timeout_ms=PLANNER_TIMEOUT_MS, tokens=given.tokens)
+        return given
 
 
 class PackFile(Header):

@@ -72,6 +72,8 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
     parts = Parts(
         safety_mode=pack_file.safety_mode,
         budget=pack_file.budget,
+        session=pack_file.session,
+        limits=pack_file.limits,
         tools=tools,
         decisions=decisions,
         gates=gates,

@@ -24,12 +24,14 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import Authored
 from tercet.packs.checks.expressions import LOADING_CHECKS
+from tercet.packs.checks.people import os_users_are_distinct
 from tercet.packs.header import Header
 from tercet.packs.loading import read_folder
 from tercet.packs.parts import Parts, Spot
 from tercet.tools.tool import Tool
 
 _T = TypeVar("_T")
+_IdentifiedT = TypeVar("_IdentifiedT", Actor, Evidence)
 Listed = Annotated[Sequence[_T], AfterValidator(tuple)]
 """Given as a list or a tuple, kept as a tuple."""
 
@@ -97,7 +99,10 @@ class Pack(Header):
 
     @cached_property
     def hash(self) -> str:
-        """What this pack declares, and the code of its tools; evidence has its own pin, the snapshot."""
+        """What this pack declares, and the code of its tools.
+
+        Evidence has its own pin, the snapshot. People are not the pack: who holds a role is asked when it matters.
+        """
         return digest(
             {
                 "format": _FORMAT,
@@ -107,7 +112,6 @@ class Pack(Header):
                 "gates": [_dump(gate) for gate in sorted(self.gates, key=lambda gate: gate.name)],
                 # Policies are judged in the order in which they stand, so for them the order counts.
                 "policies": [_dump(policy) for policy in self.policies],
-                "actors": [_dump(actor) for actor in sorted(self.actors, key=lambda actor: actor.id)],
                 **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
                 "code": dict(self.code),
                 "calls": {tool.name: _code_name(tool.call) for tool in self.tools},
@@ -120,6 +124,8 @@ class Pack(Header):
         return Parts(
             safety_mode=self.safety_mode,
             budget=self.budget,
+            session=self.session,
+            limits=self.limits,
             tools=tuple(self.tools),
             decisions=tuple(self.decisions),
             gates=tuple(self.gates),
@@ -144,6 +150,12 @@ class Pack(Header):
             code="ambiguous_intent" if found else "unknown_intent",
             remedy=f"choose one of {', '.join(known)}" if known else "add a decision to the pack",
         )
+
+    def actor_for(self, os_user: str) -> Actor:
+        """Who a user of the operating system is here: mapped to an actor, called like one, or nobody with a role."""
+        found = next((actor for actor in self.actors if actor.os_user == os_user), None)
+        named = next((actor for actor in self.actors if actor.id == os_user), None)
+        return found or named or Actor(id=os_user)
 
     @cached_property
     def snapshots(self) -> tuple[str, ...]:
@@ -195,7 +207,11 @@ class Pack(Header):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pack):
             return NotImplemented
-        return self.hash == other.hash and _by_id(self.evidence) == _by_id(other.evidence)
+        return (
+            self.hash == other.hash
+            and _by_id(self.evidence) == _by_id(other.evidence)
+            and _by_id(self.actors) == _by_id(other.actors)
+        )
 
     def __hash__(self) -> int:
         return hash(self.hash)
@@ -204,8 +220,8 @@ class Pack(Header):
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def _by_id(evidence: Sequence[Evidence]) -> list[Evidence]:
-    return sorted(evidence, key=lambda fact: fact.id)
+def _by_id(things: Sequence[_IdentifiedT]) -> list[_IdentifiedT]:
+    return sorted(things, key=lambda thing: thing.id)
 
 
 def _dump(declaration: Authored) -> dict[str, Any]:
@@ -235,3 +251,4 @@ def _duplicates(pack: Pack) -> Iterator[Problem]:
                     message=f"there are {count} of this name",
                     remedy="rename one of them, or remove it",
                 )
+    yield from os_users_are_distinct(pack.parts)

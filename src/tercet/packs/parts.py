@@ -19,6 +19,7 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
+from tercet.contracts.session import RoleLimit, RoleName, SessionRules
 from tercet.contracts.tool import ToolSpec
 
 Kind = Literal["tool", "decision", "gate", "policy", "actor", "evidence"]
@@ -46,6 +47,8 @@ class Parts:
 
     safety_mode: ApprovalMode = ApprovalMode.LOCAL_WRITE
     budget: RunBudget = field(default_factory=RunBudget)
+    session: SessionRules = field(default_factory=SessionRules)
+    limits: Mapping[RoleName, RoleLimit] = field(default_factory=dict[RoleName, RoleLimit])
     tools: tuple[ToolSpec, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()
     gates: tuple[Gate, ...] = ()

@@ -11,6 +11,8 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.shape import Authored, JsonObject, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.gates import grants_are_for_steps
+from tercet.packs.checks.people import os_users_are_distinct
 from tercet.packs.checks.schema_paths import fields_of
 from tercet.packs.parts import PACK, Parts
 from tercet.policy.expressions import CALL, PLAN, STEP, ExpressionError, Scope, check_call_rule, compile_rule
@@ -90,8 +92,10 @@ LOADING_CHECKS: tuple[Check, ...] = (
     limits_compile,
     schemas_are_schemas,
     declarations_can_be_hashed,
+    grants_are_for_steps,
+    os_users_are_distinct,
 )
-"""The checks that loading a pack includes: what they refuse could be neither judged by nor pinned."""
+"""The checks that loading a pack includes: what they refuse could not be judged by, not be pinned, or means two things."""
 
 
 def _compiled(

@@ -59,4 +59,25 @@ def policies_lead_to_gates(parts: Parts) -> Problems:
             )
 
 
+def grants_are_for_steps(parts: Parts) -> Problems:
+    """A policy that grants looks at one step at a time, and stands for no gate."""
+    for policy in parts.policies:
+        if policy.effect != "grant":
+            continue
+        if policy.scope != "step":
+            yield parts.problem(
+                "grant_of_plan",
+                f"policy {policy.name}, scope",
+                "its effect is a grant, and a grant is given to a step, not to a plan",
+                'add scope = "step"',
+            )
+        if policy.gate is not None:
+            yield parts.problem(
+                "grant_of_gate",
+                f"policy {policy.name}, gate",
+                f"its effect is a grant, and no policy opens {policy.gate}: a named gate waits for people",
+                'drop the gate, or say effect = "gate"',
+            )
+
+
 GATE_CHECKS: tuple[Check, ...] = (gates_can_be_approved, policies_lead_to_gates)
