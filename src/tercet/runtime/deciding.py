@@ -32,8 +32,8 @@ from tercet.runtime.asking import Resolved, ask_for, call_digest
 from tercet.runtime.changes import INTERRUPTED, STOPPED, WITHHELD
 from tercet.runtime.demands import gates_of
 from tercet.runtime.results import Results
-from tercet.runtime.setting import Course, Setting
 from tercet.runtime.session_fold import ESCALATED
+from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State, StepState
 
 SLOTS = 8
@@ -125,7 +125,8 @@ class Acting:
     def _may_end_plan(self, name: str, step: StepState) -> bool:
         if step.status == "done":
             return is_looping(step) and not name.startswith(UNDO)
-        is_excused = self.course.steps[name].optional and step.outcome != "done"
+        is_harmless = step.outcome != "done" or name.startswith(UNDO)
+        is_excused = self.course.steps[name].optional and is_harmless
         return not is_excused and not can_retry(self.state, self.setting, step)
 
     def _drained(self, last: str) -> Iterator[c.Command]:

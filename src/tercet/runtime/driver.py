@@ -11,15 +11,14 @@ One file, although a long one: every part of it reads and moves the one state of
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.effective import EffectiveStep
-from tercet.contracts.errors import InternalError, TercetError
+from tercet.contracts.errors import InternalError
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
@@ -30,28 +29,38 @@ from tercet.executor.gateway import Attempt
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError, LeaseLost
-from tercet.journal.protocol import Append, Lease, NewCheckpoint
+from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
 from tercet.planner.template import PlanningError
-from tercet.runtime import checkpoint, deciding
+from tercet.runtime import checkpoint, deciding, mail, undoing
 from tercet.runtime import commands as c
-from tercet.runtime.changes import LEASE_EXPIRED, STOPPED
+from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED, STOPPED, WITHHELD
+from tercet.runtime.drift import approved_drift
+from tercet.runtime.expiry import overdue
 from tercet.runtime.machine import evolve
 from tercet.runtime.plans import read_plan
 from tercet.runtime.rows import row_of
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import State
+from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings
 from tercet.tools import ToolContext
 
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
-WITHHELD = (LEASE_EXPIRED, "deadline")
+NOT_MADE = (*WITHHELD, "deadline")
 """The codes of calls that were not made after all."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
 
-Answering: TypeAlias = Callable[[State, int], e.GateAnswered]
-"""Makes the event of an answer out of the state and the time; raises `UsageError` if the answer does not fit."""
+
+@dataclass(frozen=True, kw_only=True)
+class Halt:
+    """Why a driver lets go of its session before the run is over."""
+
+    reason: str = "the process was told to stop"
+    by: str = ""
+    inbox: int = 0
+    grace_ms: int | None = GRACE_MS
+    """How long calls under way may still take; None lets each take its own time."""
 
 
 @dataclass
@@ -72,20 +81,24 @@ class Driver:
         self, around: Surroundings, setting: Setting, state: State, lease: Lease, *, tail_bytes: int = 0
     ) -> None:
         self.around = around
-        self.setting = setting
         self.state = state
         self.lease = lease
         self.log: list[e.Event] = []
         """The events of this process."""
-        self.stopping = asyncio.Event()
-        self._answers: list[tuple[Answering, asyncio.Future[State | None]]] = []
-        """What people say, until it is folded."""
-        self._heard: list[tuple[State, asyncio.Future[State | None]]] = []
-        """Who waits until an answer is durable, with the state after it."""
+        self.halt: Halt | None = None
+        """Set once nothing more shall begin."""
+        self._has_mail = False
+        """Whether somebody may have put something into the inbox."""
+        self._listeners: list[tuple[int, asyncio.Future[State | None]]] = []
+        """Who waits until the inbox has been read up to a position, and that is durable."""
+        self._bell = 0
+        self._base = self._extended_setting = setting
+        self._extended: dict[str, int] = {}
         self._resting: asyncio.Future[None] | None = None
         self._is_nudged = False
+        self._grace_until: float | None = None
         self._course: Course | None = None
-        self._course_of = ""
+        self._course_of = ("", 0)
         self._blobs: dict[str, Any] = {}
         self._unit = _Unit()
         self._calls: dict[str, tuple[e.Intent, Attempt]] = {}
@@ -99,20 +112,31 @@ class Driver:
         """The event with which this process begins or takes over; it is appended with the first turn."""
         self._record(event)
 
-    async def answer(self, answering: Answering) -> State | None:
-        """Take a person's answer while this process has the session: the state after it, once it is durable.
+    @property
+    def setting(self) -> Setting:
+        """What the run is judged and carried out in, with what operators have added to its budget."""
+        if self.state.extended is not self._extended:
+            self._extended = self.state.extended
+            self._extended_setting = self._base.extended(self._extended)
+        return self._extended_setting if self._extended else self._base
 
-        `answering` makes the event out of the state at that moment, and may raise. None: the session was let go of
-        before it could be taken.
-        """
-        heard: asyncio.Future[State | None] = asyncio.get_running_loop().create_future()
-        self._answers.append((answering, heard))
+    def look_into_inbox(self) -> None:
+        """Somebody may have said something to this session."""
+        self._has_mail = True
         self._nudge()
-        return await heard
 
-    def stop(self) -> None:
+    async def read_up_to(self, position: int) -> State | None:
+        """The state once the inbox has been read up to a position, and that is durable; None if the session was let go
+        of before."""
+        listener: asyncio.Future[State | None] = asyncio.get_running_loop().create_future()
+        self._listeners.append((position, listener))
+        self.look_into_inbox()
+        return await listener
+
+    def stop(self, halt: Halt | None = None) -> None:
         """Begin nothing more, and come to a halt."""
-        self.stopping.set()
+        if self.halt is None or self.halt.grace_ms is None:
+            self.halt = halt or Halt()
         self._nudge()
 
     async def load_blobs(self) -> None:
@@ -132,20 +156,25 @@ class Driver:
                 await self._flush()
                 if self._unit.begin or self._unit.events:
                     raise InternalError("a turn left work behind")
-                if not self._calls and (wake is None or self.stopping.is_set() or self.state.is_over):
-                    return await self._halted() if self.stopping.is_set() else self.state
+                if self._has_mail and not self.state.is_over:
+                    continue
+                if not self._calls and (wake is None or self.halt is not None or self.state.is_over):
+                    return self.state if self.halt is None else await self._halted(self.halt)
                 await self._wait(wake)
         finally:
             for _, attempt in self._calls.values():
                 attempt.abandon()
-            for _, heard in (*self._answers, *self._heard):
-                if not heard.done():
-                    heard.set_result(None)
+            for _, listener in self._listeners:
+                if not listener.done():
+                    listener.set_result(None)
 
     async def _turn(self) -> int | None:
         """Carry out all that is due; the time at which more will be, if that is known."""
-        while self._answers:
-            self._take(*self._answers.pop(0))
+        if self._has_mail:
+            await self._read_inbox()
+        if (late := overdue(self.state, self._now())) is not None:
+            self._record(late)
+            self._point("expired")
         while True:
             wake: int | None = None
             position = self.state.position
@@ -153,27 +182,26 @@ class Driver:
                 not_before = getattr(command, "not_before", 0)
                 if not_before > self.around.clock.now():
                     wake = not_before if wake is None else min(wake, not_before)
-                elif not (self.stopping.is_set() and isinstance(command, c.Dispatch | c.Settle | c.Propose)):
+                elif self.halt is None or not isinstance(command, c.Dispatch | c.Settle | c.Propose):
                     await self._carry_out(command)
                     break
             if self.state.position == position:
                 return wake
 
-    def _take(self, answering: Answering, heard: asyncio.Future[State | None]) -> None:
-        """Fold an answer, if it still fits; otherwise only the one who gave it is told."""
-        if heard.done():
-            return  # whoever gave it has gone
-        try:
-            self._record(answering(self.state, self._now()))
-        except TercetError as error:
-            heard.set_exception(error)
-        else:
-            self._heard.append((self.state, heard))
+    async def _read_inbox(self) -> None:
+        """Make events of what people said; a wish to pause waits until the calls under way have ended."""
+        self._has_mail = False
+        letters = await mail.unread(self.around.journal, self.lease.tenant, self.state)
+        for event, _ in mail.heard(self.state, letters, self._now(), outside=False):
+            if isinstance(event, e.SessionPaused):
+                self.stop(Halt(reason=event.reason, by=event.by, inbox=event.inbox, grace_ms=None))
+                return
+            self._record(event)
 
     async def _wait(self, wake: int | None) -> None:
         """Until a call ends, it is time for something, somebody answers, or the process is told to stop."""
-        if self.stopping.is_set():
-            await self._wait_for_calls()
+        if self.halt is not None:
+            await self._wait_for_calls(self.halt)
         elif wake is None:
             await self._rest()
         else:
@@ -213,21 +241,31 @@ class Driver:
                     alarm.cancel()
         self._is_nudged = False
 
-    async def _wait_for_calls(self) -> None:
+    async def _wait_for_calls(self, halt: Halt) -> None:
         """Let calls in flight end for a while; those that do not are left behind, their outcome unknown."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + GRACE_MS / 1000
-        while self._calls and (left := until - loop.time()) > 0:
+        while self._calls:
+            left = None if halt.grace_ms is None else self._grace(loop.time(), halt.grace_ms)
+            if left is not None and left <= 0:
+                break
             await self._rest(left)
             await self._fold_ended()
+            if self.halt is not None:
+                halt = self.halt  # a pause turns into a stop of the process
         for intent, attempt in self._calls.values():
             attempt.abandon()
             self._ended(intent, Unknown(error="the process was told to stop", code=STOPPED))
         self._calls.clear()
 
-    async def _halted(self) -> State:
-        if not self.state.is_over and self.state.status == "in_progress":
-            self._record(e.SessionPaused(at=self._now(), reason="the process was told to stop"))
+    def _grace(self, now: float, grace_ms: int) -> float:
+        """How many seconds are left of the grace, which begins when it is first asked for."""
+        if self._grace_until is None:
+            self._grace_until = now + grace_ms / 1000
+        return self._grace_until - now
+
+    async def _halted(self, halt: Halt) -> State:
+        if not self.state.is_over and self.state.status == "in_progress" and not self.state.ending:
+            self._record(e.SessionPaused(at=self._now(), reason=halt.reason, by=halt.by, inbox=halt.inbox))
             self._unit.checkpoints.append(checkpoint.fold(self.state))
             await self._flush()
         return self.state
@@ -239,7 +277,7 @@ class Driver:
             case c.Propose() | c.Settle():
                 await self._flush()  # what comes next may take long: nothing is left unwritten
                 await self._look_outside(command)
-            case c.Score() | c.End():
+            case c.Score() | c.End() | c.HandOver() | c.TakeBack():
                 await self._look_back(command)
             case c.Dispatch():
                 self._dispatch(command)
@@ -261,7 +299,7 @@ class Driver:
                 self._record(self._fact(command))
 
     def _fact(
-        self, command: c.Decompose | c.Retrieve | c.Skip | c.Fault | c.Ask | c.Finish | c.GiveUp
+        self, command: c.Decompose | c.Retrieve | c.Skip | c.Fault | c.Ask | c.Grant | c.Finish | c.GiveUp
     ) -> e.Event:
         """The event of a command that needs nothing but the state."""
         now, work = self._now(), self.around.work
@@ -276,6 +314,10 @@ class Driver:
                 return e.StepRefused(at=now, step=command.step, code=command.code, reason=command.reason)
             case c.Ask():
                 return work.ask(self.state, command, now)
+            case c.Grant():
+                return e.ApprovalGranted(
+                    at=now, step=command.step, policy=command.policy, digest=command.digest
+                )
             case c.GiveUp():
                 return e.GivenUp(at=now, reason=command.reason, iterations=self.state.iterations)
             case c.Finish():
@@ -300,7 +342,7 @@ class Driver:
             case c.Settle():
                 await self._settle(command.step)
 
-    async def _look_back(self, command: c.Score | c.End) -> None:
+    async def _look_back(self, command: c.Score | c.End | c.HandOver | c.TakeBack) -> None:
         """Commands that read all that has happened."""
         work = self.around.work
         events = await self._events()
@@ -317,10 +359,38 @@ class Driver:
                 self._unit.blobs.append(record)
                 self._record(ended)
                 self._point(command.status)
+            case c.HandOver():
+                opened, packet = work.hand_over(self.state, self.setting, events, self._now())
+                self._unit.blobs.append(packet)
+                self._record(opened)
+            case c.TakeBack():
+                await self._take_back(command, events)
+
+    async def _take_back(self, command: c.TakeBack, events: list[e.Event]) -> None:
+        """Take the effects of the run back, ask whether to, or leave them, where there are any."""
+        done = undoing.effects(events)
+        for blob in {effect.blob for effect in done} - {"", *self._blobs}:
+            data = await self.around.journal.blob(self.lease.tenant, blob)
+            self._blobs[blob] = msgspec.json.decode(data)
+        ways = undoing.ways_back(done, self.setting, self.around.tools, self._blobs)
+        now = self._now()
+        if not ways or command.how == "keep":
+            self._record(e.EffectsKept(at=now))
+        elif command.how == "ask" and any(way.tool for way in ways):
+            self._record(self.around.work.ask_back(self.state, ways, now))
+        else:
+            self._record(e.CompensationBegun(at=now, undo=ways))
 
     def _dispatch(self, command: c.Dispatch) -> None:
         now = self._now()
-        tool = self.around.tools[self._call(command.step).tool.name]
+        call = self._call(command.step)
+        tool = self.around.tools[call.tool.name]
+        if (stop := self.around.board.stopped(tool.name)) is not None:
+            self.stop(Halt(reason=stop.reason, by=stop.by, grace_ms=None))
+            return
+        if (drift := self._drift(command.step, call, now)) is not None:
+            self._record(drift)
+            return
         circuit = self.around.breakers.glance(tool.name).state(now).value
         if circuit == "OPEN" and deciding.is_unsettled(self.state.steps[command.step]):
             # It cannot be refused, since it may have happened: a person is asked instead.
@@ -339,11 +409,18 @@ class Driver:
             )
             return
         intent = self.around.work.intent(
-            self.state, self.setting, self._call(command.step), command, now, self.lease.epoch, circuit
+            self.state, self.setting, self._followed(), command, now, self.lease.epoch, circuit
         )
         self._record(intent)
         self._unit.claims.append(intent.key)
         self._unit.begin.append(intent)
+
+    def _drift(self, name: str, call: EffectiveStep, now: int) -> e.StepRefused | None:
+        """What has changed since a call was approved, so that it must not be made: looked at just before its INTENT."""
+        found = approved_drift(self.state, self.setting, name, call, now, self.around.roles)
+        if found is None or deciding.is_unsettled(self.state.steps[name]):
+            return None
+        return e.StepRefused(at=now, step=name, code=found.code, reason=found.reason)
 
     def _note(self, command: c.Note) -> None:
         now = self._now()
@@ -425,6 +502,9 @@ class Driver:
             return NotHappened(
                 error="its deadline passed before the call", code="deadline", is_retriable=False
             )
+        if (stop := self.around.board.stopped(intent.tool)) is not None:
+            self.stop(Halt(reason=stop.reason, by=stop.by, grace_ms=None))
+            return NotHappened(error=stop.reason, code=EMERGENCY_STOP)
         await self._crash("before_call")
         return None
 
@@ -502,7 +582,7 @@ class Driver:
 
     async def _count(self, tool: str, ended: Ended) -> None:
         is_success = isinstance(ended, Done)
-        if isinstance(ended, NotHappened) and ended.code in WITHHELD:
+        if isinstance(ended, NotHappened) and ended.code in NOT_MADE:
             return  # nobody called the tool
         if is_success and not self.around.breakers.glance(tool).failures:
             return
@@ -535,23 +615,32 @@ class Driver:
             self._fold_bytes, self._tail_bytes = len(folded.data), 0
             unit.checkpoints.append(folded)
         await self._crash("before_append")
-        await self._append(unit, encoded)
+        position = await self._append(unit, encoded)
         await self._crash("after_append")
+        if position.bell != self._bell:
+            # Somebody said something to the tenant: it is heard before a call begins.
+            self._bell = position.bell
+            self._has_mail = True
+            await self.around.board.refresh(position.bell)
         self.log += unit.events
         for intent in unit.begin:
             self._begin(intent)
-        while self._heard:
-            state, heard = self._heard.pop(0)
-            if not heard.done():
-                heard.set_result(state)
+        if self._listeners:
+            self._tell_listeners()
         for event in unit.events:
             self.around.tell(self.state, event)
 
-    async def _append(self, unit: _Unit, encoded: tuple[bytes, ...]) -> None:
+    def _tell_listeners(self) -> None:
+        for waits_for, listener in self._listeners:
+            if waits_for <= self.state.inbox and not listener.done():
+                listener.set_result(self.state)
+        self._listeners = [each for each in self._listeners if not each[1].done()]
+
+    async def _append(self, unit: _Unit, encoded: tuple[bytes, ...]) -> Position:
         """Write a unit, all or nothing: a verdict whose checkpoint cannot be written was never given."""
         run = self.state.start["run"]
         try:
-            await self.around.journal.append(
+            position = await self.around.journal.append(
                 Append(
                     tenant=self.lease.tenant,
                     stream=self.lease.stream,
@@ -567,19 +656,28 @@ class Driver:
         except JournalError as error:
             self.around.signal("failed", {"loop_id": run, "reason": error.message, "code": error.code})
             raise
+        self._measure(run, unit)
+        return position
+
+    def _measure(self, run: str, unit: _Unit) -> None:
+        signal = self.around.signal
         for written in unit.checkpoints:
             size = len(written.data)
-            self.around.signal(
-                "checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size}
-            )
+            signal("checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size})
         for event in unit.events:
-            if isinstance(event, e.Intent):
-                self.around.signal(
-                    "action_dispatched", {"loop_id": run, "action": event.step, "tool": event.tool}
-                )
-            elif isinstance(event, e.SessionResumed):
-                recovered = len(event.in_flight)
-                self.around.signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
+            match event:
+                case e.Intent():
+                    signal("action_dispatched", {"loop_id": run, "action": event.step, "tool": event.tool})
+                case e.SessionResumed():
+                    recovered = len(event.in_flight)
+                    signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
+                case e.StepSkipped() if event.step.startswith(UNDO):
+                    step = self.state.steps[event.step]
+                    signal("compensation_failed", {"loop_id": run, "action": event.step, "error": step.error})
+                case e.GateOpened():
+                    signal("gate_opened", {"loop_id": run, "gate": event.gate, "kind": event.kind})
+                case _:
+                    pass
 
     async def _events(self) -> list[e.Event]:
         """Every event of the session, from the journal where this process has not seen them all."""
@@ -606,9 +704,11 @@ class Driver:
     @property
     def course(self) -> Course | None:
         """The plan of the state, ready to be followed."""
-        if self.state.plan and self._course_of != self.state.plan_hash:
-            self._course = Course.of(read_plan(self.state.plan), self.setting.surface)
-            self._course_of = self.state.plan_hash
+        wanted = (self.state.plan_hash, len(self.state.undo))
+        if self.state.plan and self._course_of != wanted:
+            course = Course.of(read_plan(self.state.plan), self.setting.surface)
+            self._course = course.with_undo(self.state.undo, self.around.tools) if self.state.undo else course
+            self._course_of = wanted
         return self._course
 
     def _followed(self) -> Course:

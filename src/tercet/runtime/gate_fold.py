@@ -113,15 +113,22 @@ def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _withdraw(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    """One approval less; if the gate had them all, it is open again and its calls wait."""
+    """One approval less; if the gate had them all, it is open again, and those of its calls wait that have not begun."""
     left = tuple(a for a in gate.approvals if a.actor != event.actor)
     demand(state, event, is_met=len(left) < len(gate.approvals), why="there is no approval of theirs")
-    for name in gate.calls:
-        step = state.steps[name]
-        demand(state, event, is_met=step.status in ("gated", "pending"), why=f"step {name} is {step.status}")
+    waiting = [name for name in gate.calls if state.steps[name].status in ("gated", "pending")]
+    demand(state, event, is_met=bool(waiting), why="its calls have begun")
+    for name in waiting:
         state = changed(state, steps=with_step(state, name, status="gated", gate=gate.id, approved=""))
     approved = {name: other for name, other in state.approved.items() if name != gate.id}
-    reopened = msgspec.structs.replace(gate, approvals=left)
+    first, *others = waiting
+    reopened = msgspec.structs.replace(
+        gate,
+        approvals=left,
+        step=first,
+        digest=gate.calls[first],
+        covers={name: gate.calls[name] for name in others},
+    )
     return changed(state, approved=approved, gates={**state.gates, gate.id: reopened})
 
 

@@ -24,12 +24,28 @@ from tercet.runtime.transcript import moment
 def setting_of(pack: Pack, ctx: RunContext, request: Request, snapshot: str | None) -> Setting:
     """What a run is judged in."""
     compiled = compile_context(pack, request, ctx, snapshot)
-    return Setting(ctx=ctx, compiled=compiled, spec=pack.decision_for(request.intent))
+    known = compiled.evidence
+    expiry = {
+        fact.id: int(fact.expires_at.timestamp() * 1000)
+        for fact in pack.evidence
+        if fact.expires_at is not None and fact.id in known
+    }
+    return Setting(ctx=ctx, compiled=compiled, spec=pack.decision_for(request.intent), expiry=expiry)
 
 
-def started(pack: Pack, setting: Setting, request: Request, session: str, now: int) -> e.SessionStarted:
+def started(
+    pack: Pack,
+    setting: Setting,
+    request: Request,
+    session: str,
+    now: int,
+    *,
+    planner: str = "",
+    ttl_ms: int | None = None,
+    is_shadow: bool = False,
+) -> e.SessionStarted:
     """The first event of a session."""
-    ctx = setting.ctx
+    ctx, rules = setting.ctx, pack.session
     return e.SessionStarted(
         at=now,
         session=session,
@@ -40,11 +56,16 @@ def started(pack: Pack, setting: Setting, request: Request, session: str, now: i
         request=request.model_dump(mode="json", exclude_defaults=True),
         decision=setting.spec.id,
         safety_mode=str(ctx.safety_mode),
-        budget=ctx.run_budget.model_dump(mode="json", exclude_defaults=True),
+        budget=ctx.run_budget.model_dump(mode="json", exclude_none=True),
         pack=pack.ref,
         pack_hash=pack.hash,
         snapshot=setting.compiled.snapshot,
         context=setting.compiled.hash,
+        planner=planner,
+        expires=now + (rules.ttl_ms if ttl_ms is None else ttl_ms),
+        heartbeat=rules.heartbeat_interval_ms,
+        on_failure=setting.spec.on_failure or pack.on_failure,
+        shadow=is_shadow,
     )
 
 
@@ -126,11 +147,11 @@ def demand_pins(pack: Pack, state: State, setting: Setting) -> None:
         raise UsageError(
             f"session {start['session']} is pinned to {start['pack']} with hash {start['pack_hash'][:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
             code="pack_version_mismatch",
-            remedy="resume it with the pack that it was started with",
+            remedy="resume it with the pack that it was started with; or move it to this one with tercet sessions migrate, or end it with tercet sessions cancel",
         )
     if setting.compiled.hash != start["context"]:
         raise UsageError(
             f"session {start['session']} is pinned to snapshot {start['snapshot']}, whose content has changed",
             code="snapshot_version_mismatch",
-            remedy="restore the evidence files of that snapshot",
+            remedy="restore the evidence files of that snapshot; or move it to what is there now with tercet sessions migrate, or end it with tercet sessions cancel",
         )

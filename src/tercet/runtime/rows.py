@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tercet.journal.protocol import SessionRow
+from tercet.runtime.expiry import due_at
 from tercet.runtime.state import State
+
+
+class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a list shows besides: why a session waits or stopped, and the gates that wait for an answer."""
+
+    reason: str = ""
+    gates: tuple[str, ...] = ()
+    ending: str = ""
+
+
+_decode = msgspec.msgpack.Decoder(Details).decode
+
+
+def details_of(row: SessionRow) -> Details:
+    """What a row shows besides."""
+    return _decode(row.details) if row.details else Details()
 
 
 def row_of(state: State) -> SessionRow:
@@ -21,4 +40,13 @@ def row_of(state: State) -> SessionRow:
         started_at=start["at"],
         updated_at=state.at,
         next_step=state.frontier[0] if state.frontier else None,
+        due_at=due_at(state),
+        details=_details(state),
     )
+
+
+def _details(state: State) -> bytes:
+    if not (state.reason or state.gates or state.ending):
+        return b""
+    details = Details(reason=state.reason[:200], gates=tuple(state.gates)[:8], ending=state.ending)
+    return msgspec.msgpack.encode(details)

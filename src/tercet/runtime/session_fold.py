@@ -184,7 +184,6 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
         reason=event.reason,
         record=event.record,
         kept=event.kept,
-        artifact=event.artifact,
         gates={},
         approved={},
     )

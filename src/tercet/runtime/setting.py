@@ -26,6 +26,8 @@ class Setting:
     ctx: RunContext
     compiled: CompiledContext
     spec: DecisionSpec
+    expiry: Mapping[str, int] = field(default_factory=dict[str, int])
+    """When each piece of evidence that expires does so."""
 
     @property
     def surface(self) -> dict[str, ToolSpec]:
@@ -36,6 +38,14 @@ class Setting:
     def evidence(self) -> dict[str, Any]:
         """The content of the run's evidence by id."""
         return {entry.id: entry.content for entry in self.compiled.manifests.evidence_manifest}
+
+    def extended(self, more: Mapping[str, int]) -> Setting:
+        """The same with more to use up; what has no limit needs none."""
+        budget = self.ctx.run_budget
+        limits = {name: getattr(budget, name) for name in more}
+        added = {name: limit + more[name] for name, limit in limits.items() if limit is not None}
+        ctx = self.ctx.model_copy(update={"run_budget": budget.model_copy(update=added)})
+        return replace(self, ctx=ctx)
 
 
 @dataclass(frozen=True)

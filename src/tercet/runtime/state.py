@@ -198,8 +198,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """The hash of the decision record."""
     kept: str = ""
     """The digest of what is kept of it beside the events."""
-    artifact: str = ""
-    """The digest of the terminal artifact."""
     ending: Ending = ""
     """How the session will end, once what it did is settled and taken back."""
     partial: str = ""

@@ -66,9 +66,7 @@ def intent(state: State, event: e.Intent) -> State:
         hold_calls=event.hold_calls,
         hold_cost=event.hold_cost,
     )
-    # From here on an approval cannot be withdrawn any more.
-    approved = {name: gate for name, gate in state.approved.items() if event.step not in gate.calls}
-    return changed(state, steps=steps, used=used, approved=approved)
+    return changed(state, steps=steps, used=used)
 
 
 def _in_flight(state: State, name: str, attempt: int, event: e.Event) -> StepState:

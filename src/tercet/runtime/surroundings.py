@@ -11,6 +11,7 @@ from tercet.executor.clock import Clock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
+from tercet.runtime.noticeboard import Noticeboard
 from tercet.runtime.state import State
 from tercet.runtime.work import Work
 from tercet.tools import Tool
@@ -30,6 +31,10 @@ class Surroundings:
     """How long a lease runs."""
     draw: Callable[[], float]
     """Draws from [0, 1): the jitter of retries."""
+    board: Noticeboard
+    """What operators say to all runs: emergency stops."""
+    roles: Callable[[str], tuple[str, ...] | None] = lambda _: None
+    """The roles that a person holds now; None for somebody of whom only their answers are known."""
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None
     """Called at every named crash point; does nothing outside of tests."""
     tell: Callable[[State, e.Event], None] = lambda _state, _event: None

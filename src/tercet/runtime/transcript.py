@@ -133,7 +133,10 @@ def run_of(
 
 
 def approvals(state: State) -> tuple[Approval, ...]:
-    """The answers of people to approval gates; a call that waited for several gates has one for each."""
+    """The answers of people to approval gates, and the grants of policies in their place.
+
+    A call that waited for several gates has an answer for each of those that it counts for.
+    """
     return tuple(
         Approval.model_validate(
             {
@@ -143,13 +146,14 @@ def approvals(state: State) -> tuple[Approval, ...]:
                 "decision": answer.answer,
                 "decided_at": moment(answer.at),
                 "auth": answer.auth,
+                "roles": answer.roles,
                 "digest": answer.digest,
                 "note": answer.note,
             }
         )
         for answer in state.answers
-        if answer.answer in ("approve", "deny")
-        for name in answer.names
+        if answer.answer in ("approve", "deny", "modify", "withdraw", "grant")
+        for name in answer.names or ("",)
     )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from tercet.contracts.canonical import hash_bytes
-from tercet.contracts.effective import EffectiveStep
+import msgspec
+
+from tercet.contracts.canonical import canonical, digest, hash_bytes
+from tercet.contracts.gate import HandOff
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
 from tercet.contracts.run import Outcome, Run, ToolResult
+from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
@@ -22,12 +25,15 @@ from tercet.journal import events as e
 from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
 from tercet.runtime import transcript
+from tercet.runtime.asking import budget_left
+from tercet.runtime.changes import ANSWERS, MODIFIED
 from tercet.runtime.deciding import can_retry, is_looping
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
+from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import State
+from tercet.runtime.state import UNDO, State
 
 
 class Planner(Protocol):
@@ -97,13 +103,15 @@ class Work:
         self,
         state: State,
         setting: Setting,
-        call: EffectiveStep,
+        course: Course,
         command: c.Dispatch,
         now: int,
         epoch: int,
         circuit: str,
     ) -> e.Intent:
-        """The INTENT of a call, with what is reserved for it and when it must have ended."""
+        """The INTENT of a call, with what is reserved for it and kept back for the way back, and its deadline."""
+        call = course.calls[command.step]
+        back_calls, back_cost = (0, 0) if command.step.startswith(UNDO) else course.way_back(call)
         budget = setting.ctx.run_budget.wall_clock_ms
         left = (
             call.tool.timeout_ms
@@ -124,6 +132,8 @@ class Work:
             cost=call.tool.cost_microcents,
             breaker=circuit,
             call=call_hash(call.tool.name, command.params),
+            hold_calls=back_calls,
+            hold_cost=back_cost,
         )
 
     def judge(
@@ -137,7 +147,8 @@ class Work:
     ) -> Iterator[e.Event]:
         """What the critic says of a step, and what follows at once."""
         step = state.steps[name]
-        if is_looping(step):
+        is_undo = name.startswith(UNDO)
+        if is_looping(step) and not is_undo:
             repeats = step.repeated
             reason = f"the same call brought the same result {repeats} times, the last time at step {name}"
             yield e.LoopGuardTripped(at=now, step=name, reason=reason, count=repeats)
@@ -157,7 +168,7 @@ class Work:
                 attempt=step.attempt,
                 not_before=now + delay_ms(Backoff(), step.retries, draw),
             )
-        elif is_optional and step.outcome != "done":
+        elif is_optional and (step.outcome != "done" or is_undo):
             yield e.StepJudged(
                 at=now,
                 step=name,
@@ -181,20 +192,63 @@ class Work:
                 step=name,
                 attempt=step.attempt,
                 outcome="escalate" if is_short else verdict.outcome,
-                reason=verdict.reasons[0],
+                reason=f"a person asks for a change: {step.error}"
+                if step.code == MODIFIED
+                else verdict.reasons[0],
             )
 
     def ask(self, state: State, command: c.Ask, now: int) -> e.GateOpened:
         """The gate that a command opens."""
-        gate = f"{state.start['session']}.g{state.opened + 1}"
         return e.GateOpened(
             at=now,
-            gate=gate,
+            gate=_gate_id(state),
             kind=command.kind,
             step=command.step,
             names=command.names,
+            needs=command.needs,
             digest=command.digest,
+            covers=command.covers,
             shown=command.shown,
+            expires=now + command.ttl_ms if command.ttl_ms else 0,
+        )
+
+    def hand_over(
+        self, state: State, setting: Setting, events: Sequence[e.Event], now: int
+    ) -> tuple[e.GateOpened, bytes]:
+        """The gate at which a person takes over, and the bytes of the packet that they are handed."""
+        options = ANSWERS["escalation"] if state.plan_origin == "planner" else _WITHOUT_PLANNER
+        reason = state.reason.removeprefix(ESCALATED)
+        entries = transcript.transcript(events, {})
+        packet = HandOff(
+            plan=state.plan,
+            transcript=tuple(entry.model_dump(mode="json", exclude_none=True) for entry in entries),
+            verdicts=tuple(_verdicts(state)),
+            reason=reason,
+            budget_remaining=dict(budget_left(state, setting)),
+            options=options,
+        )
+        data = canonical(packet)
+        shown = {"reason": reason, "options": list(options), "packet": hash_bytes(data)}
+        opened = e.GateOpened(
+            at=now,
+            gate=_gate_id(state),
+            kind="escalation",
+            step=next((name for name in state.frontier if state.steps[name].status == "failed"), ""),
+            digest=hash_bytes(data),
+            shown=shown,
+        )
+        return opened, data
+
+    def ask_back(self, state: State, ways: tuple[e.Undo, ...], now: int) -> e.GateOpened:
+        """The gate that asks whether the effects of a run that did not succeed are to be taken back."""
+        shown = [msgspec.to_builtins(way) for way in ways]
+        return e.GateOpened(
+            at=now,
+            gate=_gate_id(state),
+            kind="compensation",
+            step="",
+            digest=digest(shown),
+            shown={"reason": state.reason, "undo": shown},
         )
 
     def finish(
@@ -274,6 +328,8 @@ class Work:
             if state.report
             else _refusal(state, setting, verdict, now)
         )
+        if state.partial:
+            report = report.model_copy(update={"status": "partial", "rationale": state.reason})
         run = (
             self._whole(state, setting, course, events, has_blobs=bool(blobs)) if course is not None else None
         )
@@ -313,6 +369,23 @@ class Work:
         if scored is not None and is_same:
             return scored
         return transcript.run_of(setting, course, state, events, {}, is_whole=True)
+
+
+_WITHOUT_PLANNER = ("extend", "accept_partial", "abandon")
+
+
+def _gate_id(state: State) -> str:
+    return f"{state.start['session']}.g{state.opened + 1}"
+
+
+def _verdicts(state: State) -> Iterator[JsonObject]:
+    if state.verdict:
+        yield {**state.verdict, "stage": "review"}
+    for name, step in state.steps.items():
+        if step.status == "failed":
+            yield {"stage": "step", "step_id": name, "reasons": [step.error], "code": step.code}
+    if state.report:
+        yield {**state.report, "stage": "run"}
 
 
 def _refusal(state: State, setting: Setting, verdict: Verdict | None, now: int) -> CriticReport:

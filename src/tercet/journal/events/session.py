@@ -28,6 +28,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """The planner that makes the plans; empty where the caller brought one."""
     expires: int = 0
     """When the session's time to live ends."""
+    heartbeat: int = 30_000
+    """How often it gives a sign of life, in milliseconds."""
     on_failure: str = "ask"
     """What becomes of effects when the run ends without success."""
     shadow: bool = False
@@ -100,7 +102,7 @@ class GivenUp(Fact, frozen=True, kw_only=True, tag="given_up"):
 
 
 class SessionEnded(Fact, frozen=True, kw_only=True, tag="session_ended"):
-    """Nothing more will happen: how the session ended, with the hashes of the record and the artifact that are left."""
+    """Nothing more will happen: how the session ended, with the hash of the record that is left."""
 
     status: str
     reason: str
@@ -109,5 +111,3 @@ class SessionEnded(Fact, frozen=True, kw_only=True, tag="session_ended"):
     kept: str = ""
     """The digest of the record without its transcript, which is in these events."""
     outputs: dict[str, Any] = {}
-    artifact: str = ""
-    """The digest of the terminal artifact: what COMMIT or FAIL leaves."""

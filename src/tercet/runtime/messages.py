@@ -1,0 +1,340 @@
+"""What people say to a session: answers to its gates, and pause, cancel, extend.
+
+A message is put into the session's inbox, a stream of its own that needs no lease: so speaking only appends. Whoever
+holds the session's lease reads the inbox and makes each message an event, in the order in which they came; one that
+does not fit any more is dropped with the reason. Two answers that race have one outcome.
+
+Who may say what is decided here, against the state that the message meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tercet.contracts.canonical import canonical
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import not_plain, storable
+from tercet.contracts.request import Actor
+from tercet.contracts.shape import as_object
+from tercet.journal import events as e
+from tercet.journal.events.gate import Answered
+from tercet.policy import schemas
+from tercet.runtime.changes import ANSWERS
+from tercet.runtime.session_fold import EXTENSIBLE
+from tercet.runtime.state import OpenGate, State
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """Something that a person says to a session."""
+
+    session: str
+    actor: str
+    roles: tuple[str, ...] = ()
+    """The roles that they hold as they say it."""
+    auth: str = "local"
+    note: str = ""
+
+
+class Reply(Message, frozen=True, kw_only=True, tag="reply"):
+    """An answer to a gate."""
+
+    gate: str
+    answer: Answered
+    value: Any = None
+    digest: str = ""
+    """The digest of the call that was looked at; empty where the gate's own is meant."""
+
+
+class Pause(Message, frozen=True, kw_only=True, tag="pause"):
+    """Let go of the session once the calls under way have ended."""
+
+
+class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
+    """End the run without success."""
+
+
+class Extend(Message, frozen=True, kw_only=True, tag="extend"):
+    """Let the run use more."""
+
+    more: dict[str, int]
+
+
+Said: TypeAlias = Reply | Pause | Cancel | Extend
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Said).decode
+
+
+def inbox_of(session: str) -> str:
+    """The stream that holds what people said to a session."""
+    return f"inbox:{session}"
+
+
+def session_of(gate: str) -> str:
+    """The session whose gate this is."""
+    session, _, number = gate.rpartition(".g")
+    if not session or not number.isdecimal():
+        raise UsageError(
+            f"{gate!r} is no gate id",
+            code="unknown_gate",
+            remedy="tercet gates list names the gates that wait",
+        )
+    return session
+
+
+def reply(
+    gate: str, answer: Answered, actor: Actor, *, note: str = "", value: Any = None, digest: str = ""
+) -> Reply:
+    """An answer to a gate, by somebody; raises `UsageError` for what is no gate id or no JSON."""
+    if (fault := not_plain(value)) is not None:
+        raise UsageError(
+            f"this value is no JSON: {fault}", code="not_json", remedy="give what the call brought as JSON"
+        )
+    return Reply(
+        session=session_of(gate),
+        gate=gate,
+        answer=answer,
+        value=value,
+        digest=digest,
+        actor=storable(actor.id),
+        roles=tuple(storable(role) for role in actor.roles),
+        auth=storable(actor.auth),
+        note=storable(note),
+    )
+
+
+def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: bool = False) -> e.Event:
+    """The event that a message becomes; raises `UsageError` if it does not fit the session as it stands."""
+    at = max(now, state.at)
+    if state.is_over:
+        raise UsageError(
+            f"session {said.session} is over: it is {state.status}",
+            code="session_over",
+            remedy=f"tercet sessions show {said.session} tells how it ended",
+        )
+    match said:
+        case Reply():
+            return _answered(said, state, at, inbox=inbox, outside=outside)
+        case Pause():
+            _demand_running(said, state)
+            reason = f"paused by {said.actor}: {said.note}".rstrip(": ")
+            return e.SessionPaused(at=at, reason=reason, by=said.actor, inbox=inbox, outside=outside)
+        case Cancel():
+            if state.ending:
+                raise UsageError(
+                    f"session {said.session} is ending already: {state.reason}",
+                    code="session_ending",
+                    remedy=f"tercet sessions resume {said.session} brings it to its end",
+                )
+            return e.SessionCancelled(at=at, by=said.actor, reason=said.note, inbox=inbox, outside=outside)
+        case Extend():
+            demand_extension(said.more)
+            return e.BudgetExtended(at=at, by=said.actor, more=said.more, inbox=inbox, outside=outside)
+
+
+def _demand_running(said: Pause, state: State) -> None:
+    if state.status != "in_progress":
+        raise UsageError(
+            f"session {said.session} is {state.status}: there is nothing to pause",
+            code="not_running",
+            remedy="answer its gate, resume it, or cancel it",
+        )
+
+
+def demand_extension(more: Any) -> dict[str, int]:
+    """The amounts by which a budget is extended; raises `UsageError` if they are none."""
+    amounts = as_object(more) or {}
+    is_good = all(
+        name in EXTENSIBLE and type(amount) is int and amount > 0 for name, amount in amounts.items()
+    )
+    if not amounts or not is_good:
+        raise UsageError(
+            f"{more!r} is no extension of a budget",
+            code="wrong_extension",
+            remedy=f"give a whole number above zero for one or more of {', '.join(EXTENSIBLE)}",
+        )
+    return amounts
+
+
+# --- answers to gates ---
+
+
+def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) -> e.GateAnswered:
+    gate = state.gates.get(said.gate)
+    if gate is None and said.answer == "withdraw":
+        gate = state.approved.get(said.gate)
+    if gate is None:
+        raise UsageError(
+            f"gate {said.gate} is not open",
+            code="gate_not_open",
+            remedy="it was answered before, or what it asked about has changed: tercet gates list names those that wait",
+        )
+    if said.answer not in ANSWERS[gate.kind]:
+        raise UsageError(
+            f"gate {said.gate} asks for {' or '.join(ANSWERS[gate.kind])}, not {said.answer}",
+            code="wrong_answer",
+            remedy=f"tercet gates show {said.gate} tells what it asks",
+        )
+    if gate.expires and at >= gate.expires:
+        raise gate_expired(gate)
+    if said.digest and said.digest != gate.digest:
+        raise UsageError(
+            f"gate {said.gate} is about another call than the one with digest {said.digest[:20]}…",
+            code="wrong_digest",
+            remedy=f"look at it again: tercet gates show {said.gate}",
+        )
+    _RULES[said.answer](said, gate, state)
+    return e.GateAnswered(
+        at=at,
+        gate=said.gate,
+        digest=gate.digest,
+        answer=said.answer,
+        actor=said.actor,
+        roles=said.roles,
+        auth=said.auth,
+        value=said.value,
+        note=said.note,
+        outside=outside,
+        inbox=inbox,
+    )
+
+
+def gate_expired(gate: OpenGate) -> UsageError:
+    """The refusal of an answer that comes too late."""
+    return UsageError(
+        f"gate {gate.id} has expired, and its session with it",
+        code="gate_expired",
+        remedy="start the run again",
+    )
+
+
+def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
+    if said.actor == state.start["actor"]["id"]:
+        raise UsageError(
+            f"{said.actor} started this run, and cannot approve its gate",
+            code="own_gate",
+            remedy="let somebody else approve it, or deny it",
+        )
+    if any(approval.actor == said.actor for approval in gate.approvals):
+        raise UsageError(
+            f"{said.actor} has approved gate {gate.id} already",
+            code="already_approved",
+            remedy="a quorum counts different people: let somebody else approve it as well",
+        )
+    open_roles = [gate.needs[name].roles for name in gate.unmet]
+    if not any(not roles or not set(roles).isdisjoint(said.roles) for roles in open_roles):
+        raise _role_missing(said, gate, "approve")
+
+
+def _may_refuse(said: Reply, gate: OpenGate, state: State) -> None:
+    """Whoever could approve may refuse, and so may whoever started the run."""
+    if said.actor == state.start["actor"]["id"]:
+        return
+    asked = [need.roles for need in gate.needs.values()]
+    if not any(not roles or not set(roles).isdisjoint(said.roles) for roles in asked):
+        raise _role_missing(said, gate, said.answer)
+
+
+def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
+    roles = sorted({role for need in gate.needs.values() for role in need.roles})
+    held = ", ".join(said.roles) or "none"
+    return UsageError(
+        f"{said.actor} holds {held} of the roles that may {what} gate {gate.id}: {', '.join(roles)}"
+        if said.roles
+        else f"{said.actor} holds no role; to {what} gate {gate.id} takes one of: {', '.join(roles)}",
+        code="role_missing",
+        remedy="let somebody with that role answer; who holds which is in the pack's actors.toml",
+    )
+
+
+def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
+    _may_refuse(said, gate, state)
+    _demand_planner(state, "deny it, and run the changed plan")
+    if not said.note:
+        raise UsageError(
+            "a change needs words", code="note_missing", remedy="say what shall be different with a note"
+        )
+
+
+def _demand_planner(state: State, remedy: str) -> None:
+    if state.plan_origin == "caller":
+        raise UsageError(
+            "the plan came from the caller, and a caller's plan is never changed",
+            code="callers_plan",
+            remedy=remedy,
+        )
+
+
+def _may_withdraw(said: Reply, gate: OpenGate, state: State) -> None:
+    if all(approval.actor != said.actor for approval in gate.approvals):
+        raise UsageError(
+            f"{said.actor} has not approved gate {gate.id}",
+            code="not_approved",
+            remedy="only one's own approval can be withdrawn",
+        )
+    if all(state.steps[name].status not in ("gated", "pending") for name in gate.calls):
+        raise UsageError(
+            f"the call behind gate {gate.id} has begun",
+            code="too_late",
+            remedy="it cannot be called back; see how it ends",
+        )
+
+
+def _demand_result(said: Reply, gate: OpenGate, _: State) -> None:
+    """What a call is said to have brought must be something that it could have brought."""
+    schema = gate.shown.get("result_schema")
+    faults = schemas.faults(canonical(schema).decode(), said.value) if schema is not None else []
+    if faults:
+        raise UsageError(
+            f"{gate.shown.get('tool', 'the call')} cannot have brought this: {faults[0].message}",
+            code="wrong_value",
+            remedy="give what the call brought as its value",
+        )
+
+
+def _may_extend(said: Reply, _: OpenGate, __: State) -> None:
+    demand_extension(said.value)
+
+
+def _may_replan(_: Reply, __: OpenGate, state: State) -> None:
+    _demand_planner(state, "abandon it, and run another plan")
+
+
+def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
+    if said.actor == state.start["actor"]["id"]:
+        raise UsageError(
+            f"{said.actor} started this run, and cannot accept what the critic did not",
+            code="own_gate",
+            remedy="let somebody else accept it, or abandon it",
+        )
+    unknown = [name for name in state.frontier if state.steps[name].status in ("unknown", "in_flight")]
+    if unknown:
+        raise UsageError(
+            f"nobody knows whether {', '.join(unknown)} happened",
+            code="unsettled",
+            remedy=f"resume the session, so that it is settled: tercet sessions resume {said.session}",
+        )
+    del gate
+
+
+def _anybody(_: Reply, __: OpenGate, ___: State) -> None:
+    """No rule."""
+
+
+_RULES: dict[str, Callable[[Reply, OpenGate, State], None]] = {
+    "approve": _may_approve,
+    "deny": _may_refuse,
+    "modify": _may_modify,
+    "withdraw": _may_withdraw,
+    "happened": _demand_result,
+    "did_not_happen": _anybody,
+    "extend": _may_extend,
+    "replan": _may_replan,
+    "accept_partial": _may_accept,
+    "abandon": _anybody,
+    "compensate": _anybody,
+    "keep": _anybody,
+}
