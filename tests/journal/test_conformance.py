@@ -55,8 +55,9 @@ def test_every_case_is_in_the_suite() -> None:
     """A case that somebody writes and forgets to list would never run."""
     names = {getattr(case, "__name__", "") for case in cases(durable=True)}
     written: set[str] = set()
-    for module in ("journal_appends", "journal_leases", "journal_storage", "journal_tasks"):
-        source = Path(__file__).parents[2] / "src" / "tercet" / "testing" / f"{module}.py"
+    folder = Path(__file__).parents[2] / "src" / "tercet" / "testing"
+    for module in ("appends", "leases", "storage", "bells", "clearing", "tasks"):
+        source = folder / f"journal_{module}.py"
         for line in source.read_text(encoding="utf-8").splitlines():
             if line.startswith("async def ") and not line.startswith("async def _"):
                 written.add(line.removeprefix("async def ").partition("(")[0])

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from tercet.contracts.canonical import hash_bytes
 from tercet.journal.chain import verify_chain
-from tercet.journal.errors import JournalError
+from tercet.journal.errors import BlobMissing, JournalError
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append, CheckpointKind, Journal, Lease, NewCheckpoint
 from tercet.testing.journal_backend import session_row
@@ -44,8 +44,10 @@ class Model:
     def __init__(self) -> None:
         self.streams: dict[str, ModelStream] = {}
         self.claims: dict[str, str] = {}
-        self.blobs: set[bytes] = set()
-        self.statuses: dict[str, str] = {}
+        self.blobs: dict[bytes, set[str]] = {}
+        """Which streams brought which blob; none that is left means that it is gone."""
+        self.rows: dict[str, tuple[str, int | None]] = {}
+        self.bell = 0
 
     def refusal(self, unit: Append) -> str | None:
         """The code of the error that a unit should meet."""
@@ -67,11 +69,21 @@ class Model:
         stream = self.streams.setdefault(unit.stream, ModelStream())
         stream.events += unit.events
         stream.checkpoints.update({(new.seq, new.kind): new.data for new in unit.checkpoints})
-        self.blobs.update(unit.blobs)
+        for blob in unit.blobs:
+            self.blobs.setdefault(blob, set()).add(unit.stream)
         for key in unit.claims:
             self.claims.setdefault(key, unit.stream)
         if unit.row is not None:
-            self.statuses[unit.stream] = unit.row.status
+            self.rows[unit.stream] = (unit.row.status, unit.row.due_at)
+        self.bell += unit.ring
+
+    def forget(self, name: str) -> None:
+        """Drop a stream and what only it had."""
+        del self.streams[name]
+        self.rows.pop(name, None)
+        self.claims = {key: stream for key, stream in self.claims.items() if stream != name}
+        for users in self.blobs.values():
+            users.discard(name)
 
 
 class JournalMachine(RuleBasedStateMachine):
@@ -110,6 +122,8 @@ class JournalMachine(RuleBasedStateMachine):
         claims=st.lists(st.sampled_from(["k", "l", "m", "n"]), max_size=2),
         points=st.lists(st.tuples(st.sampled_from(["point", "fold"]), st.integers(0, 3), SHORT), max_size=2),
         status=st.sampled_from([None, "in_progress", "paused", "completed"]),
+        due_at=st.sampled_from([None, 10, 20]),
+        ring=st.booleans(),
         slip=st.sampled_from([0, 0, 0, 0, -1, 1]),
         epoch_slip=st.sampled_from([0, 0, 0, 0, -1, 1]),
     )
@@ -121,6 +135,8 @@ class JournalMachine(RuleBasedStateMachine):
         claims: list[str],
         points: list[tuple[CheckpointKind, int, bytes]],
         status: str | None,
+        due_at: int | None,
+        ring: bool,
         slip: int,
         epoch_slip: int,
     ) -> None:
@@ -141,12 +157,15 @@ class JournalMachine(RuleBasedStateMachine):
                 for kind, back, data in points
                 if end - back > 0
             ),
-            row=None if status is None else session_row(self.tenant, stream, status=status),
+            row=None if status is None else session_row(self.tenant, stream, status=status, due_at=due_at),
+            ring=ring,
         )
         refusal = self.model.refusal(unit)
-        assert self.code(self.journal.append(unit)) == refusal
-        if refusal is None:
-            self.model.append(unit)
+        if refusal is not None:
+            assert self.code(self.journal.append(unit)) == refusal
+            return
+        self.model.append(unit)
+        assert self.run(self.journal.append(unit)).bell == self.model.bell
 
     @rule(
         stream=NAMES,
@@ -175,7 +194,7 @@ class JournalMachine(RuleBasedStateMachine):
         if not self.leases:
             return
         lease = self.leases[pick % len(self.leases)]
-        known = self.model.streams[lease.stream]
+        known = self.model.streams.get(lease.stream, ModelStream())
         current = known.epoch == lease.epoch and known.owner is not None
         code = self.code(self.journal.renew(lease, now_ms=now, ttl_ms=10))
         assert code == (None if current else "lease_lost")
@@ -188,10 +207,22 @@ class JournalMachine(RuleBasedStateMachine):
         if not self.leases:
             return
         lease = self.leases[pick % len(self.leases)]
-        known = self.model.streams[lease.stream]
+        known = self.model.streams.setdefault(lease.stream, ModelStream())
         self.run(self.journal.release(lease))
         if known.epoch == lease.epoch:
             known.owner = None
+
+    @rule(pick=st.integers(0, 50))
+    def forget(self, pick: int) -> None:
+        """Forget a stream by some lease that was once acquired."""
+        if not self.leases:
+            return
+        lease = self.leases[pick % len(self.leases)]
+        known = self.model.streams.get(lease.stream, ModelStream())
+        current = known.epoch == lease.epoch and known.owner is not None
+        assert self.code(self.journal.forget(lease)) == (None if current else "lease_lost")
+        if current:
+            self.model.forget(lease.stream)
 
     @rule()
     def reopen(self) -> None:
@@ -207,7 +238,12 @@ class JournalMachine(RuleBasedStateMachine):
 
     async def compare(self) -> None:
         """Read everything."""
-        for name, known in self.model.streams.items():
+        for name in ("ses_1", "ses_2", "breaker:a.b"):
+            known = self.model.streams.get(name, ModelStream())
+            lease = await self.journal.lease(self.tenant, name)
+            assert (lease and (lease.owner, lease.epoch, lease.until)) == (
+                known.owner and (known.owner, known.epoch, known.until)
+            )
             stored = await self.journal.read(self.tenant, name)
             assert [event.data for event in stored] == known.events
             assert (await verify_chain(self.journal, self.tenant, name)).seq == len(known.events)
@@ -220,10 +256,26 @@ class JournalMachine(RuleBasedStateMachine):
         for key in ("k", "l", "m", "n"):
             holder = await self.journal.claim(self.tenant, key)
             assert (holder and holder.stream) == self.model.claims.get(key)
-        for blob in self.model.blobs:
-            assert await self.journal.blob(self.tenant, hash_bytes(blob)) == blob
+        for blob, users in self.model.blobs.items():
+            assert await self.find(blob) == (blob if users else None)
         rows = await self.journal.sessions(self.tenant)
-        assert {row.session_id: row.status for row in rows} == self.model.statuses
+        assert {row.session_id: (row.status, row.due_at) for row in rows} == self.model.rows
+        due = await self.journal.due(self.tenant, now_ms=10)
+        assert [row.session_id for row in due] == sorted(
+            name for name, (_, due_at) in self.model.rows.items() if due_at == 10
+        )
+        done = await self.journal.ended(self.tenant, before_ms=99, statuses=("completed",))
+        assert {row.session_id for row in done} == {
+            name for name, (status, _) in self.model.rows.items() if status == "completed"
+        }
+        assert await self.journal.bell(self.tenant) == self.model.bell
+
+    async def find(self, blob: bytes) -> bytes | None:
+        """A blob, if it is there."""
+        try:
+            return await self.journal.blob(self.tenant, hash_bytes(blob))
+        except BlobMissing:
+            return None
 
     def teardown(self) -> None:
         """Let go of the journal and the loop."""

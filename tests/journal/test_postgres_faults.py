@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from journal.filling import refusal
+from journal.servers import administrator, new_database
 from plugins.postgres import PostgresServer
 from tercet.contracts.errors import UsageError
 from tercet.journal.chain import verify_chain
@@ -45,16 +45,6 @@ def pair(tenant: str, stream: str, turn: int, epoch: int | None = None) -> Appen
     return Append(
         tenant=tenant, stream=stream, expected=2 * turn, epoch=epoch, events=events, claims=(f"{stream} {turn}",)
     )  # fmt: skip
-
-
-@asynccontextmanager
-async def administrator(url: str) -> AsyncGenerator[Connection]:
-    """A connection of one's own."""
-    connection = await driver.connect(url, timeout_s=10, settings={"application_name": "administrator"})
-    try:
-        yield connection
-    finally:
-        await connection.close()
 
 
 class Growth:
@@ -162,7 +152,7 @@ class Unreliable:
     async def fetch(self, query: str, *args: Any) -> list[Any]:
         """Carry it out; then, if so told, cut the connection."""
         rows = await self.inner.fetch(query, *args)
-        if self.drop_after == query:
+        if self.drop_after and query.startswith(self.drop_after):
             self.inner.terminate()
             raise ConnectionResetError("the answer was lost")
         return rows
@@ -335,18 +325,6 @@ def test_a_bad_address_is_wrong_use() -> None:
     """What asyncpg cannot read as an address is the caller's mistake."""
     error = asyncio.run(refusal(UsageError, _open("postgresql://host:notaport/db")))
     assert error.code == "unknown_journal"
-
-
-@asynccontextmanager
-async def new_database(url: str) -> AsyncGenerator[str]:
-    """A database of one's own on the server."""
-    name = f"db_{secrets.token_hex(4)}"
-    async with administrator(url) as connection:
-        await connection.execute(f"CREATE DATABASE {name}")
-        try:
-            yield url.replace("/postgres?", f"/{name}?")
-        finally:
-            await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 async def _open(url: str) -> None:

@@ -24,10 +24,12 @@ from tercet.journal.protocol import (
 from tercet.journal.stream import (
     NEW,
     Acquire,
+    Forget,
     LeaseAct,
     Release,
     Renew,
     StreamState,
+    check_held,
     check_names,
     check_unit,
     unknown_session,
@@ -49,6 +51,8 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._blobs: dict[tuple[str, str], bytes] = {}
+        self._uses: dict[tuple[str, str], set[str]] = {}
+        self._bells: dict[str, int] = {}
         self._claims: dict[tuple[str, str], ClaimHolder] = {}
         self._rows: dict[tuple[str, str], SessionRow] = {}
         self._closed = False
@@ -71,12 +75,22 @@ class MemoryJournal:
         stream.checkpoints.update(checkpoints)
         stream.state = after
         for data in unit.blobs:
-            self._blobs[unit.tenant, hash_bytes(data)] = data
+            digest = hash_bytes(data)
+            self._blobs[unit.tenant, digest] = data
+            self._uses.setdefault((unit.tenant, digest), set()).add(unit.stream)
         for key in unit.claims:
             self._claims.setdefault((unit.tenant, key), ClaimHolder(unit.stream, after.seq))
         if unit.row is not None:
             self._rows[unit.tenant, unit.row.session_id] = unit.row
-        return after.position()
+        bell = self._bells.get(unit.tenant, 0) + unit.ring
+        if unit.ring:
+            self._bells[unit.tenant] = bell
+        return Position(after.seq, after.chain, bell)
+
+    async def bell(self, tenant: str) -> int:
+        """How often the tenant's bell was rung."""
+        self._check(tenant)
+        return self._bells.get(tenant, 0)
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
         """At most `limit` events behind position `after`."""
@@ -145,6 +159,30 @@ class MemoryJournal:
         self._check(lease.tenant)
         self._act(Release(tenant=lease.tenant, stream=lease.stream, lease=lease))
 
+    async def lease(self, tenant: str, stream: str) -> Lease | None:
+        """Who holds a stream."""
+        self._check(tenant, stream)
+        state = self._stream(tenant, stream).state
+        if state.owner is None:
+            return None
+        return Lease(tenant=tenant, stream=stream, owner=state.owner, epoch=state.epoch, until=state.until)
+
+    async def forget(self, lease: Lease) -> None:
+        """Remove a stream."""
+        self._check(lease.tenant, lease.stream)
+        tenant, stream = key = (lease.tenant, lease.stream)
+        check_held(self._stream(*key).state, Forget(tenant=tenant, stream=stream, lease=lease))
+        del self._streams[key]
+        self._rows.pop(key, None)
+        self._claims = {
+            claim: holder for claim, holder in self._claims.items() if (claim[0], holder.stream) != key
+        }
+        for (owner, digest), users in list(self._uses.items()):
+            if owner == tenant and users == {stream}:
+                del self._uses[owner, digest], self._blobs[owner, digest]
+            elif owner == tenant:
+                users.discard(stream)
+
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
         """The row of one session."""
         self._check(tenant, session_id)
@@ -154,8 +192,7 @@ class MemoryJournal:
         self, tenant: str, *, status: str | None = None, limit: int = 50, before: str | None = None
     ) -> list[SessionRow]:
         """Rows by start, newest first."""
-        self._check(tenant)
-        rows = [row for (owner, _), row in self._rows.items() if owner == tenant]
+        rows = self._rows_of(tenant)
         rows.sort(key=lambda row: (row.started_at, row.session_id), reverse=True)
         if before is not None:
             last = self._rows.get((tenant, before))
@@ -163,6 +200,22 @@ class MemoryJournal:
                 raise unknown_session(tenant, before)
             rows = [row for row in rows if (row.started_at, row.session_id) < (last.started_at, before)]
         return [row for row in rows if status is None or row.status == status][: max(limit, 0)]
+
+    async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Rows whose time has come, the earliest first."""
+        found = [
+            (row.due_at, row.session_id, row)
+            for row in self._rows_of(tenant)
+            if row.due_at is not None and row.due_at <= now_ms
+        ]
+        return [row for *_, row in sorted(found, key=lambda each: each[:2])][: max(limit, 0)]
+
+    async def ended(
+        self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
+    ) -> list[SessionRow]:
+        """Rows with one of these statuses that were last changed before a time, the oldest first."""
+        rows = [row for row in self._rows_of(tenant) if row.status in statuses and row.updated_at < before_ms]
+        return sorted(rows, key=lambda row: (row.updated_at, row.session_id))[: max(limit, 0)]
 
     async def close(self) -> None:
         """Refuse everything from now on."""
@@ -173,13 +226,19 @@ class MemoryJournal:
             raise JournalClosed
         check_names(*names)
 
+    def _rows_of(self, tenant: str) -> list[SessionRow]:
+        self._check(tenant)
+        return [row for (owner, _), row in self._rows.items() if owner == tenant]
+
     def _stream(self, tenant: str, stream: str) -> _Stream:
         return self._streams.get((tenant, stream)) or _Stream()
 
     def _act(self, act: LeaseAct) -> Lease:
         stream = self._stream(act.tenant, act.stream)
-        stream.state, lease = rules.lease(stream.state, act)
-        self._streams[act.tenant, act.stream] = stream
+        after, lease = rules.lease(stream.state, act)
+        if after is not stream.state:
+            stream.state = after
+            self._streams[act.tenant, act.stream] = stream
         return lease
 
 

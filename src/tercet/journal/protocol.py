@@ -39,6 +39,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str | None = None
     details: bytes = b""
     """Anything else a list should show without reading the stream, encoded by the caller."""
+    due_at: int | None = None
+    """When somebody should look at the session: a time to live that ends, a heartbeat that should have come."""
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +58,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[str, ...] = ()
     """Idempotency keys that this stream claims; it may claim a key that it holds already."""
     row: SessionRow | None = None
+    ring: bool = False
+    """Whether to ring the tenant's bell: others who write must look at what this unit says."""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -63,6 +67,8 @@ class Position(msgspec.Struct, frozen=True):
 
     seq: int
     chain: bytes
+    bell: int = 0
+    """How often the tenant's bell had been rung after the commit that led here; only an append knows it."""
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -119,7 +125,15 @@ class Journal(Protocol):
 
     async def append(self, unit: Append) -> Position:
         """Write a unit. Raises `LeaseLost`, `PositionConflict`, `ClaimHeld`, `CheckpointExists`, in this order,
-        or `JournalFull`, or `AppendUnknown`."""
+        or `JournalFull`, or `AppendUnknown`.
+
+        The position carries the tenant's bell after the whole commit: every ring that was committed before this unit,
+        its own, and those that share its commit. So a writer that learns the bell it knew already may go on: nobody
+        said anything that it has not seen."""
+        ...
+
+    async def bell(self, tenant: str) -> int:
+        """How often the tenant's bell was rung; 0 for one that never rang. It never goes down."""
         ...
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
@@ -127,7 +141,7 @@ class Journal(Protocol):
         ...
 
     async def head(self, tenant: str, stream: str) -> Position:
-        """Where a stream ends; position 0 and 32 zero bytes if there is nothing in it."""
+        """Where a stream ends; position 0 and 32 zero bytes if there is nothing in it. Its bell is always 0."""
         ...
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
@@ -162,6 +176,18 @@ class Journal(Protocol):
         """Give a lease up; its epoch can write no more. A lease that was lost is left alone."""
         ...
 
+    async def lease(self, tenant: str, stream: str) -> Lease | None:
+        """Who holds a stream, also by a lease that has run out; None if nobody does, or gave it up."""
+        ...
+
+    async def forget(self, lease: Lease) -> None:
+        """Remove a stream: events, checkpoints, claims, row and lease, and the blobs that no other stream brought.
+
+        All of it or nothing. Raises `LeaseLost`, or `AppendUnknown`. Afterwards the stream is as if it had never been,
+        so its epochs begin at 1 again: give its name to nothing else while an old owner may still be about. The bell
+        keeps what it counted. Blobs that were stored before their uses were recorded stay."""
+        ...
+
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
         """The row of one session."""
         ...
@@ -171,6 +197,17 @@ class Journal(Protocol):
     ) -> list[SessionRow]:
         """Rows by start, newest first; `before` is the last session id of the page before. An unknown one raises
         `UsageError`."""
+        ...
+
+    async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Rows whose time has come (`due_at <= now_ms`), the earliest first. However many wait, it reads only these."""
+        ...
+
+    async def ended(
+        self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
+    ) -> list[SessionRow]:
+        """Rows with one of these statuses that were last changed before a time, the oldest first. It looks at every
+        row of the tenant: for clearing up now and then."""
         ...
 
     async def close(self) -> None:

@@ -65,8 +65,16 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     lease: Lease
 
 
+class Forget(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream is removed by whoever holds its lease."""
+
+    tenant: str
+    stream: str
+    lease: Lease
+
+
 LeaseAct: TypeAlias = Acquire | Renew | Release
-Act: TypeAlias = Append | LeaseAct
+Act: TypeAlias = Append | LeaseAct | Forget
 
 
 def extend(state: StreamState, unit: Append) -> tuple[StreamState, list[bytes]]:
@@ -106,9 +114,14 @@ def _acquire(state: StreamState, act: Acquire) -> tuple[StreamState, Lease]:
     )
 
 
-def _renew(state: StreamState, act: Renew) -> tuple[StreamState, Lease]:
+def check_held(state: StreamState, act: Renew | Forget) -> None:
+    """Refuse an act whose lease is not the stream's."""
     if state.epoch != act.lease.epoch or state.owner is None:
         raise LeaseLost(stream=act.stream, epoch=act.lease.epoch, current=state.epoch)
+
+
+def _renew(state: StreamState, act: Renew) -> tuple[StreamState, Lease]:
+    check_held(state, act)
     after = _leased(state, state.owner, state.epoch, act.now_ms + act.ttl_ms)
     return after, msgspec.structs.replace(act.lease, until=after.until)
 

@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
-from tercet.testing import journal_appends, journal_leases, journal_storage, journal_tasks
+from tercet.testing import (
+    journal_appends,
+    journal_bells,
+    journal_clearing,
+    journal_leases,
+    journal_storage,
+    journal_tasks,
+)
 from tercet.testing.expectation import ConformanceError
 from tercet.testing.journal_backend import Backend
 
@@ -24,10 +31,14 @@ Case: TypeAlias = Callable[[Backend], Coroutine[Any, Any, None]]
 
 def cases(*, durable: bool) -> tuple[Case, ...]:
     """The cases for a backend; a durable one has to pass a few more."""
-    common = (
-        *journal_appends.CASES,
-        *journal_leases.CASES,
-        *journal_storage.CASES,
-        *journal_tasks.CASES,
+    rooms = (
+        journal_appends,
+        journal_leases,
+        journal_storage,
+        journal_bells,
+        journal_clearing,
+        journal_tasks,
     )
-    return (*common, *journal_tasks.DURABLE_CASES) if durable else common
+    common = tuple(case for room in rooms for case in room.CASES)
+    more = (*journal_bells.DURABLE_CASES, *journal_clearing.DURABLE_CASES, *journal_tasks.DURABLE_CASES)
+    return (*common, *more) if durable else common

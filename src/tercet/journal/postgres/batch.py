@@ -14,6 +14,9 @@ batch whose statement met somebody else's claim. So a refusal always rests on wh
 
 When the connection is lost under way nobody knows what was stored. After reconnecting, acts take the careful way with
 the position they were to reach: if the stream holds exactly that link there, the unit was stored.
+
+Every batch holds its tenants' locks before it looks at a stream: shared, or alone where it rings or forgets. So the bell
+that it reads cannot change until it has committed, and no blob that it finds there can be removed meanwhile.
 """
 
 from __future__ import annotations
@@ -25,13 +28,14 @@ from typing import TypeAlias
 import msgspec
 
 from tercet.journal import stream as rules
+from tercet.journal.chain import START
 from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
 from tercet.journal.postgres.connection import QUERIES
 from tercet.journal.postgres.driver import Connection
 from tercet.journal.postgres.faults import CONTENTION
 from tercet.journal.postgres.rows import Rows
 from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
-from tercet.journal.stream import NEW, Acquire, Act, LeaseAct, StreamState
+from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
 
 Outcome: TypeAlias = Position | Lease | JournalError
 
@@ -71,15 +75,14 @@ class Batcher:
         if not quick:
             return outcomes
         try:
-            moved = await connection.fetch(QUERIES["store"], *rows.parameters())
+            bells = await _store(connection, rows)
         except CONTENTION:
             self.forget()
             return outcomes
-        ids = {row["id"] for row in moved}
         for index, known in quick.items():
             key = (acts[index].tenant, acts[index].stream)
-            if known.id in ids:
-                outcomes[index] = known.state.position()
+            if known.id in bells:
+                outcomes[index] = Position(known.state.seq, known.state.chain, bells[known.id])
                 self._known[key] = known
             else:
                 self._known.pop(key, None)
@@ -166,42 +169,84 @@ class Batcher:
                 if attempt == _TRIES - 1:
                     raise
             else:
-                self._known[act.tenant, act.stream] = known
+                self._remember(act, known)
                 return outcome
         raise AssertionError("the last try returns or raises")
 
+    def _remember(self, act: Act, known: Known | None) -> None:
+        if known is None:
+            self._known.pop((act.tenant, act.stream), None)
+        else:
+            self._known[act.tenant, act.stream] = known
+
     async def _settle(
         self, connection: Connection, act: Act, planned: Position | None
-    ) -> tuple[Outcome, Known]:
-        known = await self._lock(connection, act)
+    ) -> tuple[Outcome, Known | None]:
+        if isinstance(act, Forget):
+            return await self._forget(connection, act, was_tried=planned is not None), None
         if not isinstance(act, Append):
-            return await self._lease(connection, act, known)
+            return await self._lease(connection, act)
+        # Before the stream's row, as in a batch, or two writers could wait for each other.
+        bell: int = await connection.fetchval(QUERIES["listen"], act.tenant, act.ring)
+        known = await self._lock(connection, act)
         if planned is not None and act.events and await _reached(connection, known, planned):
-            return planned, known
+            return Position(planned.seq, planned.chain, bell), known
         after, links = rules.extend(known.state, act)
         self.attempted = after.position()
         fresh = await _without_stored_parts(connection, act, known)
         rows = Rows()
         rows.add(fresh, stream_id=known.id, before=known.state, after=after, links=links)
-        await connection.fetch(QUERIES["store"], *rows.parameters())
-        return after.position(), Known(known.id, after)
+        bells = await _store(connection, rows)
+        return Position(after.seq, after.chain, bells[known.id]), Known(known.id, after)
 
-    async def _lease(self, connection: Connection, act: LeaseAct, known: Known) -> tuple[Lease, Known]:
-        after, lease = rules.lease(known.state, act)
-        await connection.execute(QUERIES["lease_stream"], known.id, after.owner, after.epoch, after.until)
-        return lease, Known(known.id, after)
+    async def _forget(self, connection: Connection, act: Forget, *, was_tried: bool) -> Lease:
+        """Remove a stream; one that is not there any more after a lost connection was removed before it."""
+        await connection.fetchval(QUERIES["listen"], act.tenant, True)  # noqa: FBT003 - a parameter of SQL
+        found = await _find(connection, act)
+        if found is None and was_tried:
+            return act.lease
+        found = found or Known(0, NEW)
+        rules.check_held(found.state, act)
+        self.attempted = START
+        for name in ("forget_blobs", "forget_session", "forget_rest"):
+            await connection.execute(QUERIES[name], found.id)
+        return act.lease
+
+    async def _lease(self, connection: Connection, act: LeaseAct) -> tuple[Lease, Known | None]:
+        """Acquire, renew or release; only the first makes a stream that is not there."""
+        found = (
+            await self._lock(connection, act) if isinstance(act, Acquire) else await _find(connection, act)
+        )
+        after, lease = rules.lease(found.state if found else NEW, act)
+        if found is None:
+            return lease, None
+        await connection.execute(QUERIES["lease_stream"], found.id, after.owner, after.epoch, after.until)
+        return lease, Known(found.id, after)
 
     async def _lock(self, connection: Connection, act: Act) -> Known:
         """The stream's row, made if it is not there, and locked until the transaction ends."""
-        row = await connection.fetchrow(QUERIES["lock_stream"], act.tenant, act.stream)
-        if row is None:
+        found = await _find(connection, act)
+        while found is None:  # again if somebody forgets it as soon as it is made
             await connection.execute(
                 QUERIES["add_stream"], act.tenant, act.stream, *msgspec.structs.astuple(NEW)
             )
-            row = await connection.fetchrow(QUERIES["lock_stream"], act.tenant, act.stream)
-        assert row is not None  # noqa: S101 - for the type checker: streams are never deleted
-        number, *state = row
-        return Known(number, StreamState(*state))
+            found = await _find(connection, act)
+        return found
+
+
+async def _find(connection: Connection, act: Act) -> Known | None:
+    """The stream's row, locked until the transaction ends."""
+    row = await connection.fetchrow(QUERIES["lock_stream"], act.tenant, act.stream)
+    if row is None:
+        return None
+    number, *state = row
+    return Known(number, StreamState(*state))
+
+
+async def _store(connection: Connection, rows: Rows) -> dict[int, int]:
+    """Store what can be stored; by the number of each stream that moved, its tenant's bell."""
+    statement, arrays = rows.statement()
+    return {row[0]: row[1] for row in await connection.fetch(statement, *arrays)}
 
 
 def _is_plain(unit: Append, rows: Rows, known: Known) -> bool:

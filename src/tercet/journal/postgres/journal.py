@@ -19,7 +19,7 @@ from tercet.journal.protocol import (
     Stored,
     StoredCheckpoint,
 )
-from tercet.journal.stream import Acquire, Release, Renew, check_names, check_unit, unknown_session
+from tercet.journal.stream import Acquire, Forget, Release, Renew, check_names, check_unit, unknown_session
 
 
 class PostgresJournal:
@@ -45,6 +45,12 @@ class PostgresJournal:
         """Write a unit; it is on the server's disk when this returns."""
         check_unit(unit)
         return await self._writer.submit(unit)
+
+    async def bell(self, tenant: str) -> int:
+        """How often the tenant's bell was rung."""
+        check_names(tenant)
+        rows = await self._reader.rows("read_bell", tenant)
+        return rows[0][0] if rows else 0
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
         """At most `limit` events behind position `after`."""
@@ -105,6 +111,20 @@ class PostgresJournal:
         """Give a lease up."""
         await self._writer.submit(Release(tenant=lease.tenant, stream=lease.stream, lease=lease))
 
+    async def lease(self, tenant: str, stream: str) -> Lease | None:
+        """Who holds a stream."""
+        check_names(tenant, stream)
+        rows = await self._reader.rows("read_lease", tenant, stream)
+        if not rows:
+            return None
+        owner, epoch, until = rows[0]
+        return Lease(tenant=tenant, stream=stream, owner=owner, epoch=epoch, until=until)
+
+    async def forget(self, lease: Lease) -> None:
+        """Remove a stream."""
+        check_names(lease.tenant, lease.stream)
+        await self._writer.submit(Forget(tenant=lease.tenant, stream=lease.stream, lease=lease))
+
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
         """The row of one session."""
         check_names(tenant, session_id)
@@ -122,6 +142,20 @@ class PostgresJournal:
         rows = await self._reader.rows(
             "list_sessions", tenant, status, before, last and last.started_at, max(limit, 0)
         )
+        return [_session(row) for row in rows]
+
+    async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Rows whose time has come, the earliest first."""
+        check_names(tenant)
+        rows = await self._reader.rows("list_due", tenant, now_ms, max(limit, 0))
+        return [_session(row) for row in rows]
+
+    async def ended(
+        self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
+    ) -> list[SessionRow]:
+        """Rows with one of these statuses that were last changed before a time, the oldest first."""
+        check_names(tenant, *statuses)
+        rows = await self._reader.rows("list_ended", tenant, before_ms, list(statuses), max(limit, 0))
         return [_session(row) for row in rows]
 
     async def close(self) -> None:

@@ -1,57 +1,105 @@
 -- Writing.
 
--- Everything a batch stores, in one statement. A stream moves only if it still ends where the batch was computed and
--- its lease epoch is still the writer's; UPDATE locks the row and looks again after waiting for somebody else's
--- change, so no take-over slips in between. Nothing of a stream that did not move is stored.
+-- What a batch stores, in one statement that is put together out of parts: `store`, one part for every table that the
+-- batch adds to, and `answer`. Each part counts its parameters from 1. Nobody rings while the statement holds its
+-- tenants' locks, which it takes before anything else. A stream moves only if it still ends where the batch was
+-- computed and its lease epoch is still the writer's; UPDATE locks the row and looks again after waiting for somebody
+-- else's change, so no take-over slips in between. Nothing of a stream that did not move is stored.
 -- name: store
-WITH moved AS (
+WITH heard AS (
+    SELECT t.tenant, tercet.listen(t.tenant, t.is_ringing) AS rings
+      FROM unnest($1::text[], $2::boolean[]) AS t (tenant, is_ringing)
+), moved AS (
     UPDATE tercet.streams AS s
        SET seq = m.seq, chain = m.chain
-      FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bytea[])
+      FROM unnest($3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])
            AS m (id, old_seq, old_chain, epoch, seq, chain)
-     WHERE s.id = m.id AND s.seq = m.old_seq AND s.chain = m.old_chain
+     WHERE (SELECT count(*) FROM heard) > 0
+       AND s.id = m.id AND s.seq = m.old_seq AND s.chain = m.old_chain
        AND s.epoch = m.epoch AND (s.epoch = 0 OR s.owner IS NOT NULL)
-    RETURNING s.id
-), new_events AS (
+    RETURNING s.id, s.tenant
+)
+
+-- name: store_events
+, new_events AS (
     INSERT INTO tercet.events (stream_id, seq, data, chain)
     SELECT e.stream_id, e.seq, e.data, e.chain
-      FROM unnest($7::bigint[], $8::bigint[], $9::bytea[], $10::bytea[]) AS e (stream_id, seq, data, chain)
+      FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[]) AS e (stream_id, seq, data, chain)
       JOIN moved ON moved.id = e.stream_id
-), new_checkpoints AS (
+)
+
+-- name: store_checkpoints
+, new_checkpoints AS (
     INSERT INTO tercet.checkpoints (stream_id, kind, seq, hash, data)
     SELECT c.stream_id, c.kind, c.seq, c.hash, c.data
-      FROM unnest($11::bigint[], $12::text[], $13::bigint[], $14::bytea[], $15::bytea[])
+      FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bytea[], $5::bytea[])
            AS c (stream_id, kind, seq, hash, data)
       JOIN moved ON moved.id = c.stream_id
-), new_blobs AS (
+)
+
+-- name: store_blobs
+, new_blobs AS (
     INSERT INTO tercet.blobs (tenant, digest, data)
     SELECT b.tenant, b.digest, b.data
-      FROM unnest($16::bigint[], $17::text[], $18::bytea[], $19::bytea[]) AS b (stream_id, tenant, digest, data)
+      FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bytea[]) AS b (stream_id, tenant, digest, data)
       JOIN moved ON moved.id = b.stream_id
         ON CONFLICT DO NOTHING
-), new_claims AS (
-    INSERT INTO tercet.claims (tenant, key, stream, seq)
-    SELECT c.tenant, c.key, c.stream, c.seq
-      FROM unnest($20::bigint[], $21::text[], $22::text[], $23::text[], $24::bigint[])
-           AS c (stream_id, tenant, key, stream, seq)
+), new_blob_uses AS (
+    INSERT INTO tercet.blob_uses (tenant, digest, stream_id)
+    SELECT b.tenant, b.digest, b.stream_id
+      FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS b (stream_id, tenant, digest)
+      JOIN moved ON moved.id = b.stream_id
+        ON CONFLICT DO NOTHING
+)
+
+-- name: store_claims
+, new_claims AS (
+    INSERT INTO tercet.claims (tenant, key, stream_id, seq)
+    SELECT c.tenant, c.key, c.stream_id, c.seq
+      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) AS c (stream_id, tenant, key, seq)
       JOIN moved ON moved.id = c.stream_id
-), new_sessions AS (
+)
+
+-- name: store_sessions
+, new_sessions AS (
     INSERT INTO tercet.sessions (tenant, session_id, status, pack, pack_hash, snapshot, intent, owner,
-                                 started_at, updated_at, next_step, details)
+                                 started_at, updated_at, next_step, details, due_at)
     SELECT r.tenant, r.session_id, r.status, r.pack, r.pack_hash, r.snapshot, r.intent, r.owner,
-           r.started_at, r.updated_at, r.next_step, r.details
-      FROM unnest($25::bigint[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::text[],
-                  $32::text[], $33::text[], $34::bigint[], $35::bigint[], $36::text[], $37::bytea[])
+           r.started_at, r.updated_at, r.next_step, r.details, r.due_at
+      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                  $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[], $13::bytea[], $14::bigint[])
            AS r (stream_id, session_id, tenant, status, pack, pack_hash, snapshot, intent, owner,
-                 started_at, updated_at, next_step, details)
+                 started_at, updated_at, next_step, details, due_at)
       JOIN moved ON moved.id = r.stream_id
         ON CONFLICT (tenant, session_id) DO UPDATE
        SET status = excluded.status, pack = excluded.pack, pack_hash = excluded.pack_hash,
            snapshot = excluded.snapshot, intent = excluded.intent, owner = excluded.owner,
            started_at = excluded.started_at, updated_at = excluded.updated_at,
-           next_step = excluded.next_step, details = excluded.details
+           next_step = excluded.next_step, details = excluded.details, due_at = excluded.due_at
 )
-SELECT id FROM moved
+
+-- name: store_rings
+, rung AS (
+    INSERT INTO tercet.bells AS b (tenant, rings)
+    SELECT r.tenant, count(*)
+      FROM unnest($1::bigint[], $2::text[]) AS r (stream_id, tenant)
+      JOIN moved ON moved.id = r.stream_id
+     GROUP BY r.tenant
+        ON CONFLICT (tenant) DO UPDATE SET rings = b.rings + excluded.rings
+    RETURNING b.tenant, b.rings
+)
+
+-- name: answer
+SELECT moved.id, heard.rings FROM moved JOIN heard USING (tenant)
+
+-- name: answer_ringing
+SELECT moved.id, coalesce(rung.rings, heard.rings) AS rings
+  FROM moved
+  JOIN heard USING (tenant)
+  LEFT JOIN rung USING (tenant)
+
+-- name: listen
+SELECT tercet.listen($1, $2)
 
 -- name: begin_streams
 INSERT INTO tercet.streams (tenant, stream, seq, chain, owner, epoch, until)
@@ -76,13 +124,42 @@ SELECT id, seq, chain, owner, epoch, until FROM tercet.streams WHERE tenant = $1
 UPDATE tercet.streams SET owner = $2, epoch = $3, until = $4 WHERE id = $1
 
 -- name: find_claims
-SELECT key, stream FROM tercet.claims WHERE tenant = $1 AND key = ANY($2::text[])
+SELECT c.key, s.stream
+  FROM tercet.claims AS c
+  JOIN tercet.streams AS s ON s.id = c.stream_id
+ WHERE c.tenant = $1 AND c.key = ANY($2::text[])
 
 -- name: find_checkpoint_hash
 SELECT hash FROM tercet.checkpoints WHERE stream_id = $1 AND kind = $2 AND seq = $3
 
 -- name: find_chain
 SELECT chain FROM tercet.events WHERE stream_id = $1 AND seq = $2
+
+-- Forgetting a stream. Its blobs go first, as long as its uses say which they are.
+
+-- name: forget_blobs
+DELETE FROM tercet.blobs AS b
+ USING tercet.blob_uses AS mine
+ WHERE mine.stream_id = $1 AND b.tenant = mine.tenant AND b.digest = mine.digest
+   AND NOT EXISTS (SELECT 1 FROM tercet.blob_uses AS other
+                    WHERE other.tenant = b.tenant AND other.digest = b.digest AND other.stream_id <> $1)
+
+-- name: forget_session
+DELETE FROM tercet.sessions AS r
+ USING tercet.streams AS s
+ WHERE s.id = $1 AND r.tenant = s.tenant AND r.session_id = s.stream
+
+-- name: forget_rest
+WITH uses AS (
+    DELETE FROM tercet.blob_uses WHERE stream_id = $1
+), events AS (
+    DELETE FROM tercet.events WHERE stream_id = $1
+), checkpoints AS (
+    DELETE FROM tercet.checkpoints WHERE stream_id = $1
+), claims AS (
+    DELETE FROM tercet.claims WHERE stream_id = $1
+)
+DELETE FROM tercet.streams WHERE id = $1
 
 -- Reading.
 
@@ -94,6 +171,12 @@ SELECT seq, data, chain
 
 -- name: read_head
 SELECT seq, chain FROM tercet.streams WHERE tenant = $1 AND stream = $2
+
+-- name: read_lease
+SELECT owner, epoch, until FROM tercet.streams WHERE tenant = $1 AND stream = $2 AND owner IS NOT NULL
+
+-- name: read_bell
+SELECT rings FROM tercet.bells WHERE tenant = $1
 
 -- name: newest_checkpoint
 SELECT seq, kind, hash, data
@@ -116,17 +199,36 @@ SELECT seq, kind, hash, data
 SELECT data FROM tercet.blobs WHERE tenant = $1 AND digest = $2
 
 -- name: read_claim
-SELECT stream, seq FROM tercet.claims WHERE tenant = $1 AND key = $2
+SELECT s.stream, c.seq
+  FROM tercet.claims AS c
+  JOIN tercet.streams AS s ON s.id = c.stream_id
+ WHERE c.tenant = $1 AND c.key = $2
 
 -- name: read_session
-SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
   FROM tercet.sessions
  WHERE tenant = $1 AND session_id = $2
 
 -- name: list_sessions
-SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
   FROM tercet.sessions
  WHERE tenant = $1
    AND ($2::text IS NULL OR status = $2)
    AND ($3::text IS NULL OR (started_at, session_id) < ($4::bigint, $3))
  ORDER BY started_at DESC, session_id DESC LIMIT $5
+
+-- name: list_due
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM tercet.sessions
+ WHERE tenant = $1 AND due_at <= $2
+ ORDER BY due_at, session_id LIMIT $3
+
+-- name: list_ended
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM tercet.sessions
+ WHERE tenant = $1 AND updated_at < $2 AND status = ANY($3::text[])
+ ORDER BY updated_at, session_id LIMIT $4

@@ -8,11 +8,9 @@ from typing import Any
 
 import msgspec
 
+from tercet.journal.postgres.statement import compose
 from tercet.journal.protocol import Append
 from tercet.journal.stream import StreamState
-
-_WIDTHS = {"streams": 6, "events": 4, "checkpoints": 5, "blobs": 4, "claims": 5, "sessions": 13}
-"""The tables in the order of the statement's parameters, and how many columns each one takes."""
 
 
 class Move(msgspec.Struct):
@@ -33,6 +31,8 @@ class Rows:
         self._blobs: dict[tuple[int, str, bytes], bytes] = {}
         self._claims: dict[tuple[str, str], tuple[Any, ...]] = {}
         self._sessions: dict[int, tuple[Any, ...]] = {}
+        self._tenants: dict[str, bool] = {}
+        self._rings: list[tuple[int, str]] = []
 
     def claimed_by(self, tenant: str, key: str) -> int | None:
         """The number of the stream that claims a key in this batch."""
@@ -49,6 +49,9 @@ class Rows:
         links: Sequence[bytes],
     ) -> None:
         """Add a unit whose parts are all new; a unit behind another of the same stream continues its move."""
+        self._tenants[unit.tenant] = unit.ring or self._tenants.get(unit.tenant, False)
+        if unit.ring:
+            self._rings.append((stream_id, unit.tenant))
         move = self.moves.setdefault(stream_id, Move(stream_id, before, after))
         move.after = after
         for offset, (data, chain) in enumerate(zip(unit.events, links, strict=True), start=1):
@@ -59,27 +62,30 @@ class Rows:
         for data in unit.blobs:
             self._blobs[stream_id, unit.tenant, hashlib.sha256(data).digest()] = data
         for key in unit.claims:
-            self._claims.setdefault((unit.tenant, key), (stream_id, unit.tenant, key, unit.stream, after.seq))
+            self._claims.setdefault((unit.tenant, key), (stream_id, unit.tenant, key, after.seq))
         if unit.row is not None:
             self._sessions[stream_id] = (stream_id, *msgspec.structs.astuple(unit.row))
 
-    def parameters(self) -> list[list[Any]]:
-        """The arrays of the statement, in an order of rows that keeps two writers from waiting for each other."""
-        tables: dict[str, list[tuple[Any, ...]]] = {
-            "streams": [_moved(self.moves[number]) for number in sorted(self.moves)],
-            "events": self._events,
-            "checkpoints": self._checkpoints,
-            "blobs": [(*key, self._blobs[key]) for key in sorted(self._blobs, key=lambda key: key[1:])],
-            "claims": [self._claims[key] for key in sorted(self._claims)],
-            "sessions": [self._sessions[number] for number in sorted(self._sessions)],
+    def statement(self) -> tuple[str, list[list[Any]]]:
+        """The statement and its arrays, in an order of rows that keeps two writers from waiting for each other."""
+        tables: dict[str, Sequence[tuple[Any, ...]]] = {
+            "store_events": self._events,
+            "store_checkpoints": self._checkpoints,
+            "store_blobs": [(*key, self._blobs[key]) for key in sorted(self._blobs, key=lambda key: key[1:])],
+            "store_claims": [self._claims[key] for key in sorted(self._claims)],
+            "store_sessions": [self._sessions[number] for number in sorted(self._sessions)],
+            "store_rings": self._rings,
         }
-        arrays: list[list[Any]] = []
-        for name, width in _WIDTHS.items():
-            rows = tables[name]
-            arrays += (
-                [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
-            )
-        return arrays
+        parts = tuple(name for name, rows in tables.items() if rows)
+        moved = [_moved(self.moves[number]) for number in sorted(self.moves)]
+        arrays = _columns(sorted(self._tenants.items())) + _columns(moved)
+        for name in parts:
+            arrays += _columns(tables[name])
+        return compose(parts), arrays
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _moved(move: Move) -> tuple[Any, ...]:

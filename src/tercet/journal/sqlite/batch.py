@@ -3,10 +3,11 @@
 Theory of operation. The writer holds SQLite's write lock from BEGIN IMMEDIATE to COMMIT, so what it reads in between
 cannot change. For every act it knows the state of the stream (from a cache, or from one query for the whole batch),
 asks the pure rules, and keeps the rows of accepted acts. Refused acts leave no rows. At the end each kind of row goes
-out with one `executemany`. An act sees what the acts before it in the same batch did, through the cache.
+out with one `executemany`. An act sees what the acts before it in the same batch did, through the cache. Forgetting a
+stream is the exception: what was kept so far is written first, since it may be that stream's.
 
-The cache is true as long as nobody else wrote to the file, which `PRAGMA data_version` tells. It is dropped when
-somebody did, when a transaction failed, and when it grows too large.
+The cache, of streams and of bells, is true as long as nobody else wrote to the file, which `PRAGMA data_version` tells.
+It is dropped when somebody did, when a transaction failed, and when it grows too large.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tercet.journal import stream as rules
 from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
 from tercet.journal.protocol import Append, Lease, Position, SessionRow
 from tercet.journal.sqlite.connection import QUERIES
-from tercet.journal.stream import NEW, Act, LeaseAct, StreamState
+from tercet.journal.stream import NEW, Act, Forget, LeaseAct, StreamState
 
 Outcome: TypeAlias = Position | Lease | JournalError
 
@@ -32,8 +33,13 @@ _FIND_CHECKPOINT = QUERIES["find_checkpoint_hash"]
 _ADD_STREAM = QUERIES["add_stream"]
 _MOVE_STREAM = QUERIES["move_stream"]
 _INSERTS = {
-    name: QUERIES[name] for name in ("add_event", "add_checkpoint", "add_blob", "add_claim", "put_session")
+    name: QUERIES[name]
+    for name in ("add_event", "add_checkpoint", "add_blob", "add_blob_use", "add_claim", "put_session")
 }
+_READ_BELL = QUERIES["read_bell"]
+_PUT_BELL = QUERIES["put_bell"]
+_FORGET = [query for name, query in QUERIES.items() if name.startswith("forget_")]
+"""In the order of the file."""
 _CACHE_LIMIT = 10_000
 
 
@@ -57,6 +63,8 @@ class Batcher:
         self._claims: dict[tuple[str, str], str] = {}
         self._rows: dict[str, list[tuple[object, ...]]] = {}
         self._changed: dict[int, _Known] = {}
+        self._bells: dict[str, int] = {}
+        self._rung: set[str] = set()
 
     def run(self, acts: Sequence[Act]) -> list[Outcome]:
         """Commit the acts that the rules accept. An error of SQLite's means that none of them was written."""
@@ -68,19 +76,34 @@ class Batcher:
             self._connection.execute("COMMIT")
         except BaseException:
             self._streams.clear()
+            self._bells.clear()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
-        return outcomes
+        return self._told(acts, outcomes) if self._rung else outcomes
+
+    def _told(self, acts: Sequence[Act], outcomes: list[Outcome]) -> list[Outcome]:
+        """The outcomes, each position with the bell after the whole commit."""
+        return [
+            Position(outcome.seq, outcome.chain, self._bells[act.tenant])
+            if isinstance(outcome, Position)
+            else outcome
+            for act, outcome in zip(acts, outcomes, strict=True)
+        ]
 
     def _prepare(self, acts: Sequence[Act]) -> None:
         """Know every stream and every claim that these acts touch."""
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version != self._data_version or len(self._streams) > _CACHE_LIMIT:
             self._streams.clear()
+            self._bells.clear()
             self._data_version = version
         self._rows = {name: [] for name in _INSERTS}
         self._changed = {}
+        self._rung = set()
+        for tenant in {act.tenant for act in acts} - self._bells.keys():
+            row = self._connection.execute(_READ_BELL, (tenant,)).fetchone()
+            self._bells[tenant] = row[0] if row else 0
         missing = {(act.tenant, act.stream) for act in acts} - self._streams.keys()
         if missing:
             wanted = msgspec.json.encode(list(missing)).decode()
@@ -97,7 +120,9 @@ class Batcher:
 
     def _attempt(self, act: Act) -> Outcome:
         try:
-            return self._append(act) if isinstance(act, Append) else self._lease(act)
+            if isinstance(act, Append):
+                return self._append(act)
+            return self._forget(act) if isinstance(act, Forget) else self._lease(act)
         except JournalError as error:
             return error
 
@@ -107,6 +132,17 @@ class Batcher:
         if after is not known.state:
             self._change(act, known, after)
         return lease
+
+    def _forget(self, act: Forget) -> Lease:
+        key = (act.tenant, act.stream)
+        known = self._streams[key]
+        rules.check_held(known.state, act)
+        self._write()
+        for query in _FORGET:
+            self._connection.execute(query, {"id": known.id, "tenant": act.tenant, "stream": act.stream})
+        self._streams[key] = _Known(None, NEW)
+        self._claims = {claim: holder for claim, holder in self._claims.items() if (claim[0], holder) != key}
+        return act.lease
 
     def _append(self, unit: Append) -> Position:
         known = self._streams[unit.tenant, unit.stream]
@@ -124,14 +160,19 @@ class Batcher:
         for checkpoint in checkpoints:
             rows["add_checkpoint"].append((row_id, *checkpoint))
         for data in unit.blobs:
-            rows["add_blob"].append((unit.tenant, hashlib.sha256(data).digest(), data))
+            digest = hashlib.sha256(data).digest()
+            rows["add_blob"].append((unit.tenant, digest, data))
+            rows["add_blob_use"].append((unit.tenant, digest, row_id))
         for key in unit.claims:
             if (unit.tenant, key) not in self._claims:
                 self._claims[unit.tenant, key] = unit.stream
-                rows["add_claim"].append((unit.tenant, key, unit.stream, after.seq))
+                rows["add_claim"].append((unit.tenant, key, row_id, after.seq))
         if unit.row is not None:
             rows["put_session"].append(_session_values(unit.row))
-        return Position(after.seq, after.chain)
+        if unit.ring:
+            self._bells[unit.tenant] += 1
+            self._rung.add(unit.tenant)
+        return Position(after.seq, after.chain, self._bells[unit.tenant])
 
     def _check_claims(self, unit: Append) -> None:
         for key in unit.claims:
@@ -177,6 +218,10 @@ class Batcher:
         for name, rows in self._rows.items():
             if rows:
                 self._connection.executemany(_INSERTS[name], rows)
+                rows.clear()
+        for tenant in self._rung:
+            self._connection.execute(_PUT_BELL, (tenant, self._bells[tenant]))
+        self._changed.clear()
 
 
 def _session_values(row: SessionRow) -> tuple[object, ...]:

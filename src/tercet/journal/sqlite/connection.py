@@ -29,6 +29,8 @@ def connect_writer(
         _enter_wal(connection, patience_s)
         # FULL waits for the disk at every commit: what was acknowledged survives a power cut.
         connection.execute("PRAGMA synchronous = FULL")
+        # What is forgotten is overwritten, and not only marked as free.
+        connection.execute("PRAGMA secure_delete = ON").fetchone()
         migrate(connection, str(path), migrations)
     except BaseException:
         connection.close()

@@ -6,6 +6,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tercet.contracts.errors import UsageError
 from tercet.journal.chain import START
 from tercet.journal.content import check_blob, checkpoint_from, digest_bytes
@@ -22,7 +24,7 @@ from tercet.journal.protocol import (
 from tercet.journal.sqlite.connection import QUERIES
 from tercet.journal.sqlite.reader import Reader
 from tercet.journal.sqlite.writer import Writer
-from tercet.journal.stream import Acquire, Release, Renew, check_names, check_unit, unknown_session
+from tercet.journal.stream import Acquire, Forget, Release, Renew, check_names, check_unit, unknown_session
 
 OLDEST = (3, 37, 0)
 """The first SQLite with STRICT tables."""
@@ -57,6 +59,12 @@ class SqliteJournal:
         """Write a unit; it is on the disk when this returns."""
         check_unit(unit)
         return await self._writer.submit(unit)
+
+    async def bell(self, tenant: str) -> int:
+        """How often the tenant's bell was rung."""
+        check_names(tenant)
+        rows = await self._rows("read_bell", tenant)
+        return rows[0][0] if rows else 0
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
         """At most `limit` events behind position `after`."""
@@ -117,6 +125,20 @@ class SqliteJournal:
         """Give a lease up."""
         await self._writer.submit(Release(tenant=lease.tenant, stream=lease.stream, lease=lease))
 
+    async def lease(self, tenant: str, stream: str) -> Lease | None:
+        """Who holds a stream."""
+        check_names(tenant, stream)
+        rows = await self._rows("read_lease", tenant, stream)
+        if not rows:
+            return None
+        owner, epoch, until = rows[0]
+        return Lease(tenant=tenant, stream=stream, owner=owner, epoch=epoch, until=until)
+
+    async def forget(self, lease: Lease) -> None:
+        """Remove a stream."""
+        check_names(lease.tenant, lease.stream)
+        await self._writer.submit(Forget(tenant=lease.tenant, stream=lease.stream, lease=lease))
+
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
         """The row of one session."""
         check_names(tenant, session_id)
@@ -136,6 +158,21 @@ class SqliteJournal:
             "before": before, "started_at": last and last.started_at,
         }  # fmt: skip
         return [_session(row) for row in await self._reader.rows(QUERIES["list_sessions"], wanted)]
+
+    async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Rows whose time has come, the earliest first."""
+        check_names(tenant)
+        rows = await self._rows("list_due", tenant, now_ms, max(limit, 0))
+        return [_session(row) for row in rows]
+
+    async def ended(
+        self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
+    ) -> list[SessionRow]:
+        """Rows with one of these statuses that were last changed before a time, the oldest first."""
+        check_names(tenant, *statuses)
+        wanted = msgspec.json.encode(statuses).decode()
+        rows = await self._rows("list_ended", tenant, before_ms, wanted, max(limit, 0))
+        return [_session(row) for row in rows]
 
     async def close(self) -> None:
         """Finish the appends under way and close the file."""

@@ -7,10 +7,11 @@ SELECT s.tenant, s.stream, s.id, s.seq, s.chain, s.owner, s.epoch, s.until
     ON s.tenant = json_extract(wanted.value, '$[0]') AND s.stream = json_extract(wanted.value, '$[1]')
 
 -- name: find_claims
-SELECT c.tenant, c.key, c.stream
+SELECT c.tenant, c.key, s.stream
   FROM json_each(?) AS wanted
  CROSS JOIN claims AS c
     ON c.tenant = json_extract(wanted.value, '$[0]') AND c.key = json_extract(wanted.value, '$[1]')
+  JOIN streams AS s ON s.id = c.stream_id
 
 -- name: find_checkpoint_hash
 SELECT hash FROM checkpoints WHERE stream_id = ? AND kind = ? AND seq = ?
@@ -30,17 +31,51 @@ INSERT INTO checkpoints (stream_id, kind, seq, hash, data) VALUES (?, ?, ?, ?, ?
 -- name: add_blob
 INSERT INTO blobs (tenant, digest, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
 
+-- name: add_blob_use
+INSERT INTO blob_uses (tenant, digest, stream_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
+
 -- name: add_claim
-INSERT INTO claims (tenant, key, stream, seq) VALUES (?, ?, ?, ?)
+INSERT INTO claims (tenant, key, stream_id, seq) VALUES (?, ?, ?, ?)
+
+-- name: put_bell
+INSERT INTO bells (tenant, rings) VALUES (?, ?) ON CONFLICT (tenant) DO UPDATE SET rings = excluded.rings
 
 -- name: put_session
 INSERT INTO sessions (tenant, session_id, status, pack, pack_hash, snapshot, intent, owner,
-                      started_at, updated_at, next_step, details)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      started_at, updated_at, next_step, details, due_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (tenant, session_id) DO UPDATE
    SET status = excluded.status, pack = excluded.pack, pack_hash = excluded.pack_hash, snapshot = excluded.snapshot,
        intent = excluded.intent, owner = excluded.owner, started_at = excluded.started_at,
-       updated_at = excluded.updated_at, next_step = excluded.next_step, details = excluded.details
+       updated_at = excluded.updated_at, next_step = excluded.next_step, details = excluded.details,
+       due_at = excluded.due_at
+
+-- Forgetting a stream. Its blobs go first, as long as its uses say which they are.
+
+-- name: forget_blobs
+DELETE FROM blobs
+ WHERE tenant = :tenant
+   AND digest IN (SELECT digest FROM blob_uses WHERE stream_id = :id)
+   AND NOT EXISTS (SELECT 1 FROM blob_uses AS other
+                    WHERE other.tenant = blobs.tenant AND other.digest = blobs.digest AND other.stream_id <> :id)
+
+-- name: forget_blob_uses
+DELETE FROM blob_uses WHERE stream_id = :id
+
+-- name: forget_events
+DELETE FROM events WHERE stream_id = :id
+
+-- name: forget_checkpoints
+DELETE FROM checkpoints WHERE stream_id = :id
+
+-- name: forget_claims
+DELETE FROM claims WHERE stream_id = :id
+
+-- name: forget_session
+DELETE FROM sessions WHERE tenant = :tenant AND session_id = :stream
+
+-- name: forget_stream
+DELETE FROM streams WHERE id = :id
 
 -- Reading.
 
@@ -52,6 +87,12 @@ SELECT seq, data, chain
 
 -- name: read_head
 SELECT seq, chain FROM streams WHERE tenant = ? AND stream = ?
+
+-- name: read_lease
+SELECT owner, epoch, until FROM streams WHERE tenant = ? AND stream = ? AND owner IS NOT NULL
+
+-- name: read_bell
+SELECT rings FROM bells WHERE tenant = ?
 
 -- name: newest_checkpoint
 SELECT seq, kind, hash, data
@@ -74,17 +115,33 @@ SELECT seq, kind, hash, data
 SELECT data FROM blobs WHERE tenant = ? AND digest = ?
 
 -- name: read_claim
-SELECT stream, seq FROM claims WHERE tenant = ? AND key = ?
+SELECT s.stream, c.seq FROM claims AS c JOIN streams AS s ON s.id = c.stream_id WHERE c.tenant = ? AND c.key = ?
 
 -- name: read_session
-SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
   FROM sessions
  WHERE tenant = ? AND session_id = ?
 
 -- name: list_sessions
-SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
   FROM sessions
  WHERE tenant = :tenant
    AND (:status IS NULL OR status = :status)
    AND (:before IS NULL OR (started_at, session_id) < (:started_at, :before))
  ORDER BY started_at DESC, session_id DESC LIMIT :limit
+
+-- name: list_due
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM sessions
+ WHERE tenant = ? AND due_at <= ?
+ ORDER BY due_at, session_id LIMIT ?
+
+-- name: list_ended
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM sessions
+ WHERE tenant = ? AND updated_at < ? AND status IN (SELECT value FROM json_each(?))
+ ORDER BY updated_at, session_id LIMIT ?

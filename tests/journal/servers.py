@@ -1,0 +1,32 @@
+"""A PostgreSQL server seen from beside the journal: connections and databases of one's own."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from tercet.journal.postgres import driver
+from tercet.journal.postgres.driver import Connection
+
+
+@asynccontextmanager
+async def administrator(url: str) -> AsyncGenerator[Connection]:
+    """A connection of one's own."""
+    connection = await driver.connect(url, timeout_s=10, settings={"application_name": "administrator"})
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def new_database(url: str) -> AsyncGenerator[str]:
+    """A database of one's own on the server."""
+    name = f"db_{secrets.token_hex(4)}"
+    async with administrator(url) as connection:
+        await connection.execute(f"CREATE DATABASE {name}")
+        try:
+            yield url.replace("/postgres?", f"/{name}?")
+        finally:
+            await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
