@@ -108,9 +108,10 @@ class Driver:
         self._tail_bytes = tail_bytes
         self._fold_bytes = 0
 
-    def begin(self, event: e.Event) -> None:
+    def begin(self, event: e.Event, *, claims: tuple[str, ...] = ()) -> None:
         """The event with which this process begins or takes over; it is appended with the first turn."""
         self._record(event)
+        self._unit.claims += claims
 
     @property
     def setting(self) -> Setting:

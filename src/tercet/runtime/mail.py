@@ -13,8 +13,9 @@ from tercet.contracts.errors import UsageError
 from tercet.executor.clock import Clock
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import LeaseHeld, LeaseLost, PositionConflict
+from tercet.journal.errors import LeaseHeld, LeaseLost
 from tercet.journal.protocol import Append, Journal, Lease, Stored
+from tercet.journal.side_stream import append_next, read_all
 from tercet.runtime import messages, opening
 from tercet.runtime.expiry import overdue
 from tercet.runtime.machine import evolve
@@ -30,23 +31,13 @@ Held: TypeAlias = Callable[[LeaseHeld], None]
 
 async def post(journal: Journal, tenant: str, said: Said) -> int:
     """Put a message into the inbox of its session, and ring; its position there."""
-    stream = inbox_of(said.session)
-    while True:
-        head = await journal.head(tenant, stream)
-        unit = Append(
-            tenant=tenant,
-            stream=stream,
-            expected=head.seq,
-            events=(messages.encode(said),),
-            ring=True,
-        )
-        with suppress(PositionConflict):  # somebody else spoke at the same moment
-            return (await journal.append(unit)).seq
+    data = (messages.encode(said),)
+    return (await append_next(journal, tenant, inbox_of(said.session), lambda _: data, ring=True)).seq
 
 
 async def unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
     """What was said to a session and has not become an event yet."""
-    return await journal.read(tenant, inbox_of(state.start["session"]), after=state.inbox)
+    return await read_all(journal, tenant, inbox_of(state.start["session"]), after=state.inbox)
 
 
 def heard(state: State, letters: list[Stored], now: int, *, outside: bool) -> Iterator[tuple[e.Event, State]]:

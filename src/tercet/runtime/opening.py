@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tercet.context import compile as compile_context
+from tercet.contracts.canonical import digest
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
+from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
 from tercet.journal import codec
 from tercet.journal import events as e
@@ -19,6 +21,10 @@ from tercet.runtime.machine import evolve
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
+from tercet.runtime.work import Planner
+
+TEMPLATE = "template"
+"""The planner where none is given."""
 
 
 def setting_of(pack: Pack, ctx: RunContext, request: Request, snapshot: str | None) -> Setting:
@@ -43,6 +49,7 @@ def started(
     planner: str = "",
     ttl_ms: int | None = None,
     is_shadow: bool = False,
+    body: str = "",
 ) -> e.SessionStarted:
     """The first event of a session."""
     ctx, rules = setting.ctx, pack.session
@@ -66,7 +73,61 @@ def started(
         heartbeat=rules.heartbeat_interval_ms,
         on_failure=setting.spec.on_failure or pack.on_failure,
         shadow=is_shadow,
+        body=body,
     )
+
+
+def body_of(request: Request, plan: Plan | None) -> str:
+    """The hash of what was asked, where a request has a key: the same key with another body is another request."""
+    if request.request_key is None:
+        return ""
+    return digest([request.model_dump(mode="json"), plan.hash if plan else None])
+
+
+def claims_of(request: Request) -> tuple[str, ...]:
+    """What a session claims so that no other is started for the same request."""
+    return () if request.request_key is None else (f"request:{request.request_key}",)
+
+
+def demand_same(request: Request, state: State, body: str) -> None:
+    """Raises `UsageError` if a key was used for something else."""
+    if state.start.get("body") != body:
+        raise UsageError(
+            f"the request key {request.request_key!r} was used for another request, in session {state.start['session']}",
+            code="request_key_reused",
+            remedy="send the same request, or use another key",
+        )
+
+
+def demand_planner(state: State, planner: Planner | None) -> None:
+    """Raises `UsageError` if a session that may have to plan anew comes without the planner that it was started with."""
+    wanted, given = state.start.get("planner", ""), planner.name if planner else TEMPLATE
+    if wanted and wanted != given and state.plan_origin == "planner":
+        raise UsageError(
+            f"session {state.start['session']} was started with the planner {wanted}, not with {given}",
+            code="planner_mismatch",
+            remedy=f"resume it with the planner {wanted}",
+        )
+
+
+def migrated(pack: Pack, setting: Setting, state: State, by: str) -> e.SessionMigrated:
+    """The event that moves a session to another pack or snapshot."""
+    return e.SessionMigrated(
+        at=state.at,
+        pack=pack.ref,
+        pack_hash=pack.hash,
+        snapshot=setting.compiled.snapshot,
+        context=setting.compiled.hash,
+        by=by,
+    )
+
+
+def snapshot_of(pack: Pack, state: State) -> str | None:
+    """The snapshot that a session is pinned to; raises `UsageError` if the pack does not have it any more."""
+    pinned = state.start["snapshot"] or None
+    if pinned is not None and pinned not in pack.snapshots and pack.hash == state.start["pack_hash"]:
+        raise _snapshot_mismatch(state, "is gone")
+    return pinned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +211,13 @@ def demand_pins(pack: Pack, state: State, setting: Setting) -> None:
             remedy="resume it with the pack that it was started with; or move it to this one with tercet sessions migrate, or end it with tercet sessions cancel",
         )
     if setting.compiled.hash != start["context"]:
-        raise UsageError(
-            f"session {start['session']} is pinned to snapshot {start['snapshot']}, whose content has changed",
-            code="snapshot_version_mismatch",
-            remedy="restore the evidence files of that snapshot; or move it to what is there now with tercet sessions migrate, or end it with tercet sessions cancel",
-        )
+        raise _snapshot_mismatch(state, "has other content now")
+
+
+def _snapshot_mismatch(state: State, what: str) -> UsageError:
+    start = state.start
+    return UsageError(
+        f"session {start['session']} is pinned to snapshot {start['snapshot']}, which {what}",
+        code="snapshot_version_mismatch",
+        remedy="restore the evidence files of that snapshot; or move it to what is there now with tercet sessions migrate, or end it with tercet sessions cancel",
+    )

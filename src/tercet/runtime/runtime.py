@@ -1,4 +1,4 @@
-"""The front door: run, resume, approve, deny, settle.
+"""The front door: run, resume, and what people say to a run.
 
 A `Runtime` holds a pack, a journal, a clock and nothing else; all that a run is, is in the journal.
 """
@@ -9,7 +9,7 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -18,20 +18,25 @@ from typing import Any, Self
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request, anonymous
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
-from tercet.journal.errors import JournalError, LeaseLost
+from tercet.journal.errors import ClaimHeld, JournalError, LeaseLost
+from tercet.journal.events.gate import Answered
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
-from tercet.runtime import opening
-from tercet.runtime.answering import Held, Reply, append_reply, take
+from tercet.runtime import mail, messages, opening
 from tercet.runtime.driver import Driver
+from tercet.runtime.expiry import overdue
+from tercet.runtime.mail import Held
+from tercet.runtime.messages import Cancel, Extend, Pause, Said
+from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.setting import Setting
@@ -41,6 +46,8 @@ from tercet.runtime.transcript import moment
 from tercet.runtime.work import Planner, Work
 
 LEASE_MS = 10_000
+LISTEN_MS = 500
+"""How often a process listens for what is said to runs that write nothing at the moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +79,12 @@ class RunResult:
             gate=next(iter(state.gates.values()), None),
             steps_done=len(state.done),
         )
+
+
+def _by(actor: Actor) -> dict[str, Any]:
+    """Who says something, in the words of a message."""
+    roles = tuple(storable(role) for role in actor.roles)
+    return {"actor": storable(actor.id), "roles": roles, "auth": storable(actor.auth)}
 
 
 class TemplatePlanner:
@@ -115,8 +128,11 @@ class Runtime:
         tell: Callable[[State, e.Event], None] = lambda _state, _event: None,
         signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None,
         held: Held = lambda _: None,
+        packs: Sequence[Pack] = (),
     ) -> None:
         self.pack = pack
+        self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
+        self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
         self.tenant = tenant
         self._url = journal
         self._clock = clock or SystemClock()
@@ -131,6 +147,7 @@ class Runtime:
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self._leases = count(1)
         self._drivers: dict[str, Driver] = {}
+        self._watching: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -141,11 +158,14 @@ class Runtime:
         )
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
+        self._board = Noticeboard(self.journal, self.tenant, self.pack.name)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
         await self._stack.aclose()
 
     def _fresh_owner(self) -> str:
@@ -163,8 +183,18 @@ class Runtime:
         snapshot: str | None = None,
         actor: Actor | None = None,
         planner: Planner | None = None,
+        ttl_ms: int | None = None,
+        shadow: bool = False,
     ) -> RunResult:
-        """Start a session and carry it as far as it goes."""
+        """Start a session and carry it as far as it goes.
+
+        A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
+        not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, and nothing is
+        called.
+        """
+        body = opening.body_of(request, plan)
+        if (known := await self._submitted(request, body)) is not None:
+            return known
         now = self._clock.now()
         session = f"ses_{self._ids()}"
         ctx = self.pack.run_context(
@@ -182,18 +212,44 @@ class Runtime:
         lease = await self.journal.acquire(
             self.tenant, session, owner=self._fresh_owner(), now_ms=now, ttl_ms=self._lease_ms
         )
-        work = Work(None if plan else proposing, plan)
-        driver = self._driver(setting, State(), lease, work)
-        driver.begin(opening.started(self.pack, setting, request, session, now))
+        work = self._work(None if plan else proposing, plan)
+        driver = self._driver(self.pack, setting, State(), lease, work)
+        name = "" if plan else proposing.name
+        started = opening.started(
+            self.pack, setting, request, session, now, planner=name, ttl_ms=ttl_ms, is_shadow=shadow, body=body
+        )
+        driver.begin(started, claims=opening.claims_of(request))
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(await work.propose(driver.state, setting, now))
-        return await self._drive(driver, session)
+        try:
+            return await self._drive(driver, session)
+        except ClaimHeld:
+            if driver.log or (known := await self._submitted(request, body)) is None:
+                raise
+            return known  # somebody sent the same request at the same moment
 
-    async def resume(self, session_id: str, *, planner: Planner | None = None) -> RunResult:
+    async def _submitted(self, request: Request, body: str) -> RunResult | None:
+        """The session that a request with this key began; None if there is none."""
+        for claim in opening.claims_of(request):
+            if (holder := await self.journal.claim(self.tenant, claim)) is not None:
+                state = await self.state(holder.stream)
+                opening.demand_same(request, state, body)
+                return RunResult.of(state)
+        return None
+
+    async def resume(
+        self,
+        session_id: str,
+        *,
+        planner: Planner | None = None,
+        extend: dict[str, int] | None = None,
+        actor: Actor | None = None,
+    ) -> RunResult:
         """Carry on a session that was paused, waits no longer, or whose process has died.
 
-        A session that was started with a planner of its own needs that planner again to plan anew.
+        A session that was started with a planner of its own needs that planner again to plan anew. `extend` adds to its
+        budget first.
         """
         if session_id in self._drivers:
             raise UsageError(
@@ -201,34 +257,66 @@ class Runtime:
                 code="session_busy",
                 remedy="wait for the run that has it",
             )
+        if extend is not None:
+            await self.extend(session_id, extend, actor=actor or anonymous())
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
-        setting = self._pinned(restored.state)
-        lease = await self._take(session_id)
+        opening.demand_planner(restored.state, planner)
+        pack, setting = self._pinned(restored.state)
+        return await self._carry_on(pack, setting, restored, planner)
+
+    async def migrate(self, session_id: str, *, actor: Actor, planner: Planner | None = None) -> RunResult:
+        """Move a session to this pack and its newest snapshot, and carry it on: its plan is reviewed anew, and nothing
+        that was approved before counts."""
+        restored = await opening.restore(self.journal, self.tenant, session_id)
+        if restored.state.is_over:
+            raise UsageError(
+                f"session {session_id} is over: it is {restored.state.status}",
+                code="session_over",
+                remedy="start another run",
+            )
+        ctx, request = opening.frame_of(restored.state)
+        setting = opening.setting_of(self.pack, ctx, request, None)
+        return await self._carry_on(self.pack, setting, restored, planner, migrated_by=actor.id)
+
+    async def _carry_on(
+        self,
+        pack: Pack,
+        setting: Setting,
+        restored: opening.Restored,
+        planner: Planner | None,
+        *,
+        migrated_by: str = "",
+    ) -> RunResult:
+        session = str(restored.state.start["session"])
+        lease = await self._take(session)
         try:
-            driver = await self._taken_over(setting, lease, planner, restored)
+            driver = await self._taken_over(pack, setting, lease, planner, restored)
         except BaseException:
             await self.journal.release(lease)
             raise
         if driver.state.is_over:
             await self.journal.release(lease)
             return RunResult.of(driver.state)
-        return await self._drive(driver, session_id)
+        if migrated_by:
+            driver.begin(opening.migrated(pack, setting, driver.state, migrated_by))
+        driver.look_into_inbox()
+        return await self._drive(driver, session)
 
     async def _taken_over(
-        self, setting: Setting, lease: Lease, planner: Planner | None, known: opening.Restored
+        self, pack: Pack, setting: Setting, lease: Lease, planner: Planner | None, known: opening.Restored
     ) -> Driver:
         """A driver for the session of a lease, where it stands now."""
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
         is_callers = state.plan_origin == "caller" and bool(state.plan)
         work = (
-            Work(None, read_plan(state.plan))
+            self._work(None, read_plan(state.plan))
             if is_callers
-            else Work(planner or TemplatePlanner(self.pack), None)
+            else self._work(planner or TemplatePlanner(pack), None)
         )
-        driver = self._driver(setting, state, lease, work, tail_bytes=restored.tail_bytes)
+        driver = self._driver(pack, setting, state, lease, work, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
         if not state.is_over:
             driver.begin(
@@ -241,25 +329,31 @@ class Runtime:
             )
         return driver
 
-    def _pinned(self, state: State) -> Setting:
-        """What a session was started in; raises `UsageError` if this pack is not the one that it is pinned to."""
+    def _pinned(self, state: State) -> tuple[Pack, Setting]:
+        """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to."""
+        pack = self._packs.get(state.start["pack_hash"], self.pack)
         ctx, request = opening.frame_of(state)
-        setting = opening.setting_of(self.pack, ctx, request, state.start["snapshot"] or None)
-        opening.demand_pins(self.pack, state, setting)
-        return setting
+        setting = opening.setting_of(pack, ctx, request, opening.snapshot_of(pack, state))
+        opening.demand_pins(pack, state, setting)
+        return pack, setting
+
+    def _work(self, planner: Planner | None, plan: Plan | None) -> Work:
+        return Work(planner, plan, limits=self.pack.limits)
 
     def _driver(
-        self, setting: Setting, state: State, lease: Lease, work: Work, *, tail_bytes: int = 0
+        self, pack: Pack, setting: Setting, state: State, lease: Lease, work: Work, *, tail_bytes: int = 0
     ) -> Driver:
         around = Surroundings(
             journal=self.journal,
             clock=self._clock,
             gateway=self._gateway,
             breakers=self._breakers,
-            tools=self._tools,
+            tools={tool.name: tool for tool in pack.tools} if pack is not self.pack else self._tools,
             work=work,
             lease_ms=self._lease_ms,
             draw=self._draw,
+            board=self._board,
+            roles=self.roles,
             crash=self._crash,
             tell=self._tell,
             signal=self._signal,
@@ -268,7 +362,7 @@ class Runtime:
 
     async def _take(self, session: str) -> Lease:
         """The lease on a session, as soon as its owner has let go of it or it has run out."""
-        return await take(
+        return await mail.take(
             self.journal,
             self.tenant,
             session,
@@ -282,6 +376,8 @@ class Runtime:
         self._drivers[session] = driver
         renewing = asyncio.ensure_future(self._renew(driver))
         try:
+            await self._board.refresh(0)
+            self._watch()
             return RunResult.of(await driver.advance())
         finally:
             renewing.cancel()
@@ -304,6 +400,28 @@ class Runtime:
                 # Asked again soon; a lease that runs out meanwhile holds every call back, and an append says more.
                 continue
 
+    def _watch(self) -> None:
+        """One task listens for all drivers of this process, while there are any."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.ensure_future(self._listen())
+
+    async def _listen(self) -> None:
+        """Hear what is said to runs that write nothing at the moment, and notice when their time is over."""
+        heard = -1
+        while self._drivers:
+            await self._clock.sleep(LISTEN_MS)
+            try:
+                bell = await self.journal.bell(self.tenant)
+                if bell != heard:
+                    await self._board.refresh(bell)
+            except JournalError:
+                continue  # whoever appends will say more
+            now = self._clock.now()
+            for driver in tuple(self._drivers.values()):
+                if bell != heard or overdue(driver.state, now) is not None:
+                    driver.look_into_inbox()
+            heard = bell
+
     def stop(self) -> None:
         """Let every session of this process come to a halt from which it can be resumed."""
         for driver in self._drivers.values():
@@ -311,35 +429,113 @@ class Runtime:
 
     # --- people ---
 
-    async def approve(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """Approve the call that a gate shows; whoever drives the session goes on with it."""
-        return await self._answer(Reply(gate=gate_id, answer="approve", actor=actor, note=note))
+    def roles(self, actor_id: str) -> tuple[str, ...] | None:
+        """The roles that a person holds by the pack's list of people; None for somebody who is not in it."""
+        return self._roles.get(actor_id)
+
+    def _known(self, actor: Actor) -> Actor:
+        """Somebody with the roles that they hold by the pack's list; whoever is not in it has those that are said."""
+        held = self.roles(actor.id)
+        return actor if held is None else actor.model_copy(update={"roles": held})
+
+    async def approve(self, gate_id: str, *, actor: Actor, note: str = "", digest: str = "") -> RunResult:
+        """Approve the call that a gate shows, or the one with this digest; whoever drives the session goes on."""
+        return await self._reply(gate_id, "approve", actor, note=note, digest=digest)
 
     async def deny(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """Deny it; the run ends failed."""
-        return await self._answer(Reply(gate=gate_id, answer="deny", actor=actor, note=note))
+        """Deny it: the run ends rejected."""
+        return await self._reply(gate_id, "deny", actor, note=note)
+
+    async def modify(self, gate_id: str, *, actor: Actor, note: str) -> RunResult:
+        """Send it back to the planner with words about what shall be different; earlier approvals are void."""
+        return await self._reply(gate_id, "modify", actor, note=note)
+
+    async def withdraw(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
+        """Take one's own approval back, as long as the call has not begun."""
+        return await self._reply(gate_id, "withdraw", actor, note=note)
 
     async def settle(
         self, gate_id: str, *, happened: bool, value: Any = None, actor: Actor, note: str = ""
     ) -> RunResult:
         """Say whether a call of unknown outcome happened, and what it brought."""
         answer = "happened" if happened else "did_not_happen"
-        return await self._answer(Reply(gate=gate_id, answer=answer, actor=actor, note=note, value=value))
+        return await self._reply(gate_id, answer, actor, note=note, value=value)
 
-    async def _answer(self, reply: Reply) -> RunResult:
-        driver = self._drivers.get(reply.session)
-        if driver is not None and (taken := await driver.answer(reply.event)) is not None:
-            return RunResult.of(taken)
-        moved = await append_reply(
-            self.journal,
-            self.tenant,
-            reply,
-            owner=self._fresh_owner(),
-            clock=self._clock,
-            lease_ms=self._lease_ms,
-            held=self._held,
+    async def decide(
+        self, gate_id: str, answer: Answered, *, actor: Actor, note: str = "", value: Any = None
+    ) -> RunResult:
+        """Answer a gate at which a person takes over (extend, replan, accept_partial, abandon), or one that asks what
+        becomes of the effects of a failed run (compensate, keep)."""
+        return await self._reply(gate_id, answer, actor, note=note, value=value)
+
+    async def _reply(
+        self,
+        gate_id: str,
+        answer: Answered,
+        actor: Actor,
+        *,
+        note: str = "",
+        value: Any = None,
+        digest: str = "",
+    ) -> RunResult:
+        return await self.say(
+            messages.reply(gate_id, answer, self._known(actor), note=note, value=value, digest=digest)
         )
-        return RunResult.of(moved)
+
+    async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
+        """Let a session come to rest once the calls under way have ended; `resume` carries it on."""
+        return await self.say(Pause(session=session_id, note=storable(note), **_by(self._known(actor))))
+
+    async def cancel(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
+        """End a run without success; what it did is taken back, kept or asked about, as its pack says.
+
+        A session that nobody carries comes to its end when it is resumed.
+        """
+        return await self.say(Cancel(session=session_id, note=storable(note), **_by(self._known(actor))))
+
+    async def extend(self, session_id: str, more: dict[str, int], *, actor: Actor) -> RunResult:
+        """Let a run use more than it was started with; one that was handed over for want of it goes on."""
+        amounts = messages.demand_extension(more)
+        state = await self.state(session_id)
+        for gate in state.gates.values():
+            if gate.kind == "escalation":
+                return await self._reply(gate.id, "extend", actor, value=amounts)
+        return await self.say(Extend(session=session_id, more=amounts, **_by(self._known(actor))))
+
+    async def say(self, said: Said) -> RunResult:
+        """Say something to a session, whoever carries it: how it stands once that has become an event."""
+        driver = self._drivers.get(said.session)
+        if driver is not None:
+            messages.event_of(said, driver.state, self._clock.now())  # what is wrong already is told at once
+            position = await mail.post(self.journal, self.tenant, said)
+            if (state := await driver.read_up_to(position)) is not None:
+                return RunResult.of(mail.answer_to(state, position))
+        return RunResult.of(
+            await mail.deliver(
+                self.journal,
+                self.tenant,
+                said,
+                owner=self._fresh_owner(),
+                clock=self._clock,
+                lease_ms=self._lease_ms,
+                held=self._held,
+            )
+        )
+
+    # --- operators ---
+
+    async def halt(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
+        """Emergency stop of a tool, a pack or the tenant: nothing that it names is called any more, here or in any other
+        process; runs that want to come to rest, and can be resumed once it is lifted."""
+        stop = Stop(kind=kind, name=name, by=actor.id, at=self._clock.now(), note=note)
+        return await self._board.write(stop)
+
+    async def lift(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
+        """End an emergency stop."""
+        now = self._clock.now()
+        return await self._board.write(
+            Stop(kind=kind, name=name, by=actor.id, at=now, note=note, is_lifted=True)
+        )
 
     # --- looking ---
 

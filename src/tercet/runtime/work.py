@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -12,6 +13,7 @@ from tercet.contracts.gate import HandOff
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
 from tercet.contracts.run import Outcome, Run, ToolResult
+from tercet.contracts.session import RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
 from tercet.critic.consolidate import consolidate
@@ -22,6 +24,7 @@ from tercet.critic.verify import verify
 from tercet.executor.backoff import delay_ms
 from tercet.executor.identity import call_hash
 from tercet.journal import events as e
+from tercet.planner.template import PlanningError
 from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
 from tercet.runtime import transcript
@@ -34,6 +37,10 @@ from tercet.runtime.results import Results
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
+
+
+PLANNER_TIMEOUT_MS = 30_000
+"""How long a planner may take where the pack does not say."""
 
 
 class Planner(Protocol):
@@ -49,9 +56,16 @@ class Planner(Protocol):
 class Work:
     """How commands are carried out; `planner` is absent where the caller brought the plan."""
 
-    def __init__(self, planner: Planner | None, plan: Plan | None) -> None:
+    def __init__(
+        self,
+        planner: Planner | None,
+        plan: Plan | None,
+        *,
+        limits: Mapping[RoleName, RoleLimit] | None = None,
+    ) -> None:
         self._planner = planner
         self._plan = plan
+        self._limits = limits or {}
         self._scored: tuple[int, Run | None] = (0, None)
         """The run that was scored, and where."""
 
@@ -63,7 +77,7 @@ class Work:
             plan, origin, name = self._plan, "caller", ""
         elif self._planner is not None:
             plan, origin, name = (
-                await self._planner.propose(setting, state.feedback),
+                await self._proposed(self._planner, setting, state.feedback),
                 "planner",
                 self._planner.name,
             )
@@ -71,6 +85,18 @@ class Work:
             plan, origin, name = read_plan(state.plan), state.plan_origin, ""
         dumped = plan.model_dump(mode="json", exclude_defaults=True)
         return e.PlanProposed(at=now, plan=dumped, hash=plan.hash, origin=origin, planner=name)
+
+    async def _proposed(self, planner: Planner, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+        limit = self._limits.get("planner", RoleLimit()).timeout_ms or PLANNER_TIMEOUT_MS
+        try:
+            async with asyncio.timeout(limit / 1000):
+                return await planner.propose(setting, feedback)
+        except TimeoutError as error:
+            raise PlanningError(
+                f"the planner {planner.name} took longer than {limit:,} ms",
+                code="planner_timeout",
+                remedy="raise limits.planner.timeout_ms in the pack, or take another planner",
+            ) from error
 
     def retrieve(self, plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
         """The evidence that the plan pins, each with the hash of its content."""
@@ -113,11 +139,10 @@ class Work:
         call = course.calls[command.step]
         back_calls, back_cost = (0, 0) if command.step.startswith(UNDO) else course.way_back(call)
         budget = setting.ctx.run_budget.wall_clock_ms
-        left = (
-            call.tool.timeout_ms
-            if budget is None
-            else min(call.tool.timeout_ms, max(0, budget - state.used.wall_clock))
-        )
+        longest = self._limits.get("executor", RoleLimit()).timeout_ms or call.tool.timeout_ms
+        left = min(longest, call.tool.timeout_ms)
+        if budget is not None and not command.step.startswith(UNDO):
+            left = min(left, max(0, budget - state.used.wall_clock))
         return e.Intent(
             at=now,
             step=command.step,

@@ -34,6 +34,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """What becomes of effects when the run ends without success."""
     shadow: bool = False
     """Nothing is called: the run ends once its plan has been reviewed."""
+    body: str = ""
+    """The hash of what was asked, where the request has a key."""
 
 
 class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):
