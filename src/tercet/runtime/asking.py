@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tercet.contracts import references
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
 from tercet.journal.events import Need
@@ -111,7 +112,7 @@ def _came_from(value: Any) -> str:
         case {"$from": str(text)} | {"$evidence": str(text)} | {"$cel": str(text)}:
             return text
         case dict() | list():
-            return "the plan, with references inside" if "$" in str(value) else "the plan"
+            return "the plan, with references inside" if references.scan(value) else "the plan"
         case _:
             return "the plan"
 

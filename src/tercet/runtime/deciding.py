@@ -92,7 +92,7 @@ def _ending(
         asked = (name for name in is_open if state.steps[name].status == "unknown")
         yield from (acting.ask_whether(n, state.steps[n]) for n in asked if not state.steps[n].gate)
     elif state.phase is Phase.FAIL and state.done and not state.gates and state.saga in ("", "agreed"):
-        yield c.TakeBack(how="compensate" if state.saga else state.start["on_failure"])
+        yield c.TakeBack(how="compensate" if state.saga else state.start.get("on_failure", "ask"))
     elif not state.gates:
         yield c.End(status="completed" if state.phase is Phase.COMMIT else state.ending or "failed")
 

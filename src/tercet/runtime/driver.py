@@ -207,10 +207,11 @@ class Driver:
             await self._rest()
         else:
             alarm = asyncio.ensure_future(self.around.clock.sleep(wake - self.around.clock.now()))
-            alarm.add_done_callback(lambda _: self._nudge())
+            alarm.add_done_callback(self._ring)
             try:
                 await self._rest()
             finally:
+                alarm.remove_done_callback(self._ring)  # else cancelling it would wake the driver again
                 alarm.cancel()
         await self._fold_ended()
 
@@ -221,6 +222,9 @@ class Driver:
             await self._crash("after_answer")
             self._ended(intent, ended)
             await self._count(intent.tool, ended)
+
+    def _ring(self, _: asyncio.Future[None]) -> None:
+        self._nudge()
 
     def _nudge(self) -> None:
         """There is something to do: wake the driver, or keep it from going to rest."""

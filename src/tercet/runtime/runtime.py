@@ -216,7 +216,15 @@ class Runtime:
         driver = self._driver(self.pack, setting, State(), lease, work)
         name = "" if plan else proposing.name
         started = opening.started(
-            self.pack, setting, request, session, now, planner=name, ttl_ms=ttl_ms, is_shadow=shadow, body=body
+            self.pack,
+            setting,
+            request,
+            session,
+            now,
+            planner=name,
+            ttl_ms=ttl_ms,
+            is_shadow=shadow,
+            body=body,
         )
         driver.begin(started, claims=opening.claims_of(request))
         if plan is not None:

@@ -38,7 +38,6 @@ from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
 
-
 PLANNER_TIMEOUT_MS = 30_000
 """How long a planner may take where the pack does not say."""
 
