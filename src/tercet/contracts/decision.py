@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
 from pydantic import Field
 
+from tercet.contracts.canonical import canonical
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import Authored, Score
 
@@ -97,6 +99,11 @@ class DecisionSpec(Authored):
     unbound_gate: str | None = None
     """A gate to which an authority value without a trusted source goes, instead of being refused."""
     requires_human_approval: bool = False
+
+    @cached_property
+    def outputs_text(self) -> str:
+        """The outputs' schema as text: the key under which its validator is kept; empty where there is none."""
+        return "" if self.outputs_schema is None else canonical(self.outputs_schema).decode()
 
     @property
     def decision_key(self) -> str:

@@ -101,6 +101,13 @@ class Step(Authored):
         """The references and literals in the parameters, scanned once."""
         return references.scan(self.params)
 
+    @cached_property
+    def is_written_out(self) -> bool:
+        """Whether the parameters are values as they stand, so that there is nothing to resolve."""
+        return all(
+            type(found) is references.Leaf and references.LITERAL not in found.place for found in self.found
+        )
+
     @property
     def hash(self) -> str:
         """What this step does, whatever plan it stands in."""

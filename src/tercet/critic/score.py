@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pydantic import ConfigDict, TypeAdapter
+
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.scorecard import FLOORS, Evaluation, EvaluatorName, Scorecard
 from tercet.contracts.verdict import RunOutcome, ScoreVerdict, StepScore, VerdictEnvelope
 from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
+from tercet.critic.reading import Reading
 
 
-def score(run: Run) -> ScoreVerdict:
-    """The scorecard of a run; not ok if policy or safety failed, whatever the others say."""
-    recorded = Recorded(run)
+def score(run: Run, *, reading: Reading | None = None) -> ScoreVerdict:
+    """The scorecard of a run; not ok if policy or safety failed, whatever the others say.
+
+    `reading` is what the plan's review made of it, and saves reading it again.
+    """
+    recorded = Recorded(run, reading)
     scores: dict[EvaluatorName, Evaluation] = {
         name: evaluate(recorded) for name, evaluate in EVALUATE.items()
     }
@@ -26,25 +32,30 @@ def measure(run: Run) -> Mapping[str, float]:
     return {"schema": 1.0 if is_schema_valid(run) else 0.0}
 
 
+_STEP_SCORES = TypeAdapter(tuple[StepScore, ...], config=ConfigDict(defer_build=True))
+
+
 def score_steps(run: Run, verdict: ScoreVerdict) -> tuple[StepScore, ...]:
     """The scores of each step that ran, and who approved it."""
     scores = verdict.scorecard.scores
     blamed = {f.step_id for name in FLOORS for f in scores[name].findings}
     ended = {entry.call.step_id: entry.result for entry in run.transcript}
-    return tuple(
-        StepScore(
-            step_id=step_id,
-            scores={
-                "policy": 0.0 if step_id in blamed else 1.0,
-                "utility": 1.0 if result.outcome is Outcome.DONE and result.error is None else 0.0,
-            },
-            approval_gate=approval.gate if approval else None,
-            approver=approval.approver if approval else None,
+    # Backwards, since the first approval of a step counts and a dict keeps the last.
+    approved = {a.step_id: a for a in reversed(run.approvals) if a.decision == "approve"}
+    return _STEP_SCORES.validate_python(
+        tuple(
+            {
+                "step_id": step_id,
+                "scores": {
+                    "policy": 0.0 if step_id in blamed else 1.0,
+                    "utility": 1.0 if result.outcome is Outcome.DONE and result.error is None else 0.0,
+                },
+                "approval_gate": approval.gate if approval else None,
+                "approver": approval.approver if approval else None,
+            }
+            for step_id, result in ended.items()
+            for approval in (approved.get(step_id),)
         )
-        for step_id, result in ended.items()
-        for approval in [
-            next((a for a in run.approvals if a.step_id == step_id and a.decision == "approve"), None)
-        ]
     )
 
 

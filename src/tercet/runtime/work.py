@@ -14,6 +14,7 @@ from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verd
 from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
 from tercet.critic.judge import judge, judge_step
+from tercet.critic.reading import Reading
 from tercet.critic.score import envelope, measure, score
 from tercet.critic.verify import verify
 from tercet.executor.backoff import delay_ms
@@ -48,6 +49,8 @@ class Work:
         self._plan = plan
         self._scored: tuple[int, Run | None] = (0, None)
         """The run that was scored, and where."""
+        self._reading: Reading | None = None
+        """What the last review read out of its plan; the score of that plan reads it again."""
 
     moment = staticmethod(transcript.moment)
 
@@ -86,7 +89,8 @@ class Work:
                 remedy="propose another plan",
             )
         else:
-            verdict = verify(ctx, setting.compiled, setting.spec, plan)
+            self._reading = Reading(setting.compiled, plan)
+            verdict = verify(ctx, setting.compiled, setting.spec, plan, reading=self._reading)
         return e.PlanReviewed(
             at=now,
             hash=state.plan_hash,
@@ -235,7 +239,7 @@ class Work:
             raise ValueError("a run without a plan cannot be scored")
         run = transcript.run_of(setting, course, state, events, blobs)
         self._scored = (state.position, run)
-        scored = score(run)
+        scored = score(run, reading=self._reading)
         report = consolidate(
             trace_id=state.start["trace"],
             decision_key=setting.spec.id,
