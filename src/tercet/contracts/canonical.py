@@ -10,7 +10,7 @@ the whole print is ASCII, and what Pydantic dumped needs none at all if there ar
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 import orjson
@@ -65,10 +65,7 @@ def _canonical(value: Any, *, is_dumped: bool) -> bytes:
     kind = _scan(value, has_ascii_keys=is_ascii)
     if kind is None:
         return rfc8785.dumps(value)
-    if kind == "simple":
-        return printed
-    copied = [orjson.loads(printed)]
-    return orjson.dumps(_with_whole_floats_as_integers(copied)[0], option=orjson.OPT_SORT_KEYS)
+    return printed if kind == "simple" else _print_with_whole_floats_as_integers(printed)
 
 
 def _refusal(error: Exception) -> UsageError:
@@ -127,17 +124,15 @@ def _is_usual(number: float) -> bool:
     return -_MAX_INT <= number <= _MAX_INT and (abs(number) >= _MIN_FLOAT or number == 0)
 
 
-def _with_whole_floats_as_integers(root: list[Any]) -> list[Any]:
-    """The same list, changed in place."""
+def _print_with_whole_floats_as_integers(printed: bytes) -> bytes:
+    root: list[Any] = [orjson.loads(printed)]
     stack: list[Any] = [root]
-    while stack:
-        item = cast("dict[Any, Any]", stack.pop())  # or a list, which is read and written the same way
-        for place in item if type(item) is dict else range(len(item)):
-            member = item[place]
+    for item in stack:  # grows while it is read
+        for place, member in item.items() if type(item) is dict else enumerate(item):
             kind: type[object] = type(member)  # pyright: ignore[reportUnknownVariableType] - as above
             if kind is float:
                 if member.is_integer():
                     item[place] = int(member)
             elif kind is dict or kind is list:
                 stack.append(member)
-    return root
+    return orjson.dumps(root[0], option=orjson.OPT_SORT_KEYS)

@@ -80,7 +80,10 @@ class Reading:
         return {
             call.position: places
             for call in self.calls
-            if (places := [f.place for f in self.found[call.position] if type(f) is Reference and is_open(f)])
+            if not call.step.is_written_out
+            and (
+                places := [f.place for f in self.found[call.position] if type(f) is Reference and is_open(f)]
+            )
         }
 
     @cached_property
@@ -96,7 +99,7 @@ class Reading:
         found = self._arguments.get(call.position)
         if found is None:
             found = call.params
-            if any(map(_needs_resolving, self.found[call.position])):
+            if not call.step.is_written_out and any(map(_needs_resolving, self.found[call.position])):
                 found = {name: self.resolved(value) for name, value in call.params.items()}
             self._arguments[call.position] = found
         return found
