@@ -10,7 +10,7 @@ the whole print is ASCII, and what Pydantic dumped needs none at all if there ar
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 import orjson
@@ -128,7 +128,8 @@ def _print_with_whole_floats_as_integers(printed: bytes) -> bytes:
     root: list[Any] = [orjson.loads(printed)]
     stack: list[Any] = [root]
     for item in stack:  # grows while it is read
-        for place, member in item.items() if type(item) is dict else enumerate(item):
+        members = cast("Any", item).items() if type(item) is dict else enumerate(item)
+        for place, member in members:
             kind: type[object] = type(member)  # pyright: ignore[reportUnknownVariableType] - as above
             if kind is float:
                 if member.is_integer():

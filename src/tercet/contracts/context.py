@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from tercet.contracts.budget import BudgetUse, RunBudget
 from tercet.contracts.canonical import canonical_dump, hash_bytes
@@ -229,8 +229,8 @@ class CompiledContext(Authored):
     def answering(self, request: Request) -> Self:
         """This context for another request. What every run asks of the rest is worked out here, once for all copies."""
         _ = self.surface, self.evidence, self.gates_by_name, self._around_the_request
-        copied = BaseModel.model_copy(self, update={_REQUEST: request})
-        copied.__dict__.pop("hash", None)  # the one thing kept that reads the request
+        copied = super(Authored, self).model_copy(update={_REQUEST: request})
+        vars(copied).pop("hash", None)  # the one thing kept that reads the request
         return copied
 
     def checks(self, tier: RiskTier) -> frozenset[Check]:

@@ -15,7 +15,7 @@ from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
 from tercet.critic.judge import judge, judge_step
 from tercet.critic.reading import Reading
-from tercet.critic.score import envelope, measure, score
+from tercet.critic.score import measure, print_envelope, score
 from tercet.critic.verify import verify
 from tercet.executor.backoff import delay_ms
 from tercet.executor.identity import call_hash
@@ -247,17 +247,14 @@ class Work:
             score=scored,
             decided_at=transcript.timestamp(now),
         )
-        ctx = setting.ctx.model_copy(
-            update={"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
-        )
+        ctx = setting.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": run.used})
         verdict = judge(ctx, setting.spec, report, measure(run))
-        published = envelope(run, scored, cast("RunOutcome", verdict.outcome), loop_guard_trips=state.trips)
         return e.RunReported(
             at=now,
             report=report.model_dump(mode="json"),
             outcome=verdict.outcome,
             reasons=verdict.reasons,
-            envelope=published.model_dump(mode="json"),
+            envelope=print_envelope(run, scored, cast("RunOutcome", verdict.outcome), state.trips),
         )
 
     def end(
