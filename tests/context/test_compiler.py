@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.context import compile as compile_context
+from tercet.contracts.canonical import digest
 from tercet.contracts.context import USUAL_TIERS, CompiledContext
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.errors import UsageError
@@ -162,3 +163,39 @@ def test_the_same_inputs_give_the_same_context(
     again = compiled(build(tools=tools, evidence=evidence), safety_mode=mode, started_at=started_at)
     assert once == again
     assert once.hash == again.hash
+
+
+def test_the_hash_is_that_of_all_but_the_ledger() -> None:
+    """However the hash is put together, it is the digest of the dumped context, with a request and without."""
+    context = compiled(build())
+    fields = context.model_dump(mode="json", exclude_defaults=True, exclude={"ledger"})
+    assert context.hash == digest(fields)
+    alone = context.model_copy(update={"request": None})
+    assert alone.hash == digest({name: value for name, value in fields.items() if name != "request"})
+    assert CompiledContext().hash == digest({})
+
+
+def test_a_pack_that_compiled_before_compiles_the_same() -> None:
+    """What is kept on a pack is never seen: each context equals that of a pack which compiles for the first time."""
+    pack = build()
+    frames: list[tuple[str | None, dict[str, Any]]] = [
+        (snapshot, {"started_at": started_at, "safety_mode": mode})
+        for snapshot in (None, "new", "old")
+        for started_at in (None, NOON - timedelta(hours=1), NOON, NOON + timedelta(hours=1))
+        for mode in (ApprovalMode.READ_ONLY, ApprovalMode.DESTRUCTIVE)
+    ]
+    for snapshot, frame in [*frames, *frames]:
+        again, fresh = compiled(pack, snapshot, **frame), compiled(build(), snapshot, **frame)
+        assert (again, again.hash, again.ledger) == (fresh, fresh.hash, fresh.ledger)
+    assert len({compiled(pack, snapshot, **frame).hash for snapshot, frame in frames}) == 3
+
+
+def test_each_request_has_a_context_of_its_own() -> None:
+    """Contexts of one pack share what the pack says, and neither the request nor the hash over it."""
+    pack = build()
+    contexts = [
+        compile_context(pack, Request(intent="do.d", input={"n": n}), pack.run_context()) for n in (1, 2, 1)
+    ]
+    assert [context.input() for context in contexts] == [{"n": 1}, {"n": 2}, {"n": 1}]
+    assert contexts[0].hash == contexts[2].hash != contexts[1].hash
+    assert contexts[0].answering(Request(intent="do.d", input={"n": 2})).hash == contexts[1].hash

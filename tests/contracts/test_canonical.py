@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum, IntEnum, StrEnum
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from tercet.contracts.canonical import canonical, digest, hash_bytes
+from tercet.contracts.canonical import canonical, canonical_dump, digest, hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.plain import not_plain
@@ -46,6 +51,99 @@ any_json = st.recursive(
 def test_the_bytes_are_those_of_rfc_8785(value: Any) -> None:
     """Whichever way a value is printed, the bytes are those of the reference implementation."""
     assert canonical(value) == rfc8785.dumps(value)
+
+
+class Text(str):
+    """A string that is not just a string."""
+
+    __slots__ = ()
+
+
+class Shade(Enum):
+    """No JSON, though orjson prints its value."""
+
+    RED = "red"
+
+
+class Tone(StrEnum):
+    """A string, whatever else it is."""
+
+    LOW = "low"
+
+
+class Size(IntEnum):
+    """An integer, whatever else it is."""
+
+    SMALL = 1
+
+
+@dataclass
+class Pair:
+    """No JSON, though orjson prints its fields."""
+
+    a: int = 1
+
+
+ODD: list[Any] = [
+    Text("x"),
+    {Text("k"): 1},
+    Shade.RED,
+    Tone.LOW,
+    {Tone.LOW: 1},
+    Size.SMALL,
+    Pair(),
+    datetime(2026, 5, 9, tzinfo=UTC),
+    UUID(int=7),
+    orjson.Fragment(b"1"),
+    (1, ("a",)),
+    math.nan,
+    -math.inf,
+    2**53,
+    -(2**53) + 1,
+    10**40,
+    1.0,
+    1e16,
+    1e-7,
+    5e-324,
+    "1.5",
+    ":1.0,",
+    "null",
+    "2026-05-09T12:00:42.5Z",
+    "\u00cb",
+    {"\u00eb": 1},
+    {"\ue000": 1, "\U0001f600": 2},
+    203,
+    -53,
+    {"b" * 203: "c" * 203},
+]
+"""What orjson, MessagePack and RFC 8785 see differently, or nearly so."""
+
+
+def outcome(printing: Callable[[Any], bytes], value: Any) -> bytes | None:
+    """The bytes of a value, or None if it is refused."""
+    try:
+        return printing(value)
+    except (UsageError, rfc8785.CanonicalizationError):
+        return None
+
+
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
+def test_odd_values_are_printed_or_refused_as_by_rfc_8785(value: Any) -> None:
+    """No type or number that a faster printer knows gets other bytes, or any bytes that it should not have."""
+    nests: list[Any] = [value, [value], {"a": 1, "b": [value, None]}, {"a": "\u00eb", "b": {"c": value}}]
+    for nest in nests:
+        assert outcome(canonical, nest) == outcome(rfc8785.dumps, nest)
+
+
+@settings(deadline=None, max_examples=200)
+@given(plain | any_json | st.sampled_from(ODD) | st.lists(st.sampled_from(ODD) | st.floats(), max_size=4))
+def test_what_was_dumped_is_printed_as_any_other_value(value: Any) -> None:
+    """What Pydantic dumped is asked fewer questions, and gets the same bytes or the same refusal."""
+    try:
+        dumped = MemoryProposal(classification="x", content=value).model_dump(mode="json", exclude_none=True)
+    except ValueError:
+        reject()
+    assert outcome(canonical_dump, dumped) == outcome(canonical, dumped) == outcome(rfc8785.dumps, dumped)
 
 
 @settings(deadline=None, max_examples=100)

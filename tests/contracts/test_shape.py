@@ -15,9 +15,9 @@ from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.record import DecisionRecord
 from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.session import Heartbeat
-from tercet.contracts.shape import TYPE_VERSION, Authored, Shape
+from tercet.contracts.shape import TYPE_VERSION, Authored, Published, Shape
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.verdict import Verdict
+from tercet.contracts.verdict import StepScore, Verdict
 
 MODELS: dict[str, type[BaseModel]] = {
     name: kind
@@ -35,6 +35,22 @@ def test_every_contract_is_one_of_two_kinds(name: str) -> None:
     assert kind.model_config.get("allow_inf_nan") is False
     assert kind.model_config.get("extra") == ("ignore" if issubclass(kind, Shape) else "forbid")
     assert kind.__doc__
+
+
+def test_published_shapes_never_print_null() -> None:
+    """Every field of a published shape that may be absent leaves itself out."""
+    shapes = [Published]
+    for shape in shapes:  # grows while it is read
+        shapes += shape.__subclasses__()
+    optional = {
+        f"{shape.__name__}.{name}": field.exclude_if
+        for shape in shapes
+        for name, field in shape.model_fields.items()
+        if not field.is_required() and field.get_default(call_default_factory=True) is None
+    }
+    assert {"StepScore.approver", "CriticReport.score", "Finding.step_id"} <= set(optional)
+    assert [name for name, is_left_out in optional.items() if is_left_out is None] == []
+    assert StepScore(step_id="s", scores={}).model_dump() == {"step_id": "s", "scores": {}}
 
 
 @pytest.mark.req("R33")

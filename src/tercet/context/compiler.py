@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from tercet.contracts.context import (
     USUAL_TIERS,
@@ -36,6 +36,39 @@ def compile(  # noqa: A001 - the name that the design gives it
     """
     decision = pack.decision_for(request.intent)
     chosen = pack.newest_snapshot if snapshot is None else snapshot
+    started_at, mode = run_context.started_at, run_context.safety_mode
+    # All that the frame is made of, so the same key means the same frame.
+    expired = tuple(fact.id for fact in _perishable(pack) if _is_expired(fact, started_at))
+    key = (decision.id, chosen, mode, started_at is None, expired)
+    frames: dict[Any, CompiledContext] = pack.derived.setdefault("frames", {})
+    frame = frames.get(key)
+    if frame is None:
+        frame = _frame(pack, decision, chosen, mode, started_at)
+        if len(frames) >= _MAX_FRAMES:
+            frames.pop(next(iter(frames)), None)
+        frames[key] = frame
+    return frame.answering(request)
+
+
+_MAX_FRAMES = 32
+"""How many contexts of a pack are kept; a pack has a few decisions and modes, and its evidence expires now and then."""
+
+
+def _perishable(pack: Pack) -> tuple[Evidence, ...]:
+    """The evidence that expires at all."""
+    if "perishable" not in pack.derived:
+        pack.derived["perishable"] = tuple(fact for fact in pack.evidence if fact.expires_at is not None)
+    return pack.derived["perishable"]
+
+
+def _frame(
+    pack: Pack,
+    decision: DecisionSpec,
+    chosen: str | None,
+    safety_mode: ApprovalMode,
+    started_at: datetime | None,
+) -> CompiledContext:
+    """The context of a run without its request."""
     facts = pack.evidence_in(chosen) if chosen is not None else ()
     tools = sorted(pack.tools, key=lambda tool: tool.name)
     gates = tuple(sorted(pack.gates, key=lambda gate: gate.name))
@@ -45,12 +78,9 @@ def compile(  # noqa: A001 - the name that the design gives it
                 ToolManifestEntry.of(tool.spec) for tool in tools if _exclusion(decision, tool) is None
             ),
             evidence_manifest=tuple(
-                EvidenceManifestEntry.of(fact)
-                for fact in facts
-                if not _is_expired(fact, run_context.started_at)
+                EvidenceManifestEntry.of(fact) for fact in facts if not _is_expired(fact, started_at)
             ),
         ),
-        request=request,
         gates=gates,
         policies=tuple(pack.policies),
         decisions=tuple(sorted(pack.decisions, key=lambda spec: spec.id)),
@@ -59,8 +89,8 @@ def compile(  # noqa: A001 - the name that the design gives it
         pack_hash=pack.hash,
         snapshot=chosen or "",
         ledger=(
-            *(_tool_entry(tool, decision, run_context.safety_mode) for tool in tools),
-            *_evidence_entries(pack, chosen, run_context.started_at),
+            *(_tool_entry(tool, decision, safety_mode) for tool in tools),
+            *_evidence_entries(pack, chosen, started_at),
             *(_entry("gate", gate.name, "every gate of the pack is known") for gate in gates),
             *(_entry("policy", policy.name, "every policy of the pack applies") for policy in pack.policies),
         ),

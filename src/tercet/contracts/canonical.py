@@ -3,7 +3,8 @@
 `rfc8785` is exact and slow. For values made of ASCII keys, strings, booleans, nulls, integers within ±2^53 and floats
 between 0.0001 and 2^53, orjson with sorted keys gives the same bytes far faster, so a scan decides whose print counts.
 Whole floats are first made integers, since RFC 8785 prints numbers as ECMAScript does: 1.0 as 1. Other numbers and
-other keys go to `rfc8785`, which orders keys by UTF-16 code units.
+other keys go to `rfc8785`, which orders keys by UTF-16 code units. The scan is the dear part. Keys need none of it where
+the whole print is ASCII, and what Pydantic dumped needs none at all if there are no floats in it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Literal, cast
 
+import msgspec
 import orjson
 import rfc8785
 from pydantic import BaseModel
@@ -20,27 +22,58 @@ from tercet.contracts.errors import UsageError
 _MAX_INT = 2**53 - 1
 _MIN_FLOAT = 1e-4
 """Below, orjson goes over to exponents before ECMAScript does."""
+_PRINT = (
+    orjson.OPT_SORT_KEYS
+    | orjson.OPT_STRICT_INTEGER
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+)
+"""Sorted, with integers within ±2^53 only, and without most of the types that orjson knows and JSON does not."""
+_pack = msgspec.msgpack.Encoder().encode
+_FLOAT = 0xCB
+"""The byte that stands before every float in MessagePack, and never in ASCII text."""
 
 
 def canonical(value: Any) -> bytes:
     """The canonical JSON of a JSON value or a contract; a value that has none raises `UsageError`."""
     try:
-        plain = value.model_dump(mode="json", exclude_none=True) if isinstance(value, BaseModel) else value
-        printed = _print(plain)
-        # A value that orjson could print ends somewhere, so the scan of it ends as well.
-        kind = None if printed is None else _scan(plain)
-        if printed is None or kind is None:
-            return rfc8785.dumps(plain)
-        if kind == "simple":
-            return printed
-        copied = [plain if plain is not value else orjson.loads(printed)]
-        return orjson.dumps(_with_whole_floats_as_integers(copied)[0], option=orjson.OPT_SORT_KEYS)
+        # Asking whether something is a model costs as much as printing a small value, so it is asked last.
+        if type(value) is not dict and isinstance(value, BaseModel):
+            return _canonical(value.model_dump(mode="json", exclude_none=True), is_dumped=True)
+        return _canonical(value, is_dumped=False)
     except (ValueError, TypeError, RecursionError) as error:
-        raise UsageError(
-            f"this value has no canonical JSON: {error}",
-            code="not_canonical",
-            remedy="use JSON values only, finite numbers, and integers within ±(2^53 - 1); write larger ones as strings",
-        ) from error
+        raise _refusal(error) from error
+
+
+def canonical_dump(dumped: Any) -> bytes:
+    """The same of what `model_dump(mode="json")` gave: it holds built-in types only, which saves looking for others."""
+    try:
+        return _canonical(dumped, is_dumped=True)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _refusal(error) from error
+
+
+def _canonical(value: Any, *, is_dumped: bool) -> bytes:
+    printed = _print(value)
+    if printed is None:
+        return rfc8785.dumps(value)
+    is_ascii = printed.isascii()
+    if is_dumped and is_ascii and _FLOAT not in _pack(value):
+        return printed
+    # A value that orjson could print ends somewhere, so the scan of it ends as well.
+    kind = _scan(value, has_ascii_keys=is_ascii)
+    if kind is None:
+        return rfc8785.dumps(value)
+    return printed if kind == "simple" else _print_with_whole_floats_as_integers(printed)
+
+
+def _refusal(error: Exception) -> UsageError:
+    return UsageError(
+        f"this value has no canonical JSON: {error}",
+        code="not_canonical",
+        remedy="use JSON values only, finite numbers, and integers within ±(2^53 - 1); write larger ones as strings",
+    )
 
 
 def digest(value: Any) -> str:
@@ -55,27 +88,26 @@ def hash_bytes(data: bytes) -> str:
 
 def _print(value: Any) -> bytes | None:
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(value, option=_PRINT)
     except orjson.JSONEncodeError:
         return None
 
 
-def _scan(value: Any) -> Literal["simple", "whole floats"] | None:
-    """Whether orjson prints this value exactly as RFC 8785 demands, at once or with its whole floats as integers."""
+def _scan(value: Any, *, has_ascii_keys: bool) -> Literal["simple", "whole floats"] | None:
+    """Whether orjson prints this value exactly as RFC 8785 demands, at once or with its whole floats as integers.
+
+    It was printed, so keys are strings and integers within bounds: orjson prints no others.
+    """
     found: Literal["simple", "whole floats"] = "simple"
     stack: list[Any] = [(value,)]
     while stack:
         for item in stack.pop():
             kind: type[object] = type(item)  # pyright: ignore[reportUnknownVariableType] - a cast would cost a call
-            if kind is str or kind is bool or item is None:
+            if kind is str or kind is int or kind is bool or item is None:
                 continue
-            if kind is int:
-                if not -_MAX_INT <= item <= _MAX_INT:
+            if kind is dict:
+                if not has_ascii_keys and not "".join(item).isascii():
                     return None
-            elif kind is dict:
-                for key in item:
-                    if type(key) is not str or not key.isascii():
-                        return None
                 stack.append(item.values())
             elif kind is list:
                 stack.append(item)
@@ -92,17 +124,16 @@ def _is_usual(number: float) -> bool:
     return -_MAX_INT <= number <= _MAX_INT and (abs(number) >= _MIN_FLOAT or number == 0)
 
 
-def _with_whole_floats_as_integers(root: list[Any]) -> list[Any]:
-    """The same list, changed in place."""
+def _print_with_whole_floats_as_integers(printed: bytes) -> bytes:
+    root: list[Any] = [orjson.loads(printed)]
     stack: list[Any] = [root]
-    while stack:
-        item = cast("dict[Any, Any]", stack.pop())  # or a list, which is read and written the same way
-        for place in item if type(item) is dict else range(len(item)):
-            member = item[place]
+    for item in stack:  # grows while it is read
+        members = cast("Any", item).items() if type(item) is dict else enumerate(item)
+        for place, member in members:
             kind: type[object] = type(member)  # pyright: ignore[reportUnknownVariableType] - as above
             if kind is float:
                 if member.is_integer():
                     item[place] = int(member)
             elif kind is dict or kind is list:
                 stack.append(member)
-    return root
+    return orjson.dumps(root[0], option=orjson.OPT_SORT_KEYS)

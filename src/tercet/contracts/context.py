@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import AwareDatetime, Field, model_validator
 
 from tercet.contracts.budget import BudgetUse, RunBudget
-from tercet.contracts.canonical import digest
+from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
@@ -150,6 +150,9 @@ class LedgerEntry(Authored):
     reason: str
 
 
+_REQUEST = "request"
+
+
 class CompiledContext(Authored):
     """Everything that planner and critic may know, compiled once and recorded."""
 
@@ -209,7 +212,26 @@ class CompiledContext(Authored):
     @cached_property
     def hash(self) -> str:
         """The hash of the context, without the ledger: that explains it in words, and a better word changes nothing."""
-        return digest(self.model_dump(mode="json", exclude_defaults=True, exclude={"ledger"}))
+        before, after = self._around_the_request
+        request = self.model_dump(mode="json", exclude_defaults=True, include={_REQUEST})
+        # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
+        parts = (before, canonical_dump(request)[1:-1], after)
+        return hash_bytes(b"{" + b",".join(part for part in parts if part) + b"}")
+
+    @cached_property
+    def _around_the_request(self) -> tuple[bytes, bytes]:
+        """The members before and behind the request, as canonical JSON: they are the same in many runs of a pack."""
+        fields = self.model_dump(mode="json", exclude_defaults=True, exclude={_REQUEST, "ledger"})
+        before = {name: value for name, value in fields.items() if name < _REQUEST}
+        after = {name: value for name, value in fields.items() if name > _REQUEST}
+        return canonical_dump(before)[1:-1], canonical_dump(after)[1:-1]
+
+    def answering(self, request: Request) -> Self:
+        """This context for another request. What every run asks of the rest is worked out here, once for all copies."""
+        _ = self.surface, self.evidence, self.gates_by_name, self._around_the_request
+        copied = super(Authored, self).model_copy(update={_REQUEST: request})
+        vars(copied).pop("hash", None)  # the one thing kept that reads the request
+        return copied
 
     def checks(self, tier: RiskTier) -> frozenset[Check]:
         """The optional checks of a risk tier; a tier that the table does not name gets them all."""

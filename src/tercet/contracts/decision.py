@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
 from pydantic import Field
 
+from tercet.contracts.canonical import canonical
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import Authored, Score
 
@@ -102,6 +104,11 @@ class DecisionSpec(Authored):
     requires_human_approval: bool = False
     on_failure: OnFailure | None = None
     """What becomes of effects when a run for this decision ends without success; None means what the pack says."""
+
+    @cached_property
+    def outputs_text(self) -> str:
+        """The outputs' schema as text: the key under which its validator is kept; empty where there is none."""
+        return "" if self.outputs_schema is None else canonical(self.outputs_schema).decode()
 
     @property
     def decision_key(self) -> str:

@@ -38,12 +38,12 @@ def effective(position: int, step: Step, tool: ToolSpec) -> EffectiveStep:
         position,
         step,
         tool,
-        mode=tool.mode if step.approval_mode is None else stronger(tool.mode, step.approval_mode),
-        reversibility=declared if step.reversibility is None else _harder(declared, step.reversibility),
-        gates=tool.gates if step.gates is None else tuple(dict.fromkeys((*tool.gates, *step.gates))),
-        compensate=step.compensate or tool.compensate,
-        params=params,
-        doubled=doubled,
+        tool.mode if step.approval_mode is None else stronger(tool.mode, step.approval_mode),
+        declared if step.reversibility is None else _harder(declared, step.reversibility),
+        tool.gates if step.gates is None else tuple(dict.fromkeys((*tool.gates, *step.gates))),
+        step.compensate or tool.compensate,
+        params,
+        doubled,
     )
 
 

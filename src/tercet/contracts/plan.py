@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from tercet.contracts import graph, pointer, references
-from tercet.contracts.canonical import digest
+from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.errors import PlanError
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plain import not_json
@@ -101,10 +101,17 @@ class Step(Authored):
         """The references and literals in the parameters, scanned once."""
         return references.scan(self.params)
 
+    @cached_property
+    def is_written_out(self) -> bool:
+        """Whether the parameters are values as they stand, so that there is nothing to resolve."""
+        return all(
+            type(found) is references.Leaf and references.LITERAL not in found.place for found in self.found
+        )
+
     @property
     def hash(self) -> str:
         """What this step does, whatever plan it stands in."""
-        return digest(self.model_dump(mode="json", exclude_defaults=True))
+        return hash_bytes(canonical_dump(self.model_dump(mode="json", exclude_defaults=True)))
 
 
 class Plan(Authored):
@@ -152,7 +159,8 @@ class Plan(Authored):
     @cached_property
     def hash(self) -> str:
         """What this plan does: everything but its id, its revision number and its parent."""
-        return digest(self.model_dump(mode="json", exclude_defaults=True, exclude=set(self.IDENTITY)))
+        fields = self.model_dump(mode="json", exclude_defaults=True, exclude=set(self.IDENTITY))
+        return hash_bytes(canonical_dump(fields))
 
     def revise(self, **changes: Any) -> Plan:
         """The next revision of this plan, with its parent's hash."""

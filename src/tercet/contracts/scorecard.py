@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tercet.contracts.shape import Published, Score, Shape
+from tercet.contracts.shape import Absent, Published, Score, Shape
 
 EvaluatorName = Literal["policy", "utility", "latency", "safety", "cost"]
 EVALUATORS: tuple[EvaluatorName, ...] = ("policy", "utility", "latency", "safety", "cost")
@@ -17,7 +17,7 @@ class Finding(Published):
 
     code: str
     message: str
-    step_id: str | None = None
+    step_id: Absent[str] = None
 
 
 class Evaluation(Shape):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Self, TypeAlias, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 TYPE_VERSION = 1
 """The version of the public types. Additive fields keep it; a breaking change raises it."""
@@ -25,11 +25,17 @@ class Shape(BaseModel):
 
 
 class Published(Shape):
-    """A published shape: what is absent is left out, never printed as null."""
+    """A published shape: what is absent is left out, never printed as null. So a field that may be is `Absent`."""
 
-    @model_serializer(mode="wrap")
-    def _without_none(self, handler: Any) -> dict[str, Any]:
-        return {name: value for name, value in handler(self).items() if value is not None}
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+_T = TypeVar("_T")
+# Asked of these fields alone: a serializer of the whole shape would read each of its fields in Python.
+Absent: TypeAlias = Annotated[_T | None, Field(exclude_if=_is_none)]
+"""A field of a published shape that may be absent, and is then left out."""
 
 
 class Authored(BaseModel):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from tercet.contracts.canonical import canonical, digest
+from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility, Trust
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.plan import Compensation
@@ -147,4 +147,4 @@ class ToolSpec(Authored):
     @cached_property
     def hash(self) -> str:
         """What this tool declares; an approval binds to it."""
-        return digest(self.model_dump(mode="json", exclude_defaults=True))
+        return hash_bytes(canonical_dump(self.model_dump(mode="json", exclude_defaults=True)))

@@ -10,7 +10,7 @@ from pydantic import Field
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
 from tercet.contracts.scorecard import Scorecard
-from tercet.contracts.shape import Published, Shape, Timestamp
+from tercet.contracts.shape import Absent, Published, Shape, Timestamp
 
 
 class RefusalKind(StrEnum):
@@ -163,7 +163,7 @@ class VerifyRefused(Published):
     ok: Literal[False] = False
     kind: RefusalKind
     reasons: tuple[str, ...]
-    offending_step: int | None = None
+    offending_step: Absent[int] = None
 
 
 VerifyVerdict = Annotated[VerifyPassed | VerifyRefused, Field(discriminator="ok")]
@@ -182,7 +182,7 @@ class CriticReport(Published):
     trace_id: str
     decision_key: str
     verify: VerifyVerdict
-    score: ScoreVerdict | None = None
+    score: Absent[ScoreVerdict] = None
     status: Literal["completed", "refused_by_critic", "partial"]
     rationale: str
     decided_at: Timestamp
@@ -193,8 +193,8 @@ class StepScore(Published):
 
     step_id: str
     scores: dict[str, float]
-    approval_gate: str | None = None
-    approver: str | None = None
+    approval_gate: Absent[str] = None
+    approver: Absent[str] = None
 
 
 class VerdictEnvelope(Published):

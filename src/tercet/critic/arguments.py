@@ -11,6 +11,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.references import Place
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code
+from tercet.critic.reading import Reading
 from tercet.critic.review import Refusals, Review
 from tercet.policy import schemas
 from tercet.policy.expressions import CALL, ExpressionError, Outcome, Rule, compile_limits, compile_rule
@@ -40,8 +41,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
                 step=call.position,
                 place=pointer.join(("params", name)),
             )
-        open_places = review.open_places.get(call.position, ())
-        for fault in certain_faults(call.tool, review.arguments(call), open_places):
+        for fault in _faults(review.reading, call):
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
                 f"step {call.position} {_named(fault.place)}: {fault.message}",
@@ -51,17 +51,34 @@ def arguments_fit_schema(review: Review) -> Refusals:
             )
 
 
+def _faults(reading: Reading, call: EffectiveStep) -> list[schemas.Fault]:
+    """What is certainly wrong with a call's arguments, looked for once in a reading."""
+    found = reading.faults.get(call.position)
+    if found is None:
+        open_places = reading.open_places.get(call.position, ())
+        found = certain_faults(call.tool, reading.arguments(call), open_places)
+        reading.faults[call.position] = found
+    return found
+
+
 def certain_faults(
     tool: ToolSpec, arguments: dict[str, Any], open_places: Sequence[Place]
 ) -> list[schemas.Fault]:
     """The ways in which arguments break a tool's schema whatever their open values turn out to be."""
-    # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
-    unchecked = {str(place[0]) for place in open_places if len(place) == 1}.intersection(tool.parameter_names)
+    unchecked = _unchecked(tool, open_places) if open_places else frozenset[str]()
     try:
-        faults = schemas.faults(tool.parameters_text, arguments, unchecked=frozenset(unchecked))
+        faults = schemas.faults(tool.parameters_text, arguments, unchecked=unchecked)
     except UsageError as error:  # a schema that is none fits nothing
         return [schemas.Fault((), "", f"the schema of {tool.name} cannot be used: {error}")]
-    return [fault for fault in faults if _is_certain(fault, open_places)]
+    return [fault for fault in faults if _is_certain(fault, open_places)] if faults else faults
+
+
+def _unchecked(tool: ToolSpec, open_places: Sequence[Place]) -> frozenset[str]:
+    """The parameters that may be anything, since their whole value is open."""
+    # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
+    return frozenset(str(place[0]) for place in open_places if len(place) == 1).intersection(
+        tool.parameter_names
+    )
 
 
 def _is_certain(fault: schemas.Fault, open_places: Sequence[Place]) -> bool:

@@ -18,14 +18,15 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
-from tercet.contracts.references import LITERAL, Leaf
+from tercet.contracts.references import LITERAL
 from tercet.contracts.run import Outcome, Run, TranscriptEntry
 from tercet.contracts.scorecard import Evaluation, EvaluatorName, Finding
-from tercet.contracts.shape import JsonObject
+from tercet.contracts.shape import Json, JsonObject
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.checks import modes_are_within_safety_mode
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates
+from tercet.critic.reading import Reading
 from tercet.critic.review import Refusals, Review
 from tercet.critic.rules import policies_hold
 from tercet.policy import schemas
@@ -42,14 +43,32 @@ NEAR = 0.8
 class Recorded:
     """A run, and what several evaluators work out of it: once, since a review of a plan costs more than its checks."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, reading: Reading | None = None) -> None:
+        """`reading` is what the plan's review made of it, and saves reading it again."""
         self.run = run
+        self._reading = reading
 
     @cached_property
     def planned(self) -> Review:
         """The plan as it was proposed."""
         run = self.run
-        return Review(run.context, run.compiled, run.spec, run.plan)
+        return Review(run.context, run.compiled, run.spec, run.plan, self._reading)
+
+    @cached_property
+    def is_to_the_letter(self) -> bool:
+        """Whether every step was called once, with the very parameters that the plan writes out.
+
+        Then what ran is the plan, and no argument has drifted. It is found out by printing all parameters at once; the
+        slow ways below find the same, step by step.
+        """
+        steps, entries = self.run.plan.steps, self.run.transcript
+        params = {entry.call.step_id: entry.call.params for entry in entries}
+        return (
+            len(steps) == len(entries) == len(params)
+            and all(step.is_written_out and _is_without_repeats(step.evidence_refs) for step in steps)
+            and all(call.params is call.step.params for call in self.planned.calls)
+            and _is_printed_alike([step.params for step in steps], [params.get(step.id) for step in steps])
+        )
 
     @cached_property
     def ran(self) -> Review:
@@ -57,6 +76,8 @@ class Recorded:
 
         Raises `PlanError` if what was recorded is no JSON.
         """
+        if self.is_to_the_letter:
+            return self.planned
         run = self.run
         params = {entry.call.step_id: entry.call.params for entry in run.transcript}
         steps = tuple(
@@ -71,15 +92,14 @@ class Recorded:
 
 def _as_run(step: Step, params: JsonObject, refs: tuple[str, ...]) -> Step:
     """A step with the parameters that it ran with; the step itself where those are the ones that are written."""
-    if refs == step.evidence_refs and _is_written_out(step) and _is_printed_alike(step.params, params):
+    if refs == step.evidence_refs and step.is_written_out and _is_printed_alike(step.params, params):
         return step
     literals = {name: {LITERAL: value} for name, value in params.items()}
     return step.model_copy(update={"params": literals, "evidence_refs": refs})
 
 
-def _is_written_out(step: Step) -> bool:
-    """Whether the parameters of a step are values as they stand, so that there is nothing to resolve."""
-    return all(type(found) is Leaf and LITERAL not in found.place for found in step.found)
+def _is_without_repeats(refs: tuple[str, ...]) -> bool:
+    return len(refs) < 2 or len(set(refs)) == len(refs)
 
 
 def evaluate_policy(recorded: Recorded) -> Evaluation:
@@ -160,6 +180,8 @@ def _demanded(recorded: Recorded) -> set[tuple[str, str]]:
 
     Conditions and policies are decided on what the steps really ran with, where nothing is open any more.
     """
+    if not recorded.run.compiled.gates:
+        return set()  # whoever demands a gate demands one of these
     planned = recorded.planned
     try:
         reviewed = recorded.ran
@@ -182,6 +204,8 @@ def _exhaust(refusals: Refusals) -> None:
 
 def _drifted(recorded: Recorded) -> Iterator[Finding]:
     """Calls whose parameters are not what the plan says, given the results before them."""
+    if recorded.is_to_the_letter:
+        return
     run = recorded.run
     results = {"request": run.compiled.input()}
     evidence = {entry.id: entry.content for entry in run.compiled.manifests.evidence_manifest}
@@ -192,13 +216,12 @@ def _drifted(recorded: Recorded) -> Iterator[Finding]:
     for index in review.graph.order:
         step, call = run.plan.steps[index], review.call_at.get(index)
         params = step.params if call is None else call.params
-        is_written_out = _is_written_out(step)
-        expected = params if is_written_out else _resolved(params, results, evidence)
+        expected = params if step.is_written_out else _resolved(params, results, evidence)
         if step.kind == "note" and expected is not None:
             results[step.id] = expected
         for entry in entries[step.id]:
             ran = entry.call.params
-            is_same = (is_written_out and _is_printed_alike(params, ran)) or _is_same(expected, ran)
+            is_same = (step.is_written_out and _is_printed_alike(params, ran)) or _is_same(expected, ran)
             if call is not None and not is_same:
                 yield Finding(
                     code="argument_drift",
@@ -223,7 +246,7 @@ def _is_same(expected: JsonObject | None, actual: JsonObject) -> bool:
         return False
 
 
-def _is_printed_alike(one: JsonObject, other: JsonObject) -> bool:
+def _is_printed_alike(one: Json, other: Json) -> bool:
     """Whether two values are the same JSON; of values that orjson cannot print, no is said without a closer look."""
     try:
         option = orjson.OPT_SORT_KEYS
@@ -246,25 +269,25 @@ def evaluate_utility(recorded: Recorded) -> Evaluation:
     findings = [
         Finding(code="output_missing", message=f"required output {name} is missing") for name in missing
     ]
-    findings += [Finding(code="output_invalid", message=message) for message in schema_faults(run)]
+    faults = schema_faults(run)
+    findings += [Finding(code="output_invalid", message=message) for message in faults]
     findings += [
         Finding(code="step_not_done", message=f"step {step.id} was not done", step_id=step.id)
         for step in undone
     ]
     produced = 1.0 if not required else 1 - len(missing) / len(required)
     completed = 1.0 if not due else 1 - len(undone) / len(due)
-    has_failed = bool(missing) or any(not step.optional for step in undone) or not is_schema_valid(run)
-    score = 0.0 if not is_schema_valid(run) else produced * completed
+    has_failed = bool(missing or faults) or any(not step.optional for step in undone)
+    score = 0.0 if faults else produced * completed
     return _evaluation("fail" if has_failed else "warn" if undone else "pass", score, findings)
 
 
 def schema_faults(run: Run) -> list[str]:
     """Every way in which the outputs break the decision's schema."""
-    schema = run.spec.outputs_schema
-    if schema is None:
+    if run.spec.outputs_schema is None:
         return []
     try:
-        return [fault.message for fault in schemas.faults(canonical(schema).decode(), run.outputs)]
+        return [fault.message for fault in schemas.faults(run.spec.outputs_text, run.outputs)]
     except UsageError as error:  # a schema that is none fits nothing
         return [f"the schema of {run.spec.id} cannot be used: {error.message}"]
 

@@ -107,24 +107,12 @@ def budget_is_left(review: Review) -> Refusals:
     """Calls, tokens and cost fit into what is left of the run's budget."""
     budget, used = review.ctx.run_budget, review.ctx.used
     needs = (
-        (Code.TOOL_CALLS_EXCEEDED, "tool calls", len(review.calls), budget.tool_calls, used.tool_calls),
-        (
-            Code.TOKENS_EXCEEDED,
-            "tokens",
-            sum(_tokens(review, index) for index in range(len(review.plan.steps))),
-            budget.tokens,
-            used.tokens,
-        ),
-        (
-            Code.COST_EXCEEDED,
-            "micro-cents",
-            sum(call.tool.cost_microcents for call in review.calls),
-            budget.cost_microcents,
-            used.cost_microcents,
-        ),
+        (Code.TOOL_CALLS_EXCEEDED, "tool calls", _tool_calls, budget.tool_calls, used.tool_calls),
+        (Code.TOKENS_EXCEEDED, "tokens", _tokens, budget.tokens, used.tokens),
+        (Code.COST_EXCEEDED, "micro-cents", _cost, budget.cost_microcents, used.cost_microcents),
     )
-    for code, unit, needed, limit, spent in needs:
-        if limit is not None and needed > limit - spent:
+    for code, unit, need, limit, spent in needs:
+        if limit is not None and (needed := need(review)) > limit - spent:
             yield review.refuse(
                 code,
                 f"plan needs {needed:,} {unit}, {limit - spent:,} are left",
@@ -133,10 +121,23 @@ def budget_is_left(review: Review) -> Refusals:
             )
 
 
-def _tokens(review: Review, index: int) -> int:
-    """What a step is estimated at, and at least what its tool is."""
-    own, call = review.plan.steps[index].estimated_tokens, review.call_at.get(index)
-    return own if call is None else max(own, call.tool.estimated_tokens)
+def _tool_calls(review: Review) -> int:
+    return len(review.calls)
+
+
+def _tokens(review: Review) -> int:
+    """What each step is estimated at, and at least what its tool is."""
+    calls = review.call_at
+    return sum(
+        max(step.estimated_tokens, calls[index].tool.estimated_tokens)
+        if index in calls
+        else step.estimated_tokens
+        for index, step in enumerate(review.plan.steps)
+    )
+
+
+def _cost(review: Review) -> int:
+    return sum(call.tool.cost_microcents for call in review.calls)
 
 
 def checkpoints_are_bound(review: Review) -> Refusals:

@@ -8,7 +8,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.record import DecisionRecord
 from tercet.contracts.run import Run
 from tercet.contracts.verdict import CriticReport, Verdict
-from tercet.critic.review import pinned
+from tercet.critic.reading import pinned
 
 
 def finalize(

@@ -10,7 +10,8 @@ from tercet.contracts.plan import Compensation
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.arguments import certain_faults, condition
-from tercet.critic.review import Refusals, Review, is_open
+from tercet.critic.reading import is_open
+from tercet.critic.review import Refusals, Review
 
 
 def modes_are_not_understated(review: Review) -> Refusals:

@@ -1,41 +1,36 @@
-"""What one review works out once and all of its checks share.
-
-Values are in one of three states at review. *Written*: a literal. *Known*: a reference to evidence or to the request,
-whose value is frozen already. *Open*: a reference to the result of a step, known only at dispatch. Rules that read an
-open value are deferred to dispatch, where they are decided on the resolved call.
-"""
+"""One plan under review: what it says, who judges it by what, and what the checks ask for on the way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from tercet.contracts import graph, pointer, references
+from tercet.contracts import graph
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.gate import GateDemand
-from tercet.contracts.plan import Plan, Step
-from tercet.contracts.references import Found, Place, Reference
-from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.plan import Plan
+from tercet.contracts.references import Place
 from tercet.contracts.verdict import Code, Origin, Refusal
+from tercet.critic.reading import Reading
 
 Refusals = Iterator[Refusal]
 MAX_REASON = 500
 
 
-class Known(NamedTuple):
-    """The value of a reference that is known at review, or why it leads nowhere."""
-
-    value: Any = None
-    fault: str | None = None
-
-
 class Review:
     """One plan under review."""
 
-    def __init__(self, ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> None:
+    def __init__(
+        self,
+        ctx: RunContext,
+        compiled: CompiledContext,
+        spec: DecisionSpec,
+        plan: Plan,
+        reading: Reading | None = None,
+    ) -> None:
+        """`reading` is one that was made before; it is used if it is of this context and this plan."""
         self.ctx = ctx
         self.compiled = compiled
         self.spec = spec
@@ -44,35 +39,35 @@ class Review:
         """Approvals that the plan will wait for."""
         self.deferred: list[str] = []
         """Rules that are decided at dispatch."""
-        surface = compiled.surface
-        self.calls = [
-            effective(position, step, tool)
-            for position, step in enumerate(plan.steps)
-            if step.tool is not None and (tool := surface.get(step.tool)) is not None
-        ]
-        """The effective steps that call a tool on the surface."""
-        self.call_at = {call.position: call for call in self.calls}
-        """The same by position."""
-        self.position = {step.id: position for position, step in enumerate(plan.steps)}
-        self.found = [_found(step, self.call_at.get(position)) for position, step in enumerate(plan.steps)]
-        """The references and literals in the parameters of each step, parameters under their own names."""
-        self.pinned = [pinned(step) for step in plan.steps]
-        """The evidence that each step pins: listed, or read by reference."""
-        self.conditions = {
-            position: condition
-            for position, step in enumerate(plan.steps)
-            if step.when is not None
-            and isinstance(condition := references.parse("cel", step.when, ("when",)), Reference)
-        }
-        """The condition of each step that has one."""
         self.checks = compiled.checks(spec.risk_tier)
         """The optional checks that the decision's risk tier asks for."""
-        self._arguments: dict[int, dict[str, Any]] = {}
+        if reading is None or not reading.is_of(compiled, plan):
+            reading = Reading(compiled, plan)
+        self.reading = reading
+        self.calls = reading.calls
+        self.call_at = reading.call_at
+        self.position = reading.position
+        self.found = reading.found
+        self.pinned = reading.pinned
+        self.conditions = reading.conditions
+        self.known = reading.known
+        self.arguments = reading.arguments
+        self.resolved = reading.resolved
 
     @property
     def graph(self) -> graph.Graph:
         """Who waits for whom."""
         return self.plan.graph
+
+    @property
+    def open_places(self) -> dict[int, list[Place]]:
+        """For each call that has any, the places of its open values."""
+        return self.reading.open_places
+
+    @property
+    def open_parameters(self) -> dict[int, frozenset[str]]:
+        """For each call that has any, the parameters that hold an open value."""
+        return self.reading.open_parameters
 
     @cached_property
     def frame(self) -> dict[str, Any]:
@@ -86,58 +81,6 @@ class Review:
             "decision.id": self.spec.id,
             "decision.risk_tier": str(self.spec.risk_tier),
         }
-
-    def known(self, reference: Reference) -> Known | None:
-        """The value of a reference if it is known at review; None if it is open."""
-        if reference.kind == "evidence":
-            entry = self.compiled.evidence.get(reference.target)
-            if entry is None:
-                return Known(fault=f"evidence {reference.target} is not in the snapshot")
-            return _follow(entry.content, reference.pointer, reference.target)
-        if reference.target == references.REQUEST:
-            return _follow(self.compiled.input(), reference.pointer, "the request")
-        return None
-
-    @cached_property
-    def open_places(self) -> dict[int, list[Place]]:
-        """For each call that has any, the places of its open values."""
-        return {
-            call.position: places
-            for call in self.calls
-            if (places := [f.place for f in self.found[call.position] if type(f) is Reference and is_open(f)])
-        }
-
-    @cached_property
-    def open_parameters(self) -> dict[int, frozenset[str]]:
-        """For each call that has any, the parameters that hold an open value."""
-        return {
-            position: frozenset(str(place[0]) for place in places)
-            for position, places in self.open_places.items()
-        }
-
-    def arguments(self, call: EffectiveStep) -> dict[str, Any]:
-        """The parameters of a call with every known reference resolved; open ones stay as they are written."""
-        found = self._arguments.get(call.position)
-        if found is None:
-            found = call.params
-            if any(map(_needs_resolving, self.found[call.position])):
-                found = {name: self.resolved(value) for name, value in call.params.items()}
-            self._arguments[call.position] = found
-        return found
-
-    def resolved(self, value: Any) -> Any:
-        """A value with every known reference resolved and `$literal` unwrapped; open ones stay as they are written."""
-        members = as_object(value)
-        if members is not None:
-            reference = references.as_reference(members)
-            if reference is not None:
-                known = None if is_open(reference) else self.known(reference)
-                return value if known is None or known.fault else known.value
-            if references.LITERAL in members:
-                return members[references.LITERAL]
-            return {key: self.resolved(member) for key, member in members.items()}
-        items = as_list(value)
-        return value if items is None else [self.resolved(item) for item in items]
 
     def refuse(
         self,
@@ -166,32 +109,3 @@ def _line(text: str) -> str:
     """A reason as one line of bearable length, whatever a plan's expressions and names hold."""
     line = text if text.isprintable() else " ".join(text.split())
     return line if len(line) <= MAX_REASON else f"{line[: MAX_REASON - 1]}…"
-
-
-def is_open(reference: Reference) -> bool:
-    """Whether the value of a reference is known only at dispatch."""
-    return reference.kind == "cel" or (reference.kind == "from" and reference.target != references.REQUEST)
-
-
-def _needs_resolving(found: Found) -> bool:
-    """Whether the value to check differs from what is written: a known reference, or a `$literal` wrapper."""
-    return not is_open(found) if type(found) is Reference else references.LITERAL in found.place
-
-
-def _found(step: Step, call: EffectiveStep | None) -> list[Found]:
-    if call is None or call.params is step.params:
-        return step.found
-    return references.scan(call.params)
-
-
-def pinned(step: Step) -> tuple[str, ...]:
-    """The evidence that a step pins: listed, or read by reference."""
-    read = [f.target for f in step.found if type(f) is Reference and f.kind == "evidence"]
-    return (*step.evidence_refs, *read) if read else step.evidence_refs
-
-
-def _follow(value: Any, where: str, name: str) -> Known:
-    try:
-        return Known(pointer.follow(value, where))
-    except pointer.PointerError:
-        return Known(fault=f"{name} has nothing at {where}")

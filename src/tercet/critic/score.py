@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.scorecard import FLOORS, Evaluation, EvaluatorName, Scorecard
 from tercet.contracts.verdict import RunOutcome, ScoreVerdict, StepScore, VerdictEnvelope
 from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
+from tercet.critic.reading import Reading
 
 
-def score(run: Run) -> ScoreVerdict:
-    """The scorecard of a run; not ok if policy or safety failed, whatever the others say."""
-    recorded = Recorded(run)
+def score(run: Run, *, reading: Reading | None = None) -> ScoreVerdict:
+    """The scorecard of a run; not ok if policy or safety failed, whatever the others say.
+
+    `reading` is what the plan's review made of it, and saves reading it again.
+    """
+    recorded = Recorded(run, reading)
     scores: dict[EvaluatorName, Evaluation] = {
         name: evaluate(recorded) for name, evaluate in EVALUATE.items()
     }
@@ -28,35 +33,42 @@ def measure(run: Run) -> Mapping[str, float]:
 
 def score_steps(run: Run, verdict: ScoreVerdict) -> tuple[StepScore, ...]:
     """The scores of each step that ran, and who approved it."""
-    scores = verdict.scorecard.scores
-    blamed = {f.step_id for name in FLOORS for f in scores[name].findings}
-    ended = {entry.call.step_id: entry.result for entry in run.transcript}
-    return tuple(
-        StepScore(
-            step_id=step_id,
-            scores={
-                "policy": 0.0 if step_id in blamed else 1.0,
-                "utility": 1.0 if result.outcome is Outcome.DONE and result.error is None else 0.0,
-            },
-            approval_gate=approval.gate if approval else None,
-            approver=approval.approver if approval else None,
-        )
-        for step_id, result in ended.items()
-        for approval in [
-            next((a for a in run.approvals if a.step_id == step_id and a.decision == "approve"), None)
-        ]
-    )
+    return tuple(map(StepScore.model_validate, _step_scores(run, verdict)))
 
 
 def envelope(
     run: Run, verdict: ScoreVerdict, outcome: RunOutcome, *, loop_guard_trips: int = 0
 ) -> VerdictEnvelope:
     """The run's verdict in its published shape."""
-    return VerdictEnvelope(
-        run_id=run.context.run_id,
-        plan_id=run.plan.plan_id,
-        verdict=outcome,
-        step_scores=score_steps(run, verdict),
-        loop_guard_trips=loop_guard_trips,
-        replan_attempts=run.used.replans,
-    )
+    return VerdictEnvelope.model_validate(print_envelope(run, verdict, outcome, loop_guard_trips))
+
+
+def print_envelope(
+    run: Run, verdict: ScoreVerdict, outcome: RunOutcome, loop_guard_trips: int = 0
+) -> dict[str, Any]:
+    """The same as the JSON that it is printed as: a shape for each step would be made only to be dumped."""
+    return {
+        "run_id": run.context.run_id,
+        "plan_id": run.plan.plan_id,
+        "verdict": outcome,
+        "step_scores": [*_step_scores(run, verdict)],
+        "loop_guard_trips": loop_guard_trips,
+        "replan_attempts": run.used.replans,
+    }
+
+
+def _step_scores(run: Run, verdict: ScoreVerdict) -> Iterator[dict[str, Any]]:
+    scores = verdict.scorecard.scores
+    blamed = {f.step_id for name in FLOORS for f in scores[name].findings}
+    # Backwards, since the first approval of a step counts and a dict keeps the last.
+    approved = {a.step_id: a for a in reversed(run.approvals) if a.decision == "approve"}
+    ended = {entry.call.step_id: entry.result for entry in run.transcript}
+    for step_id, result in ended.items():
+        is_done = result.outcome is Outcome.DONE and result.error is None
+        score: dict[str, Any] = {
+            "step_id": step_id,
+            "scores": {"policy": 0.0 if step_id in blamed else 1.0, "utility": 1.0 if is_done else 0.0},
+        }
+        if (approval := approved.get(step_id)) is not None:
+            score |= {"approval_gate": approval.gate, "approver": approval.approver}
+        yield score

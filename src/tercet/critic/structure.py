@@ -13,7 +13,8 @@ from tercet.contracts.references import Place, Reference
 from tercet.contracts.shape import as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code, Refusal
-from tercet.critic.review import Refusals, Review, is_open
+from tercet.critic.reading import is_open
+from tercet.critic.review import Refusals, Review
 from tercet.policy.expressions import ExpressionError, compile_planner, yields_boolean
 
 

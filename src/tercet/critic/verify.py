@@ -34,6 +34,7 @@ from tercet.critic.gates import (
     own_compensations_fit,
 )
 from tercet.critic.judge import review_outcome
+from tercet.critic.reading import Reading
 from tercet.critic.review import Refusals, Review
 from tercet.critic.rules import policies_hold
 from tercet.critic.structure import (
@@ -72,9 +73,19 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
 """Every check in its order. A check with a name may be left out by the risk tier; one without always runs."""
 
 
-def verify(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> Verdict:
-    """Whether a plan may run, and if not, why and what to do about it. Never raises for a plan that parses."""
-    review = Review(ctx, compiled, spec, plan)
+def verify(
+    ctx: RunContext,
+    compiled: CompiledContext,
+    spec: DecisionSpec,
+    plan: Plan,
+    *,
+    reading: Reading | None = None,
+) -> Verdict:
+    """Whether a plan may run, and if not, why and what to do about it. Never raises for a plan that parses.
+
+    `reading` is one of this plan that was made before, and saves making another.
+    """
+    review = Review(ctx, compiled, spec, plan, reading)
     refusals = tuple(islice(_refusals(review), MAX_REFUSALS))
     if not refusals:
         demand_gates(review)

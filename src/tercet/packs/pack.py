@@ -158,6 +158,11 @@ class Pack(Header):
         return found or named or Actor(id=os_user)
 
     @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What others worked out of this pack alone, kept as long as the pack is."""
+        return {}
+
+    @cached_property
     def snapshots(self) -> tuple[str, ...]:
         """The snapshots of this pack's evidence, oldest first."""
         times = self.snapshot_times

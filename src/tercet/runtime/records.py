@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.record import DecisionRecord
 from tercet.journal import codec
@@ -25,10 +25,10 @@ _APART = "transcript"
 def take_apart(record: DecisionRecord) -> tuple[str, bytes]:
     """The hash of a record, and the bytes that are kept of it."""
     fields = record.model_dump(mode="json", exclude_none=True)
-    entries = canonical(fields.pop(_APART))
+    entries = canonical_dump(fields.pop(_APART))
     # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
-    before = canonical({name: value for name, value in fields.items() if name < _APART})[:-1]
-    after = canonical({name: value for name, value in fields.items() if name > _APART})[1:]
+    before = canonical_dump({name: value for name, value in fields.items() if name < _APART})[:-1]
+    after = canonical_dump({name: value for name, value in fields.items() if name > _APART})[1:]
     return hash_bytes(before + f',"{_APART}":'.encode() + entries + b"," + after), before + b"," + after
 
 

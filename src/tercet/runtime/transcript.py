@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter
+
 from tercet.contracts.budget import BudgetUse
 from tercet.contracts.gate import Approval
-from tercet.contracts.run import Outcome, Run, SkippedStep, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.run import Outcome, Run, SkippedStep, TranscriptEntry
 from tercet.journal import events as e
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State
@@ -24,53 +26,64 @@ def timestamp(ms: int) -> str:
     return moment(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+_ENTRIES = TypeAdapter(tuple[TranscriptEntry, ...], config=ConfigDict(defer_build=True))
+_OF_CALLS = frozenset({e.Intent, e.Complete, e.Abort, e.GateOpened, e.GateAnswered})
+"""The events that a transcript is made of; most others need not be looked at."""
+
+
 def transcript(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> tuple[TranscriptEntry, ...]:
     """Every call with its result, in the order in which the results came.
 
     Of the large values only those in `blobs` stand here whole, the others by their digest.
     """
+    # Made and checked all at once, which takes half the time of making them one by one.
+    return _ENTRIES.validate_python(tuple(_entries(events, blobs)))
+
+
+def _entries(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The fields of each entry."""
     intents: dict[str, e.Intent] = {}
     gates: dict[str, str] = {}
-    entries: list[TranscriptEntry] = []
     for event in events:
+        if type(event) not in _OF_CALLS:
+            continue
         match event:
             case e.Intent() if event.tool:
                 intents[event.step] = event
             case e.Complete() if event.step in intents:
-                result = ToolResult(
-                    step_id=event.step,
-                    outcome=Outcome.DONE,
-                    value=blobs.get(event.blob, {"$blob": event.blob}) if event.blob else event.value,
-                    error=event.error or None,
-                    latency_ms=event.latency,
-                    tokens=event.tokens,
-                    cost_microcents=event.cost,
-                )
-                entries.append(TranscriptEntry(call=_call(intents[event.step]), result=result))
+                result = {
+                    "step_id": event.step,
+                    "outcome": Outcome.DONE,
+                    "value": blobs.get(event.blob, {"$blob": event.blob}) if event.blob else event.value,
+                    "error": event.error or None,
+                    "latency_ms": event.latency,
+                    "tokens": event.tokens,
+                    "cost_microcents": event.cost,
+                }
+                yield {"call": _call(intents[event.step]), "result": result}
             case e.GateOpened():
                 gates[event.gate] = event.step
             case e.GateAnswered(answer="happened") if gates[event.gate] in intents:
                 intent = intents[gates[event.gate]]
-                result = ToolResult(
-                    step_id=intent.step,
-                    outcome=Outcome.DONE,
-                    value=event.value,
-                    tokens=intent.tokens,
-                    cost_microcents=intent.cost,
-                )
-                entries.append(TranscriptEntry(call=_call(intent), result=result))
+                result = {
+                    "step_id": intent.step,
+                    "outcome": Outcome.DONE,
+                    "value": event.value,
+                    "tokens": intent.tokens,
+                    "cost_microcents": intent.cost,
+                }
+                yield {"call": _call(intent), "result": result}
             case e.Abort() if event.step in intents:
-                result = ToolResult(
-                    step_id=event.step,
-                    outcome=Outcome(event.outcome),
-                    error=event.error,
-                    error_code=event.code or None,
-                    latency_ms=event.latency,
-                )
-                entries.append(TranscriptEntry(call=_call(intents[event.step]), result=result))
+                result = {
+                    "step_id": event.step,
+                    "outcome": Outcome(event.outcome),
+                    "error": event.error,
+                    "error_code": event.code or None,
+                    "latency_ms": event.latency,
+                }
+                yield {"call": _call(intents[event.step]), "result": result}
             case _:
                 pass
-    return tuple(entries)
 
 
 def _of_this_plan(state: State, events: Sequence[e.Event]) -> list[e.Event]:
@@ -93,15 +106,15 @@ def _of_this_plan(state: State, events: Sequence[e.Event]) -> list[e.Event]:
     ]
 
 
-def _call(intent: e.Intent) -> ToolCall:
-    return ToolCall(
-        step_id=intent.step,
-        tool=intent.tool,
-        params=intent.params,
-        idempotency_key=intent.key,
-        attempt=intent.attempt,
-        started_at=moment(intent.at),
-    )
+def _call(intent: e.Intent) -> dict[str, Any]:
+    return {
+        "step_id": intent.step,
+        "tool": intent.tool,
+        "params": intent.params,
+        "idempotency_key": intent.key,
+        "attempt": intent.attempt,
+        "started_at": moment(intent.at),
+    }
 
 
 def run_of(

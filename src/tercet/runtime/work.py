@@ -19,7 +19,8 @@ from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verd
 from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
 from tercet.critic.judge import judge, judge_step
-from tercet.critic.score import envelope, measure, score
+from tercet.critic.reading import Reading
+from tercet.critic.score import measure, print_envelope, score
 from tercet.critic.verify import verify
 from tercet.executor.backoff import delay_ms
 from tercet.executor.identity import call_hash
@@ -67,6 +68,8 @@ class Work:
         self._limits = limits or {}
         self._scored: tuple[int, Run | None] = (0, None)
         """The run that was scored, and where."""
+        self._reading: Reading | None = None
+        """What the last review read out of its plan; the score of that plan reads it again."""
 
     moment = staticmethod(transcript.moment)
 
@@ -117,7 +120,8 @@ class Work:
                 remedy="propose another plan",
             )
         else:
-            verdict = verify(ctx, setting.compiled, setting.spec, plan)
+            self._reading = Reading(setting.compiled, plan)
+            verdict = verify(ctx, setting.compiled, setting.spec, plan, reading=self._reading)
         return e.PlanReviewed(
             at=now,
             hash=state.plan_hash,
@@ -313,7 +317,7 @@ class Work:
             raise ValueError("a run without a plan cannot be scored")
         run = transcript.run_of(setting, course, state, events, blobs)
         self._scored = (state.position, run)
-        scored = score(run)
+        scored = score(run, reading=self._reading)
         report = consolidate(
             trace_id=state.start["trace"],
             decision_key=setting.spec.id,
@@ -321,17 +325,14 @@ class Work:
             score=scored,
             decided_at=transcript.timestamp(now),
         )
-        ctx = setting.ctx.model_copy(
-            update={"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
-        )
+        ctx = setting.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": run.used})
         verdict = judge(ctx, setting.spec, report, measure(run))
-        published = envelope(run, scored, cast("RunOutcome", verdict.outcome), loop_guard_trips=state.trips)
         return e.RunReported(
             at=now,
             report=report.model_dump(mode="json"),
             outcome=verdict.outcome,
             reasons=verdict.reasons,
-            envelope=published.model_dump(mode="json"),
+            envelope=print_envelope(run, scored, cast("RunOutcome", verdict.outcome), state.trips),
         )
 
     def end(

@@ -1,0 +1,150 @@
+"""What a plan says over a compiled context, whoever judges it, and under which budget.
+
+Values are in one of three states at review. *Written*: a literal. *Known*: a reference to evidence or to the request,
+whose value is frozen already. *Open*: a reference to the result of a step, known only at dispatch. Rules that read an
+open value are deferred to dispatch, where they are decided on the resolved call.
+
+Nothing here depends on who asks or what was used up, so the review of a plan and the score of its run may share one.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from tercet.contracts import pointer, references
+from tercet.contracts.context import CompiledContext
+from tercet.contracts.effective import EffectiveStep, effective
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.references import Found, Place, Reference
+from tercet.contracts.shape import as_list, as_object
+from tercet.policy.schemas import Fault
+
+
+class Known(NamedTuple):
+    """The value of a reference that is known at review, or why it leads nowhere."""
+
+    value: Any = None
+    fault: str | None = None
+
+
+class Reading:
+    """A plan, read once over the context that its steps are completed from."""
+
+    def __init__(self, compiled: CompiledContext, plan: Plan) -> None:
+        self.compiled = compiled
+        self.plan = plan
+        surface = compiled.surface
+        self.calls = [
+            effective(position, step, tool)
+            for position, step in enumerate(plan.steps)
+            if step.tool is not None and (tool := surface.get(step.tool)) is not None
+        ]
+        """The effective steps that call a tool on the surface."""
+        self.call_at = {call.position: call for call in self.calls}
+        """The same by position."""
+        self.position = {step.id: position for position, step in enumerate(plan.steps)}
+        self.found = [_found(step, self.call_at.get(position)) for position, step in enumerate(plan.steps)]
+        """The references and literals in the parameters of each step, parameters under their own names."""
+        self.pinned = [pinned(step) for step in plan.steps]
+        """The evidence that each step pins: listed, or read by reference."""
+        self.conditions = {
+            position: condition
+            for position, step in enumerate(plan.steps)
+            if step.when is not None
+            and isinstance(condition := references.parse("cel", step.when, ("when",)), Reference)
+        }
+        """The condition of each step that has one."""
+        self.faults: dict[int, list[Fault]] = {}
+        """How the arguments of each call break its tool's schema, once that was looked for."""
+        self._arguments: dict[int, dict[str, Any]] = {}
+
+    def is_of(self, compiled: CompiledContext, plan: Plan) -> bool:
+        """Whether this is what was read, and not only something like it."""
+        return self.compiled is compiled and self.plan is plan
+
+    def known(self, reference: Reference) -> Known | None:
+        """The value of a reference if it is known at review; None if it is open."""
+        if reference.kind == "evidence":
+            entry = self.compiled.evidence.get(reference.target)
+            if entry is None:
+                return Known(fault=f"evidence {reference.target} is not in the snapshot")
+            return _follow(entry.content, reference.pointer, reference.target)
+        if reference.target == references.REQUEST:
+            return _follow(self.compiled.input(), reference.pointer, "the request")
+        return None
+
+    @cached_property
+    def open_places(self) -> dict[int, list[Place]]:
+        """For each call that has any, the places of its open values."""
+        return {
+            call.position: places
+            for call in self.calls
+            if not call.step.is_written_out
+            and (
+                places := [f.place for f in self.found[call.position] if type(f) is Reference and is_open(f)]
+            )
+        }
+
+    @cached_property
+    def open_parameters(self) -> dict[int, frozenset[str]]:
+        """For each call that has any, the parameters that hold an open value."""
+        return {
+            position: frozenset(str(place[0]) for place in places)
+            for position, places in self.open_places.items()
+        }
+
+    def arguments(self, call: EffectiveStep) -> dict[str, Any]:
+        """The parameters of a call with every known reference resolved; open ones stay as they are written."""
+        found = self._arguments.get(call.position)
+        if found is None:
+            found = call.params
+            if not call.step.is_written_out and any(map(_needs_resolving, self.found[call.position])):
+                found = {name: self.resolved(value) for name, value in call.params.items()}
+            self._arguments[call.position] = found
+        return found
+
+    def resolved(self, value: Any) -> Any:
+        """A value with every known reference resolved and `$literal` unwrapped; open ones stay as they are written."""
+        members = as_object(value)
+        if members is not None:
+            reference = references.as_reference(members)
+            if reference is not None:
+                known = None if is_open(reference) else self.known(reference)
+                return value if known is None or known.fault else known.value
+            if references.LITERAL in members:
+                return members[references.LITERAL]
+            return {key: self.resolved(member) for key, member in members.items()}
+        items = as_list(value)
+        return value if items is None else [self.resolved(item) for item in items]
+
+
+def is_open(reference: Reference) -> bool:
+    """Whether the value of a reference is known only at dispatch."""
+    return reference.kind == "cel" or (reference.kind == "from" and reference.target != references.REQUEST)
+
+
+def _needs_resolving(found: Found) -> bool:
+    """Whether the value to check differs from what is written: a known reference, or a `$literal` wrapper."""
+    return not is_open(found) if type(found) is Reference else references.LITERAL in found.place
+
+
+def _found(step: Step, call: EffectiveStep | None) -> list[Found]:
+    if call is None or call.params is step.params:
+        return step.found
+    return references.scan(call.params)
+
+
+def pinned(step: Step) -> tuple[str, ...]:
+    """The evidence that a step pins: listed, or read by reference."""
+    if step.is_written_out:
+        return step.evidence_refs
+    read = [f.target for f in step.found if type(f) is Reference and f.kind == "evidence"]
+    return (*step.evidence_refs, *read) if read else step.evidence_refs
+
+
+def _follow(value: Any, where: str, name: str) -> Known:
+    try:
+        return Known(pointer.follow(value, where))
+    except pointer.PointerError:
+        return Known(fault=f"{name} has nothing at {where}")
