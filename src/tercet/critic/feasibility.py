@@ -104,10 +104,20 @@ def _durations(review: Review) -> list[int]:
 
 
 def budget_is_left(review: Review) -> Refusals:
-    """Calls, tokens and cost fit into what is left of the run's budget."""
+    """Calls, tokens and cost fit into what is left of the run's budget; the way back is paid for beforehand."""
     budget, used = review.ctx.run_budget, review.ctx.used
+    ways_back = [call.compensate for call in review.calls if call.compensate is not None]
+    undoing = [tool for way in ways_back if (tool := review.compiled.surface.get(way.tool)) is not None]
+    count = "1 call is" if len(ways_back) == 1 else f"{len(ways_back)} calls are"
+    reserved = f"; {count} reserved for compensations" if ways_back else ""
     needs = (
-        (Code.TOOL_CALLS_EXCEEDED, "tool calls", len(review.calls), budget.tool_calls, used.tool_calls),
+        (
+            Code.TOOL_CALLS_EXCEEDED,
+            "tool calls",
+            len(review.calls) + len(ways_back),
+            budget.tool_calls,
+            used.tool_calls,
+        ),
         (
             Code.TOKENS_EXCEEDED,
             "tokens",
@@ -118,7 +128,7 @@ def budget_is_left(review: Review) -> Refusals:
         (
             Code.COST_EXCEEDED,
             "micro-cents",
-            sum(call.tool.cost_microcents for call in review.calls),
+            sum(tool.cost_microcents for tool in (*(call.tool for call in review.calls), *undoing)),
             budget.cost_microcents,
             used.cost_microcents,
         ),
@@ -128,7 +138,8 @@ def budget_is_left(review: Review) -> Refusals:
             yield review.refuse(
                 code,
                 f"plan needs {needed:,} {unit}, {limit - spent:,} are left",
-                "prune low-priority steps, or ask for a larger budget",
+                "prune low-priority steps, or ask for a larger budget"
+                + (reserved if code is not Code.TOKENS_EXCEEDED else ""),
                 place="/steps",
             )
 

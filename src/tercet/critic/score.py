@@ -9,6 +9,8 @@ from tercet.contracts.scorecard import FLOORS, Evaluation, EvaluatorName, Scorec
 from tercet.contracts.verdict import RunOutcome, ScoreVerdict, StepScore, VerdictEnvelope
 from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
 
+_YES = ("approve", "grant")
+
 
 def score(run: Run) -> ScoreVerdict:
     """The scorecard of a run; not ok if policy or safety failed, whatever the others say."""
@@ -38,12 +40,12 @@ def score_steps(run: Run, verdict: ScoreVerdict) -> tuple[StepScore, ...]:
                 "policy": 0.0 if step_id in blamed else 1.0,
                 "utility": 1.0 if result.outcome is Outcome.DONE and result.error is None else 0.0,
             },
-            approval_gate=approval.gate if approval else None,
+            approval_gate=(approval.gate or None) if approval else None,
             approver=approval.approver if approval else None,
         )
         for step_id, result in ended.items()
         for approval in [
-            next((a for a in run.approvals if a.step_id == step_id and a.decision == "approve"), None)
+            next((a for a in run.approvals if a.step_id == step_id and a.decision in _YES), None)
         ]
     )
 
