@@ -279,6 +279,8 @@ def test_an_approver_held_a_role_of_the_gate() -> None:
     assert found(ran(approvals=(approved(roles=()),)), "safety") == [("unapproved", "s2")]
     assert found(ran(approvals=(approved(roles=("support", "finance")),)), "safety") == []
     assert found(ran(approvals=(approved(roles=None),)), "safety") == []
+    anybody = REFUNDS.holding(gates=(Gate(name="FINANCE", roles=()),))
+    assert found(ran(anybody, approvals=(approved(roles=()),)), "safety") == []
     two = REFUNDS.holding(gates=(Gate(name="FINANCE", roles=("finance",), quorum=2),))
     mixed = (approved(roles=("finance",)), approved(approver="gil", roles=("support",)))
     assert found(ran(two, approvals=mixed), "safety") == [("unapproved", "s2")]

@@ -25,8 +25,8 @@ def is_opened(run: Run, step_id: str, gate: Gate) -> bool:
 
 
 def _holds_role(answer: Approval, gate: Gate) -> bool:
-    """Whether an approver could open a gate; an answer without its roles was checked when it was given."""
-    return answer.roles is None or not set(answer.roles).isdisjoint(gate.roles)
+    """Whether an approver may open a gate; one without roles is open to anybody, and unrecorded roles are not asked."""
+    return not gate.roles or answer.roles is None or not set(answer.roles).isdisjoint(gate.roles)
 
 
 def _standing(run: Run, answers: list[Approval]) -> list[Approval]:

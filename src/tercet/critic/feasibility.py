@@ -11,6 +11,7 @@ from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Compensation
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code
@@ -106,48 +107,53 @@ def _durations(review: Review) -> list[int]:
 def budget_is_left(review: Review) -> Refusals:
     """Calls, tokens and cost fit into what is left of the run's budget; the way back is paid for beforehand."""
     budget, used = review.ctx.run_budget, review.ctx.used
-    ways_back = [call.compensate for call in review.calls if call.compensate is not None]
-    undoing = [tool for way in ways_back if (tool := review.compiled.surface.get(way.tool)) is not None]
-    count = "1 call is" if len(ways_back) == 1 else f"{len(ways_back)} calls are"
-    reserved = f"; {count} reserved for compensations" if ways_back else ""
     needs = (
-        (
-            Code.TOOL_CALLS_EXCEEDED,
-            "tool calls",
-            len(review.calls) + len(ways_back),
-            budget.tool_calls,
-            used.tool_calls,
-        ),
-        (
-            Code.TOKENS_EXCEEDED,
-            "tokens",
-            sum(_tokens(review, index) for index in range(len(review.plan.steps))),
-            budget.tokens,
-            used.tokens,
-        ),
-        (
-            Code.COST_EXCEEDED,
-            "micro-cents",
-            sum(tool.cost_microcents for tool in (*(call.tool for call in review.calls), *undoing)),
-            budget.cost_microcents,
-            used.cost_microcents,
-        ),
+        (Code.TOOL_CALLS_EXCEEDED, "tool calls", _tool_calls, budget.tool_calls, used.tool_calls),
+        (Code.TOKENS_EXCEEDED, "tokens", _tokens, budget.tokens, used.tokens),
+        (Code.COST_EXCEEDED, "micro-cents", _cost, budget.cost_microcents, used.cost_microcents),
     )
-    for code, unit, needed, limit, spent in needs:
-        if limit is not None and needed > limit - spent:
+    for code, unit, need, limit, spent in needs:
+        if limit is not None and (needed := need(review)) > limit - spent:
             yield review.refuse(
                 code,
                 f"plan needs {needed:,} {unit}, {limit - spent:,} are left",
-                "prune low-priority steps, or ask for a larger budget"
-                + (reserved if code is not Code.TOKENS_EXCEEDED else ""),
+                f"prune low-priority steps, or ask for a larger budget{_reserved(review, code)}",
                 place="/steps",
             )
 
 
-def _tokens(review: Review, index: int) -> int:
-    """What a step is estimated at, and at least what its tool is."""
-    own, call = review.plan.steps[index].estimated_tokens, review.call_at.get(index)
-    return own if call is None else max(own, call.tool.estimated_tokens)
+def _reserved(review: Review, code: Code) -> str:
+    """What a remedy adds about the calls that are kept for taking effects back."""
+    count = len(_ways_back(review))
+    if not count or code is Code.TOKENS_EXCEEDED:
+        return ""
+    return f"; {'1 call is' if count == 1 else f'{count} calls are'} reserved for compensations"
+
+
+def _ways_back(review: Review) -> list[Compensation]:
+    """The calls that could take back a step of the plan, each reserved with its step."""
+    return [call.compensate for call in review.calls if call.compensate is not None]
+
+
+def _tool_calls(review: Review) -> int:
+    return len(review.calls) + len(_ways_back(review))
+
+
+def _tokens(review: Review) -> int:
+    """What each step is estimated at, and at least what its tool is."""
+    calls = review.call_at
+    return sum(
+        max(step.estimated_tokens, calls[index].tool.estimated_tokens)
+        if index in calls
+        else step.estimated_tokens
+        for index, step in enumerate(review.plan.steps)
+    )
+
+
+def _cost(review: Review) -> int:
+    surface = review.compiled.surface
+    undoing = [surface[way.tool] for way in _ways_back(review) if way.tool in surface]
+    return sum(tool.cost_microcents for tool in (*(call.tool for call in review.calls), *undoing))
 
 
 def checkpoints_are_bound(review: Review) -> Refusals:
