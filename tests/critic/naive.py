@@ -1036,7 +1036,7 @@ def tokens_of(case: Case, step: Step) -> int:
 
 def calls_needed(case: Case) -> int:
     """How many calls a plan makes, and one more for each of them that a call could take back."""
-    return sum(1 if compensation_of(step, tool) is None else 2 for _, step, tool in calls(case))
+    return sum(1 if way_back(case, step, tool) is None else 2 for _, step, tool in calls(case))
 
 
 def cost_needed(case: Case) -> int:
@@ -1044,15 +1044,15 @@ def cost_needed(case: Case) -> int:
     total = 0
     for _, step, tool in calls(case):
         total += tool.cost_microcents
-        way_back = tool_named(case, compensation_of(step, tool))
-        total += way_back.cost_microcents if way_back else 0
+        undoing = tool_named(case, way_back(case, step, tool))
+        total += undoing.cost_microcents if undoing else 0
     return total
 
 
-def compensation_of(step: Step, tool: ToolSpec) -> str | None:
-    """The tool that takes a step back: the one that it names itself, else the one that its tool names."""
+def way_back(case: Case, step: Step, tool: ToolSpec) -> str | None:
+    """The tool that takes a step back: the one that it names itself, else its tool's; a pure step needs none."""
     named_here = step.compensate or tool.compensate
-    return named_here.tool if named_here else None
+    return named_here.tool if named_here and reversibility_of(case, step) != "pure" else None
 
 
 def budget_is_left(case: Case) -> Iterator[Finding]:

@@ -202,10 +202,12 @@ def test_the_way_back_is_reserved_with_the_step() -> None:
 
 @pytest.mark.req("R236")
 def test_a_steps_own_way_back_is_the_one_that_counts() -> None:
-    """A compensation that a step names replaces its tool's, and one that is not on the surface is a call all the same."""
+    """A step's compensation replaces its tool's, a pure step needs none, and one off the surface is a call all the same."""
     house = SHOP.with_tool(CANCEL, cost_microcents=9)
     closing = pay(compensate={"tool": CLOSE.name, "params": {"id": {"$from": "self#/refund_id"}}})
     assert refused(house.allowing(cost_microcents=50).review(plan(closing))) is None
+    pure = house.with_tool(FILE, reversibility="pure")
+    assert refused(pure.allowing(tool_calls=1).review(plan(ticket()))) is None
     gone = SHOP.with_tool(REFUND, compensate={"tool": "no.body"})
     assert refused(gone.allowing(tool_calls=2, cost_microcents=50).review(plan(pay()))) is None
     refusal = refused(gone.allowing(tool_calls=1).review(plan(pay())))

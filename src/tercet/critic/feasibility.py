@@ -10,7 +10,7 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import meets
-from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import Compensation
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
@@ -132,7 +132,11 @@ def _reserved(review: Review, code: Code) -> str:
 
 def _ways_back(review: Review) -> list[Compensation]:
     """The calls that could take back a step of the plan, each reserved with its step."""
-    return [call.compensate for call in review.calls if call.compensate is not None]
+    return [
+        call.compensate
+        for call in review.calls
+        if call.compensate is not None and call.reversibility is not Reversibility.PURE
+    ]
 
 
 def _tool_calls(review: Review) -> int:
