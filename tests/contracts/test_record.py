@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tercet.contracts.canonical import digest
-from tercet.contracts.gate import Approval, ApprovalRequest
+from tercet.contracts.gate import Approval, ApprovalRequest, Notify
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.quality import RepairLog
 from tercet.contracts.record import (
@@ -24,6 +24,7 @@ from tercet.contracts.record import (
     ReplayDiff,
 )
 from tercet.contracts.run import Outcome, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.contracts.verdict import CriticReport, Verdict, VerifyPassed
 
 NOW = datetime(2026, 5, 9, 9, 30, tzinfo=UTC)
@@ -53,6 +54,7 @@ RECORD = DecisionRecord(
     transcript=(ENTRY,),
     memory_proposals=(MemoryProposal(classification="refund", content={"n": 1}),),
 )
+SETTLED = RollbackEntry(step_id="s1", status=RollbackStatus.COMPENSATED, settled_by="u1")
 PROVENANCE = Provenance(task_id="t", plan_hash=PLAN.hash, timestamp=NOW)
 
 
@@ -168,10 +170,26 @@ def test_each_end_leaves_its_artifact() -> None:
     ends: list[BaseModel] = [
         result,
         FailureReport(reason="retries exhausted", diagnosis=("step s1",), partial_output={"n": 1}),
+        FailureReport(
+            reason="u1 denied it",
+            status="rejected",
+            rollback=RollbackResult(success=True, log=(SETTLED,)),
+            next_commands=("tercet sessions show ses_1",),
+        ),
         HaltRecord(reason="operator", checkpoint="c1", halted_at=NOW),
+        HaltRecord(reason="a gate waits", checkpoint="c1", halted_at=NOW, gate="ses_1.g1"),
     ]
     for end in ends:
         assert type(end).model_validate_json(end.model_dump_json()) == end
+
+
+def test_a_failure_is_of_one_of_four_kinds() -> None:
+    """A run failed, was rejected, expired or was cancelled; a report that says nothing of it says failed."""
+    assert FailureReport(reason="r").status == "failed"
+    for status in ("failed", "rejected", "expired", "cancelled"):
+        assert FailureReport.model_validate({"reason": "r", "status": status}).status == status
+    with pytest.raises(ValidationError):
+        FailureReport.model_validate({"reason": "r", "status": "completed"})
 
 
 @pytest.mark.req("R51")
@@ -196,3 +214,45 @@ def test_an_approval_request_shows_what_is_to_be_approved() -> None:
     assert ApprovalRequest.model_validate_json(shown.model_dump_json()) == shown
     with pytest.raises(ValidationError):
         ApprovalRequest.model_validate({**shown.model_dump(), "recommended_action": "shrug"})
+
+
+def test_a_grant_is_recorded_as_an_approval() -> None:
+    """An approval says with which roles it was given; that they were not recorded is not that there were none."""
+    grant = Approval(
+        gate="", step_id="s1", approver="policy:own_room", decision="grant", decided_at=NOW, auth="policy"
+    )
+    assert Approval.model_validate_json(grant.model_dump_json()) == grant
+    assert grant.roles is None
+    asked = Approval(gate="G", step_id="s1", approver="u1", decision="approve", decided_at=NOW, roles=())
+    assert Approval.model_validate_json(asked.model_dump_json()).roles == ()
+
+
+@pytest.mark.parametrize("wrong", [{}, {"command": []}, {"command": [""]}, {"webhook": ""}])
+def test_a_notification_reaches_somebody(wrong: dict[str, Any]) -> None:
+    """A notification without a program and without a webhook cannot be declared."""
+    with pytest.raises(ValidationError):
+        Notify.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_one"),
+    [
+        ("https://hooks.example/gates", True),
+        ("http://localhost:8080", True),
+        ("hooks.example", False),
+        ("ftp://hooks.example", False),
+        ("file:///etc/passwd", False),
+        ("https://", False),
+        ("https:///gates", False),
+        ("https://hooks.example/a b", False),
+        (" https://hooks.example", False),
+        ("https://hooks.example\n", False),
+    ],
+)
+def test_a_webhook_is_an_http_url(url: str, is_one: bool) -> None:
+    """Gates are posted over http or https, to a host."""
+    if is_one:
+        assert Notify(webhook=url).webhook == url
+    else:
+        with pytest.raises(ValidationError):
+            Notify(webhook=url)

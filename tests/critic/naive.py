@@ -31,7 +31,7 @@ REVERSIBILITIES = ["pure", "reversible", "compensable", "irreversible"]
 NO_STEPS = {"request", "evidence", "self", "params"}
 
 KINDS = {
-    "approval_mode_mismatch": "mode_exceeded mode_understated gate_unknown gate_missing",
+    "approval_mode_mismatch": "mode_exceeded mode_understated authorization_required gate_unknown gate_missing",
     "missing_evidence": "evidence_not_pinned evidence_unresolved",
     "loop_guard": "too_many_steps duplicate_action",
     "budget_exceeded": "tokens_exceeded tool_calls_exceeded cost_exceeded latency_exceeded concurrency_exceeded",
@@ -629,7 +629,7 @@ def expression_faults(case: Case, text: str, *, own: bool, condition: bool) -> l
     return [] if is_valid else ["expression_invalid"]
 
 
-# ---- checks 10 to 12: arguments and modes -------------------------------------------------------------------------
+# ---- checks 10 to 12: arguments, modes and roles --------------------------------------------------------------------
 
 ABOUT_MEMBERS = {
     "required",
@@ -716,10 +716,22 @@ def frame(case: Case) -> Doc:
 
 
 def modes_are_stated(case: Case) -> Iterator[Finding]:
-    """Check 12."""
+    """Check 12a."""
     for index, step, tool in calls(case):
         if step.approval_mode and MODES.index(step.approval_mode) < MODES.index(tool.mode):
             yield "mode_understated", index
+
+
+def may_use(case: Case, tool: ToolSpec) -> bool:
+    """Whether the owner of the run holds one of a tool's roles; a tool without roles is for anybody."""
+    return len(tool.roles) == 0 or any(role in case.ctx.actor.roles for role in tool.roles)
+
+
+def owner_is_authorised(case: Case) -> Iterator[Finding]:
+    """Check 12b."""
+    for index, _, tool in calls(case):
+        if not may_use(case, tool):
+            yield "authorization_required", index
 
 
 # ---- check 13: information flow -----------------------------------------------------------------------------------
@@ -994,6 +1006,8 @@ def compensations_fit(case: Case) -> Iterator[Finding]:
             yield "compensation_missing", index
         elif MODES.index(tool.mode) > MODES.index(case.ctx.safety_mode):
             yield "mode_exceeded", index
+        elif not may_use(case, tool):
+            yield "authorization_required", index
         elif is_grave(tool.mode, declared_reversibility(tool)) and not waits_for_a_person(case, step):
             yield "gate_missing", index
         elif breaks_schema(case, step.compensate.params, tool):
@@ -1020,17 +1034,39 @@ def tokens_of(case: Case, step: Step) -> int:
     return max(step.estimated_tokens, tool.estimated_tokens if tool else 0)
 
 
+def calls_needed(case: Case) -> int:
+    """How many calls a plan makes, and one more for each of them that a call could take back."""
+    return sum(1 if way_back(case, step, tool) is None else 2 for _, step, tool in calls(case))
+
+
+def cost_needed(case: Case) -> int:
+    """What those calls cost; a compensation by a tool that is not on the surface has no known cost."""
+    total = 0
+    for _, step, tool in calls(case):
+        total += tool.cost_microcents
+        undoing = tool_named(case, way_back(case, step, tool))
+        total += undoing.cost_microcents if undoing else 0
+    return total
+
+
+def way_back(case: Case, step: Step, tool: ToolSpec) -> str | None:
+    """The tool that takes a step back: the one that it names itself, else its tool's; a pure step needs none."""
+    named_here = step.compensate or tool.compensate
+    return named_here.tool if named_here and reversibility_of(case, step) != "pure" else None
+
+
 def budget_is_left(case: Case) -> Iterator[Finding]:
     """Check 18."""
     budget, used = case.ctx.run_budget, case.ctx.used
-    tools = [tool for _, _, tool in calls(case)]
-    if budget.tool_calls is not None and len(tools) > budget.tool_calls - used.tool_calls:
+    if budget.tool_calls is not None and calls_needed(case) > budget.tool_calls - used.tool_calls:
         yield "tool_calls_exceeded", None
     tokens = sum(tokens_of(case, step) for step in case.plan.steps)
     if budget.tokens is not None and tokens > budget.tokens - used.tokens:
         yield "tokens_exceeded", None
-    cost = sum(tool.cost_microcents for tool in tools)
-    if budget.cost_microcents is not None and cost > budget.cost_microcents - used.cost_microcents:
+    if (
+        budget.cost_microcents is not None
+        and cost_needed(case) > budget.cost_microcents - used.cost_microcents
+    ):
         yield "cost_exceeded", None
 
 
@@ -1119,13 +1155,39 @@ def broken_by(case: Case, policy: Policy) -> list[int | None]:
 
 
 def policies_hold(case: Case) -> Iterator[Finding]:
-    """Check 21; one that asks for a gate refuses only if there is no such gate, or if it does not compile."""
+    """Check 21; one that asks for a gate refuses only if there is no such gate, or does not compile; a grant never."""
     for policy in case.compiled.policies:
+        if policy.effect == "grant":
+            continue
         scope = expressions.PLAN if policy.scope == "plan" else expressions.STEP
         is_gated = policy.effect == "gate" and policy.gate in gate_names(case)
         if not is_gated or not is_rule(policy.expression, scope):
             for step in broken_by(case, policy):
                 yield "policy_invariant", step
+
+
+def first_grant(case: Case, step_id: str, params: Doc) -> str | None:
+    """The first policy that grants a step with these parameters; see "Grants" on the page."""
+    literal = {name: {"$literal": value} for name, value in params.items()}
+    steps = [
+        step.model_copy(update={"params": literal, "evidence_refs": pins(step)})
+        if step.id == step_id
+        else step
+        for step in case.plan.steps
+    ]
+    called = case._replace(plan=case.plan.model_copy(update={"steps": steps}))
+    index = index_of(called, step_id)
+    if index is None or mode_of(called, steps[index]) not in ("network", "delegated"):
+        return None
+    if reversibility_of(called, steps[index]) == "irreversible":
+        return None
+    step = {f"step.{name}": value for name, value in step_values(called, index).items()}
+    values = {**frame(called), "plan.intent": called.plan.intent or "", **step}
+    for policy in called.compiled.policies:
+        is_grant = policy.effect == "grant" and policy.scope == "step" and policy.gate is None
+        if is_grant and holds(policy.expression, expressions.STEP, values, []):
+            return policy.name
+    return None
 
 
 def checkpoints_are_bound(case: Case) -> Iterator[Finding]:
@@ -1183,6 +1245,7 @@ CHECKS: list[tuple[Callable[[Case], Iterator[Finding]], str]] = [
     (arguments_fit, ""),
     (arguments_are_within_limits, ""),
     (modes_are_stated, ""),
+    (owner_is_authorised, ""),
     (authority_is_bound, ""),
     (gates_are_there, ""),
     (compensations_are_recorded, "compensation"),

@@ -225,6 +225,8 @@ TOOLS: dict[str, Doc] = {
         "mode": "network",
         "reversibility": "irreversible",
         "gates": ["finance"],
+        "roles": ["desk", "finance_lead"],
+        "cost_microcents": 7,
         "authority": ["refund_id"],
         "parameters": _object({"refund_id": TEXT, "why": {"type": "string"}}, "refund_id"),
         "estimated_ms": 50,
@@ -281,7 +283,8 @@ def desk() -> Docs:
         "results": [],
     }
     spec: Doc = {"id": "refund.execute", "required_outputs": ["amount"], "untrusted_inputs": ["note"]}
-    ctx: Doc = {"safety_mode": "destructive", "run_budget": {}, "used": {}}
+    actor: Doc = {"id": "ada", "roles": ["desk", "reader"]}
+    ctx: Doc = {"safety_mode": "destructive", "actor": actor, "run_budget": {}, "used": {}}
     return Docs(ctx, compiled, spec, {"steps": [], "outputs": {"amount": 500}}).copied()
 
 
@@ -641,6 +644,17 @@ POLICIES: list[Doc] = [
     {"scope": "step", "expression": "size(step.params) < 3"},
     {"scope": "step", "expression": "step.params.order_id == 'ord_1'"},
 ]
+GRANTS: list[Doc] = [
+    {"scope": "step", "expression": "step.mode == 'network'"},
+    {"scope": "step", "expression": "step.tool == 'mail.send' && step.params.to == 'ada@shop.test'"},
+    {"scope": "step", "expression": "'desk' in context.roles && step.index > 0"},
+    {"scope": "step", "expression": "step.params.amount <= 500"},
+    {"scope": "step", "expression": "size(step.params) < 3 && plan.intent == ''"},
+    {"scope": "step", "expression": "false"},
+    {"scope": "step", "expression": "step."},
+    {"scope": "step", "expression": "true", "gate": "finance"},
+    {"scope": "plan", "expression": "true"},
+]
 COMPENSATIONS: list[Doc | None] = [
     None,
     CANCEL,
@@ -824,6 +838,15 @@ def _add_policy(draw: Draw, docs: Docs) -> None:
     policies.append({"name": f"policy{len(policies)}", **policy})
 
 
+def _add_grant(draw: Draw, docs: Docs) -> None:
+    policies = docs.compiled["policies"]
+    policies.append({"name": f"policy{len(policies)}", "effect": "grant", **pick(draw, GRANTS)})
+
+
+def _change_owner(draw: Draw, docs: Docs) -> None:
+    docs.ctx["actor"]["roles"] = pick(draw, [[], ["reader"], ["finance_lead"], ["desk"]])
+
+
 def _add_checkpoint(draw: Draw, docs: Docs) -> None:
     decision = pick(draw, ["refund.execute", "refund.notify", "refund.book", "nobody"])
     step = pick(draw, [*(step["id"] for step in docs.steps), "nobody"])
@@ -863,13 +886,12 @@ def _fit_budget(draw: Draw, docs: Docs) -> None:
     case = docs.parsed()
     if not case.plan.steps or naive.on_a_cycle(case):
         return
-    tools = [tool for _, _, tool in naive.calls(case)]
     needs = {
         "max_steps": len(docs.steps),
         "bucket_tokens": sum(step.estimated_tokens for step in case.plan.steps),
-        "tool_calls": len(tools),
+        "tool_calls": naive.calls_needed(case),
         "tokens": sum(naive.tokens_of(case, step) for step in case.plan.steps),
-        "cost_microcents": sum(tool.cost_microcents for tool in tools),
+        "cost_microcents": naive.cost_needed(case),
         "wall_clock_ms": max(end for _, end in naive.spans(case, 0)),
         "max_parallel": naive.width(case),
     }
@@ -920,6 +942,8 @@ FRAME_CHANGES: list[Change] = [
     _drop_gate,
     _make_gate_conditional,
     *[_add_policy] * 4,
+    _add_grant,
+    *[_change_owner] * 2,
     *[_fit_budget] * 14,
     _set_tiers,
     _set_tiers,
@@ -936,6 +960,7 @@ FRAME_CHANGES: list[Change] = [
     _declaring("aliases", {}, {"id": "amount"}, {"x": "to", "id": "order_id"}),
     *[_declaring("limits", *([{"expression": text}] for text in CONDITION_TEXTS))] * 4,
     _declaring("gates", [], ["finance"], ["large"], ["nobody"]),
+    *[_declaring("roles", [], ["reader"], ["finance_lead"], ["nobody", "desk"], ["nobody"])] * 2,
     _declaring("requires_evidence", *([name] for name in CLASSES)),
     _declaring("preconditions", *([name] for name in CONDITIONS)),
     _declaring("establishes", [], CONDITIONS[:3], ["unheard_of"]),
@@ -1015,6 +1040,21 @@ def cyclic_cases(draw: Draw) -> Case:
     return docs.parsed()
 
 
+@st.composite
+def granting_cases(draw: Draw) -> tuple[Case, str, Doc]:
+    """A plan with policies that grant, one of its steps, and parameters that the step might run with."""
+    docs = desk()
+    docs.plan.update(_sound_plan(draw))
+    for _ in range(pick(draw, (1, 2, 3))):
+        _add_grant(draw, docs)
+    docs = _spoil(draw, docs, _changes(draw, (0, 1, 2)))
+    reaching = [step for step in docs.steps if step.get("tool") in ("mail.send", "bare.call")]
+    step = _step(draw, docs) if not reaching else pick(draw, reaching)
+    values = [value for value in LITERALS if value != 1e300]  # no plan could hold it
+    params = {name: pick(draw, values) for name in pick(draw, ([], ["to"], ["to", "amount"]))}
+    return docs.parsed(), step.get("id", "nobody"), {"to": "ada@shop.test", "amount": 5, **params}
+
+
 # ---- single faults ------------------------------------------------------------------------------------------------
 
 
@@ -1084,6 +1124,7 @@ FAULTS: list[tuple[str, Callable[[Docs], None]]] = [
         _in_tool("orders.lookup", limits=[{"expression": "size(args.order_id) < 3"}]),
     ),
     ("mode_understated", _in_step(6, approval_mode="read_only")),
+    ("authorization_required", _in_tool("books.write", roles=["finance_lead"])),
     ("unbound_argument", _copy_params(6, copies=["eve@evil.test"])),
     ("gate_unknown", _in_step(0, gates=["nobody"])),
     ("gate_missing", _say_harmless("mail.send", 6, reversibility="irreversible", gates=[])),

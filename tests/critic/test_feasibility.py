@@ -12,8 +12,11 @@ from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.plan import Plan
 
 from .houses import (
+    CANCEL,
+    CLOSE,
     FILE,
     LOOKUP,
+    REFUND,
     SHOP,
     WINDOW,
     House,
@@ -153,8 +156,8 @@ def test_width_is_measured_in_time() -> None:
 @pytest.mark.parametrize(
     ("limits", "used", "code", "reason"),
     [
-        ({"tool_calls": 2}, {}, "tool_calls_exceeded", "plan needs 3 tool calls, 2 are left"),
-        ({"tool_calls": 5}, {"tool_calls": 3}, "tool_calls_exceeded", "plan needs 3 tool calls, 2 are left"),
+        ({"tool_calls": 3}, {}, "tool_calls_exceeded", "plan needs 4 tool calls, 3 are left"),
+        ({"tool_calls": 6}, {"tool_calls": 3}, "tool_calls_exceeded", "plan needs 4 tool calls, 3 are left"),
         ({"tokens": 1_999}, {}, "tokens_exceeded", "plan needs 2,000 tokens, 1,999 are left"),
         ({"tokens": 3_000}, {"tokens": 1_001}, "tokens_exceeded", "plan needs 2,000 tokens, 1,999 are left"),
         ({"cost_microcents": 49}, {}, "cost_exceeded", "plan needs 50 micro-cents, 49 are left"),
@@ -177,9 +180,39 @@ def test_a_plan_fits_into_what_is_left(
     verdict = house.review(needing)
     assert refused(verdict) == ("budget_exceeded", code, None, "/steps")
     assert verdict.reasons == (reason,)
-    assert verdict.remedy == "prune low-priority steps, or ask for a larger budget"
+    assert verdict.remedy.startswith("prune low-priority steps, or ask for a larger budget")
     one_more = {name: limit + 1 for name, limit in limits.items()}
     assert refused(house.allowing(**one_more).review(needing)) is None
+
+
+@pytest.mark.req("R236")
+def test_the_way_back_is_reserved_with_the_step() -> None:
+    """Each step that a call could take back needs a second call, and what that call costs."""
+    house = SHOP.with_tool(CANCEL, cost_microcents=9)
+    once, twice = plan(pay()), plan(pay(), ticket())
+    verdict = house.allowing(tool_calls=3).review(twice)
+    assert verdict.reasons == ("plan needs 4 tool calls, 3 are left",)
+    assert verdict.remedy.endswith("; 2 calls are reserved for compensations")
+    verdict = house.allowing(cost_microcents=58).review(once)
+    assert verdict.reasons == ("plan needs 59 micro-cents, 58 are left",)
+    assert verdict.remedy.endswith("; 1 call is reserved for compensations")
+    for limits in ({"tool_calls": 4}, {"cost_microcents": 59}):
+        assert refused(house.allowing(**limits).review(twice)) is None
+
+
+@pytest.mark.req("R236")
+def test_a_steps_own_way_back_is_the_one_that_counts() -> None:
+    """A step's compensation replaces its tool's, a pure step needs none, and one off the surface is a call all the same."""
+    house = SHOP.with_tool(CANCEL, cost_microcents=9)
+    closing = pay(compensate={"tool": CLOSE.name, "params": {"id": {"$from": "self#/refund_id"}}})
+    assert refused(house.allowing(cost_microcents=50).review(plan(closing))) is None
+    pure = house.with_tool(FILE, reversibility="pure")
+    assert refused(pure.allowing(tool_calls=1).review(plan(ticket()))) is None
+    gone = SHOP.with_tool(REFUND, compensate={"tool": "no.body"})
+    assert refused(gone.allowing(tool_calls=2, cost_microcents=50).review(plan(pay()))) is None
+    refusal = refused(gone.allowing(tool_calls=1).review(plan(pay())))
+    assert refusal is not None
+    assert refusal.code == "tool_calls_exceeded"
 
 
 # ---- checkpoints --------------------------------------------------------------------------------------------------

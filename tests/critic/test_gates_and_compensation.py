@@ -9,9 +9,11 @@ import pytest
 from tercet.contracts.context import ToolManifestEntry
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Step
+from tercet.contracts.request import Actor
 from tercet.contracts.verdict import Verdict
+from tercet.critic.verify import validate
 
-from .houses import EVIL, FILE, REFUND, SHOP, look_up, pay, plan, refused, step, takes, ticket, tool
+from .houses import CLOSE, EVIL, FILE, REFUND, SHOP, look_up, pay, plan, refused, step, takes, ticket, tool
 
 LARGE = Gate(name="LARGE", roles=("board",), when="args.amount > 1000")
 
@@ -39,6 +41,50 @@ def test_a_step_may_not_play_down_its_tool() -> None:
     assert verdict.remedy == "declare local_write, or say nothing and inherit it"
     for mode in ("local_write", "network", None):
         assert refused(SHOP.review(plan(look_up(), ticket(approval_mode=mode)))) is None
+
+
+# ---- roles --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R141")
+def test_a_tool_with_roles_is_for_those_who_hold_one() -> None:
+    """A run whose owner holds none of a tool's roles may not call it; one of several is enough, and no roles is anybody."""
+    house = SHOP.with_tool(FILE, roles=("clerk", "registrar"))
+    called = plan(look_up(), ticket())
+    verdict = house.review(called)
+    assert refused(verdict) == ("approval_mode_mismatch", "authorization_required", 1, "/steps/1/tool")
+    assert verdict.reasons == (
+        "step 1 calls tickets.file, and ada does not hold the role clerk or registrar",
+    )
+    assert (
+        verdict.remedy == "let somebody with the role clerk or registrar start the run, or leave the call out"
+    )
+    assert verdict.outcome == "reject"
+    clerk = house.running(actor=Actor(id="ada", roles=("agent", "clerk")))
+    assert refused(clerk.review(called)) is None
+    assert refused(SHOP.running(actor=Actor(id="nobody")).review(called)) is None
+
+
+@pytest.mark.req("R35", "R141")
+def test_a_missing_authorisation_blocks() -> None:
+    """In the feasibility matrix it is an issue of its own severity, under its published name."""
+    house = SHOP.with_tool(FILE, roles=("clerk",))
+    result = validate(house.ctx, house.compiled, house.spec, plan(look_up(), ticket()))
+    assert not result.valid
+    assert [(issue.severity, issue.code, issue.step) for issue in result.issues] == [
+        ("BLOCKED", "authorization_required", 1)
+    ]
+
+
+@pytest.mark.req("R141")
+def test_a_way_back_that_the_plan_proposes_needs_its_roles_as_well() -> None:
+    """A plan cannot reach a tool by naming it as a compensation; the compensation of the tool is the pack's own word."""
+    house = SHOP.with_tool(CLOSE, roles=("clerk",))
+    own = ticket(compensate={"tool": CLOSE.name, "params": {"id": {"$from": "self#/id"}}})
+    verdict = house.review(plan(own))
+    assert refused(verdict) == ("approval_mode_mismatch", "authorization_required", 0, "/steps/0/compensate")
+    assert "step 0 is compensated by tickets.close" in verdict.reasons[0]
+    assert refused(house.review(plan(ticket()))) is None
 
 
 # ---- gates --------------------------------------------------------------------------------------------------------

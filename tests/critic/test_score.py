@@ -29,7 +29,9 @@ from .houses import (
     pay,
     plan,
     step,
+    takes,
     ticket,
+    tool,
 )
 
 NOON = datetime(2026, 5, 9, 12, tzinfo=UTC)
@@ -241,11 +243,47 @@ def test_an_effect_without_its_approval_breaks_safety() -> None:
     assert found(ran(approvals=(approved(gate="SUPPORT"),)), "safety") == [("unapproved", "s2")]
 
 
-@pytest.mark.parametrize("decision", ["deny", "modify", "withdraw"])
-def test_one_answer_against_it_is_enough(decision: str) -> None:
-    """A denied, modified or withdrawn approval does not become one by a second person's yes."""
-    answers = (approved(), approved(approver="gil", decision=decision))
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (approved(), approved(approver="gil", decision="deny")),
+        (approved(approver="gil", decision="deny"), approved()),
+        (approved(), approved(approver="gil", decision="modify")),
+        (approved(), approved(decision="withdraw")),
+        (approved(), approved(decision="withdraw"), approved(approver="ada")),
+    ],
+    ids=["denied", "denied before", "modified", "withdrawn", "withdrawn, and the owner's"],
+)
+def test_an_answer_against_it_is_enough(answers: tuple[Approval, ...]) -> None:
+    """A denial is final, a change voids what was approved before it, and an approval can be taken back."""
     assert found(ran(approvals=answers), "safety") == [("unapproved", "s2")]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (approved(), approved(approver="gil", decision="withdraw")),
+        (approved(decision="modify"), approved()),
+        (approved(), approved(decision="withdraw"), approved()),
+    ],
+    ids=["withdrawn by another", "approved after a change", "approved again"],
+)
+def test_an_approval_that_still_stands_counts(answers: tuple[Approval, ...]) -> None:
+    """Whoever withdraws takes back their own approval and nobody else's, and may give it again."""
+    assert found(ran(approvals=answers), "safety") == []
+
+
+def test_an_approver_held_a_role_of_the_gate() -> None:
+    """Who held no role of the gate when answering is not counted; where roles were not recorded, they were not asked."""
+    assert found(ran(approvals=(approved(roles=("support",)),)), "safety") == [("unapproved", "s2")]
+    assert found(ran(approvals=(approved(roles=()),)), "safety") == [("unapproved", "s2")]
+    assert found(ran(approvals=(approved(roles=("support", "finance")),)), "safety") == []
+    assert found(ran(approvals=(approved(roles=None),)), "safety") == []
+    anybody = REFUNDS.holding(gates=(Gate(name="FINANCE", roles=()),))
+    assert found(ran(anybody, approvals=(approved(roles=()),)), "safety") == []
+    two = REFUNDS.holding(gates=(Gate(name="FINANCE", roles=("finance",), quorum=2),))
+    mixed = (approved(roles=("finance",)), approved(approver="gil", roles=("support",)))
+    assert found(ran(two, approvals=mixed), "safety") == [("unapproved", "s2")]
 
 
 def test_a_quorum_counts_people() -> None:
@@ -295,6 +333,84 @@ def test_the_decisions_gates_are_demanded_of_effects() -> None:
     house = REFUNDS.deciding(gates=("SUPPORT",))
     assert found(ran(house), "safety") == [("unapproved", "s2")]
     assert found(ran(house, transcript=(LOOKED_UP,), approvals=()), "safety") == []
+
+
+# ---- safety: approvals without a named gate, and grants -----------------------------------------------------------
+
+POST = tool("chat.post", "network", parameters=takes("room"), no_compensation="said is said")
+POSTED = called("s1", POST.name, {"room": "ord_881"})
+IN_ROOM = plan(step("s1", POST, params={"room": {"$from": "request#/order_id"}}))
+GRANT = Policy(name="own_room", effect="grant", scope="step", expression="step.params.room == 'ord_881'")
+CHAT = SHOP.with_tools(POST).holding(policies=(GRANT,))
+
+
+def granted(policy: str = "own_room", step_id: str = "s1") -> Approval:
+    """The recorded grant of a policy."""
+    return approved(step_id, "", f"policy:{policy}", decision="grant", auth="policy")
+
+
+def posted(house: House = CHAT, *answers: Approval, done: Plan = IN_ROOM) -> list[tuple[str, str | None]]:
+    """What safety finds in a run that posted a message."""
+    return found(ran(house, done, (POSTED,), approvals=answers), "safety")
+
+
+@pytest.mark.req("R134")
+@pytest.mark.parametrize("mode", ["network", "delegated", "local_write"])
+def test_what_reaches_out_is_approved_by_somebody(mode: str) -> None:
+    """A network or delegated call that waited for no named gate was approved under any name; a local one need not be."""
+    house = CHAT.with_tool(POST, mode=mode)
+    assert posted(house) == ([] if mode == "local_write" else [("unapproved", "s1")])
+    assert posted(house, approved("s1", "")) == []
+    assert posted(house, approved("s1", "SUPPORT")) == []
+    if mode != "local_write":
+        assert posted(house, approved("s1", "", "ada")) == [("unapproved", "s1")]
+        assert posted(house, approved("s1", ""), approved("s1", "", "gil", decision="deny")) == [
+            ("unapproved", "s1")
+        ]
+
+
+@pytest.mark.req("R134")
+def test_a_grant_approves_what_its_policy_grants() -> None:
+    """A recorded grant counts if the policy that it names gives it to the call that ran, and not otherwise."""
+    assert posted(CHAT, granted()) == []
+    assert posted(CHAT, granted("other")) == [("unapproved", "s1")]
+    assert posted(CHAT, approved("s1", "", "own_room", decision="grant")) == [("unapproved", "s1")]
+    elsewhere = CHAT.holding(policies=(GRANT.model_copy(update={"expression": "step.params.room == 'x'"}),))
+    assert posted(elsewhere, granted()) == [("unapproved", "s1")]
+    assert posted(SHOP.with_tools(POST), granted("None")) == [("unapproved", "s1")]
+
+
+@pytest.mark.req("R134", "R140")
+@pytest.mark.parametrize("declared", [{"mode": "destructive"}, {"reversibility": "irreversible"}], ids=str)
+def test_a_grant_of_something_grave_breaks_safety(declared: dict[str, str]) -> None:
+    """A destructive or irreversible step is approved by people; a grant for it is a finding even beside them."""
+    house = CHAT.with_tool(POST, **declared)
+    assert posted(house, granted()) == [("unapproved", "s1")]
+    assert posted(house, granted(), approved("s1", "")) == [("unapproved", "s1")]
+    assert posted(house, approved("s1", "")) == []
+
+
+@pytest.mark.req("R134")
+def test_a_grant_opens_no_named_gate() -> None:
+    """A step that waits for a gate by name needs that gate, whatever a policy grants."""
+    house = CHAT.with_tool(POST, gates=("SUPPORT",))
+    assert posted(house, granted()) == [("unapproved", "s1")]
+    assert posted(house, approved("s1", "SUPPORT", roles=("support",))) == []
+
+
+def test_the_envelope_names_who_approved() -> None:
+    """A grant stands there under its policy, without a gate."""
+    run = ran(CHAT, IN_ROOM, (POSTED,), approvals=(granted(),))
+    (scored,) = score_steps(run, score(run))
+    assert (scored.approval_gate, scored.approver) == (None, "policy:own_room")
+
+
+@pytest.mark.req("R141")
+def test_a_call_that_its_owner_may_not_make_breaks_policy() -> None:
+    """The roles of a tool hold for what was done as for what was planned."""
+    house = REFUNDS.with_tool(REFUND, roles=("cashier",))
+    assert found(ran(house), "policy") == [("authorization_required", "s2")]
+    assert found(ran(REFUNDS.with_tool(REFUND, roles=("cashier", "agent"))), "policy") == []
 
 
 # ---- safety: arguments, repetitions, outcomes ---------------------------------------------------------------------

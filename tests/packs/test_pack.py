@@ -189,6 +189,15 @@ def test_the_hash_does_not_change_with_evidence_plans_and_words(write_pack: Writ
     assert pack != "desk@1.2.3"
 
 
+def test_a_user_cannot_be_two_actors() -> None:
+    """A pack in which one user of the operating system is two actors cannot be built in Python either."""
+    with pytest.raises(PackError) as caught:
+        build(actors=[Actor(id="a", os_user="u"), Actor(id="b", os_user="u")])
+    assert [(problem.code, problem.place) for problem in caught.value.problems] == [
+        ("duplicate_os_user", "actor b, os_user")
+    ]
+
+
 def test_people_are_not_the_pack() -> None:
     """Who holds a role leaves the hash as it is, so that losing one is told as that; equal such packs are not."""
     pack = build()

@@ -11,9 +11,10 @@ import pytest
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Notify
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
+from tercet.contracts.session import RoleLimit, SessionRules
 from tercet.packs import Pack, check, check_folder
 from tercet.tools import Tool
 
@@ -119,6 +120,43 @@ DEFECTS: dict[str, Case] = {
     ),
     "gate with too few approvers": (
         {"gates": [Gate(name="G", roles=("boss",), quorum=2)]}, "gate_unapprovable", "gate G, roles", "needs 2 approvers",
+    ),
+    "grant over the plan": (
+        {"policies": [Policy(name="p", expression="true", effect="grant")]}, "grant_of_plan", "policy p, scope", 'scope = "step"',
+    ),
+    "grant with a gate": (
+        {"policies": [Policy(name="p", expression="true", scope="step", effect="grant", gate="G")]},
+        "grant_of_gate", "policy p, gate", "waits for people",
+    ),
+    "grant that does not compile": (
+        {"policies": [Policy(name="p", expression="plan.steps.size() > 1", scope="step", effect="grant")]},
+        "expression_invalid", "policy p, expression", "plan.steps",
+    ),
+    "tool whose role nobody holds": (
+        pay(roles=("chief", "clerk")), "tool_unusable", "tool a.pay, roles", "no actor holds the role chief or clerk",
+    ),
+    "tool with roles in a pack without actors": (
+        pay(roles=("chief",)) | {"gates": [], "actors": []}, "tool_unusable", "tool a.pay, roles", "the pack has no actors",
+    ),
+    "planner in a hurry": (
+        {"limits": {"planner": RoleLimit(timeout_ms=4_999)}},
+        "planner_timeout_unusual", "pack, limits.planner.timeout_ms", "4,999 ms",
+    ),
+    "planner with all the time in the world": (
+        {"limits": {"planner": RoleLimit(timeout_ms=30_001)}},
+        "planner_timeout_unusual", "pack, limits.planner.timeout_ms", "between 5000 and 30000",
+    ),
+    "session without a sign of life": (
+        {"session": SessionRules(ttl_ms=30_000)}, "heartbeat_too_slow", "pack, session.heartbeat_interval_ms", "raise ttl_ms",
+    ),
+    "session with a number beyond JSON": (
+        {"session": SessionRules(ttl_ms=2**60)}, "not_canonical", "pack, session", "2^53",
+    ),
+    "limit with a number beyond JSON": (
+        {"limits": {"critic": RoleLimit(tokens=2**60)}}, "not_canonical", "pack, limits.critic", "2^53",
+    ),
+    "notification with an unpaired surrogate": (
+        {"notify": Notify(command=("\ud800",))}, "not_canonical", "pack, notify", "it cannot be hashed",
     ),
     "plan policy that does not compile": (
         {"policies": [Policy(name="p", expression="step.mode == 'network'")]},
@@ -263,6 +301,7 @@ DEFECTS: dict[str, Case] = {
 
 WARNINGS = {
     "policy_gate_unused", "evidence_class_unknown", "above_safety_mode", "no_tools", "precondition_unestablished", "timeout_short",
+    "planner_timeout_unusual",
 }  # fmt: skip
 
 
@@ -314,6 +353,13 @@ SOUND: dict[str, dict[str, Any]] = {
     "its own id among the intents": decide(intents=("d",)),
     "explained re-plans": {"budget": RunBudget(max_replans=3, replans_rationale="the source is flaky")},
     "two approvers": {"gates": [Gate(name="G", roles=("boss", "chief"), quorum=2)], "actors": [BOSS, Actor(id="bo", roles=("chief",))]},
+    "role that an actor holds": pay(roles=("chief", "boss")),
+    "patient planner": {"limits": {"planner": RoleLimit(timeout_ms=30_000), "critic": RoleLimit(timeout_ms=1)}},
+    "planner with a limit of tokens only": {"limits": {"planner": RoleLimit(tokens=5)}},
+    "short session": {"session": SessionRules(ttl_ms=30_001)},
+    "webhook": {"notify": Notify(webhook="https://hooks.example/gates?x=1")},
+    "grant over each step": {"policies": [Policy(name="p", expression="step.mode == 'network'", scope="step", effect="grant")]},
+    "gate that covers a sequence": {"gates": [Gate(name="G", roles=("boss",), covers="sequence"), CONDITIONAL]},
     "policies of both scopes": {
         "policies": [
             Policy(name="p", expression="plan.steps.all(s, s.mode != 'destructive')"),
@@ -327,6 +373,25 @@ SOUND: dict[str, dict[str, Any]] = {
 def test_what_is_sound_is_left_alone(changes: dict[str, Any]) -> None:
     """A pack without a defect has no problem, not even a warning."""
     assert check(build(**changes)) == ()
+
+
+def test_a_role_that_nobody_holds_is_found_where_all_actors_are_known(write_pack: WritePack) -> None:
+    """The tool is named with its row; where actors cannot be read, nobody is told that a role is not held."""
+    source = """
+        from tercet.tools import tool
+
+
+        @tool("desk.find_copy", mode="read_only", roles=["archivist"])
+        def find_copy(title: str) -> str:
+            return title
+    """
+    decisions = '[[decision]]\nid = "d"\n'
+    found = check_folder(write_pack({"tools.py": source, "decisions.toml": decisions}))
+    assert [(p.file, p.row, p.code) for p in found] == [("tools.py", 4, "tool_unusable")]
+    broken = write_pack(
+        {"tools.py": source, "decisions.toml": decisions, "actors.toml": "= ("}, folder="broken"
+    )
+    assert "tool_unusable" not in {problem.code for problem in check_folder(broken)}
 
 
 def test_defects_are_reported_together() -> None:

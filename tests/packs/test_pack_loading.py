@@ -13,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import PackError
+from tercet.contracts.gate import Notify
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.problem import Problem
+from tercet.contracts.request import Actor
+from tercet.contracts.session import RoleLimit, SessionRules
 from tercet.packs import Pack, check, check_folder, scaffold
 from tercet.packs.folder import MAX_BYTES
 from tercet.tools import Tool
@@ -45,6 +48,65 @@ def test_a_folder_becomes_a_pack(write_pack: WritePack) -> None:
     assert pack.evidence[0].trust is Trust.TRUSTED
     assert pack.snapshots == ("rules_1",)
     assert check(pack) == ()
+
+
+def test_a_pack_says_how_its_sessions_live(write_pack: WritePack) -> None:
+    """Sessions, limits, notification and what a decision does on failure are read, and are part of the pack's hash."""
+    pack_toml = """
+        name = "desk"
+        version = "1.2.3"
+
+        [session]
+        ttl_ms = 60_000
+        resume = "pinned"
+        retention_days = 30
+
+        [limits.planner]
+        tokens = 900
+
+        [limits.executor]
+        timeout_ms = 1_000
+
+        [notify]
+        webhook = "http://localhost:8080/gates"
+    """
+    decisions = '[[decision]]\nid = "hold"\non_failure = "compensate"\n'
+    gates = '[[gate]]\nname = "GATE_LIBRARIAN"\nroles = ["librarian"]\ncovers = "sequence"\n'
+    pack = Pack.load(write_pack({"pack.toml": pack_toml, "decisions.toml": decisions, "gates.toml": gates}))
+    assert pack.session == SessionRules(ttl_ms=60_000, resume="pinned", retention_days=30)
+    assert (pack.session.heartbeat_interval_ms, pack.session.on_heartbeat_loss) == (30_000, "pause")
+    assert pack.limit_for("planner") == RoleLimit(timeout_ms=30_000, tokens=900)
+    assert pack.limit_for("executor") == RoleLimit(timeout_ms=1_000)
+    assert pack.limit_for("critic") == RoleLimit()
+    assert pack.notify == Notify(webhook="http://localhost:8080/gates", timeout_ms=5_000)
+    assert (pack.decisions[0].on_failure, pack.on_failure) == ("compensate", "ask")
+    assert pack.gates[0].covers == "sequence"
+    assert check(pack) == ()
+    shorter = pack_toml.replace("60_000", "50_000")
+    files = {"pack.toml": shorter, "decisions.toml": decisions, "gates.toml": gates}
+    assert Pack.load(write_pack(files, folder="shorter")).hash != pack.hash
+
+
+def test_a_user_is_an_actor(write_pack: WritePack) -> None:
+    """A user is who is mapped to it, else who is called like it, else nobody with a role."""
+    actors = """
+        [[actor]]
+        id = "lin.example"
+        roles = ["librarian"]
+        os_user = "lin"
+
+        [[actor]]
+        id = "lin"
+        roles = ["guest"]
+
+        [[actor]]
+        id = "mo"
+        roles = ["reader"]
+    """
+    pack = Pack.load(write_pack({"actors.toml": actors}))
+    assert pack.actor_for("lin").id == "lin.example"
+    assert pack.actor_for("mo").roles == ("reader",)
+    assert pack.actor_for("eve") == Actor(id="eve", roles=(), auth="local")
 
 
 def test_only_pack_toml_is_needed(write_pack: WritePack) -> None:
@@ -160,6 +222,56 @@ BROKEN: dict[str, Case] = {
     ),
     "two actors of one id": (
         {"actors.toml": '[[actor]]\nid = "a"\n[[actor]]\nid = "a"\n'}, "duplicate_name", "actors.toml", 3, "actor a",
+    ),
+    "two actors of one user": (
+        {"actors.toml": '[[actor]]\nid = "a"\nroles = ["librarian"]\nos_user = "u"\n[[actor]]\nid = "b"\nos_user = "u"\n'},
+        "duplicate_os_user", "actors.toml", 7, "the user u is a already",
+    ),
+    "an actor of no user": (
+        {"actors.toml": '[[actor]]\nid = "a"\nroles = ["librarian"]\nos_user = ""\n'},
+        "wrong_value", "actors.toml", 4, "actor a, os_user",
+    ),
+    "a grant over the plan": (
+        {"policies.toml": '[[policy]]\nname = "p"\neffect = "grant"\nexpression = "true"\n'},
+        "grant_of_plan", "policies.toml", 1, 'scope = "step"',
+    ),
+    "a grant of a gate": (
+        {"policies.toml": '[[policy]]\nname = "p"\neffect = "grant"\nscope = "step"\ngate = "GATE_LIBRARIAN"\nexpression = "true"\n'},
+        "grant_of_gate", "policies.toml", 5, "GATE_LIBRARIAN",
+    ),
+    "an unknown effect": (
+        {"policies.toml": '[[policy]]\nname = "p"\neffect = "allow"\nexpression = "true"\n'},
+        "wrong_value", "policies.toml", 3, "'grant'",
+    ),
+    "an unknown key of the session": (
+        {"pack.toml": 'name = "a"\nversion = "1.0.0"\n[session]\nttl = 5\n'}, "unknown_key", "pack.toml", 4, "pack, session.ttl",
+    ),
+    "a session of no time": (
+        {"pack.toml": 'name = "a"\nversion = "1.0.0"\n[session]\nttl_ms = 0\n'}, "wrong_value", "pack.toml", 4, "session.ttl_ms",
+    ),
+    "an unknown answer to heartbeat loss": (
+        {"pack.toml": 'name = "a"\nversion = "1.0.0"\n[session]\non_heartbeat_loss = "retry"\n'},
+        "wrong_value", "pack.toml", 4, "choose 'pause' or 'resume'",
+    ),
+    "a limit of an unknown role": (
+        {"pack.toml": 'name = "a"\nversion = "1.0.0"\n[limits.plannner]\ntimeout_ms = 9000\n'},
+        "wrong_value", "pack.toml", 3, "choose 'planner', 'critic' or 'executor'",
+    ),
+    "a notification of nobody": (
+        {"pack.toml": 'name = "a"\nversion = "1.0.0"\n[notify]\ntimeout_ms = 5\n'},
+        "wrong_value", "pack.toml", 3, "give command = [",
+    ),
+    "a notification by no program": (
+        {"pack.toml": 'name = "a"\nversion = "1.0.0"\n[notify]\ncommand = [" "]\n'},
+        "wrong_value", "pack.toml", 3, "names no program",
+    ),
+    "a webhook that is no URL": (
+        {"pack.toml": 'name = "a"\nversion = "1.0.0"\n[notify]\nwebhook = "ftp://hooks.example"\n'},
+        "wrong_value", "pack.toml", 4, "http:// or https://",
+    ),
+    "a webhook without a host": (
+        {"pack.toml": 'name = "a"\nversion = "1.0.0"\n[notify]\nwebhook = "https:///gates"\n'},
+        "wrong_value", "pack.toml", 4, "http:// or https://",
     ),
     "a value that CEL cannot type": (
         {"policies.toml": '[[policy]]\nname = "p"\nexpression = "plan.stepz.size() > 1"\n'},

@@ -111,6 +111,7 @@ def test_what_is_declared_reaches_the_spec() -> None:
         mode="network",
         reversibility="compensable",
         gates=["G"],
+        roles=["clerk"],
         authority=("x",),
         identity=["x"],
         aliases={"ex": "x"},
@@ -137,7 +138,8 @@ def test_what_is_declared_reaches_the_spec() -> None:
     assert (spec.mode, spec.reversibility, spec.trust) == (
         ApprovalMode.NETWORK, Reversibility.COMPENSABLE, Trust.UNTRUSTED,
     )  # fmt: skip
-    assert (spec.gates, spec.authority, spec.identity, spec.aliases) == (("G",), ("x",), ("x",), {"ex": "x"})
+    assert (spec.gates, spec.roles, spec.aliases) == (("G",), ("clerk",), {"ex": "x"})
+    assert (spec.authority, spec.identity) == (("x",), ("x",))
     assert [limit.expression for limit in spec.limits] == ["args.x > 0", "args.x < 9"]
     assert spec.compensate == Compensation(tool="a.undo", params={"x": {"$from": "params#/x"}})
     assert (spec.requires_evidence, spec.preconditions, spec.establishes) == (("e",), ("p",), ("q",))

@@ -22,10 +22,11 @@ from tercet.contracts.references import LITERAL
 from tercet.contracts.run import Outcome, Run, TranscriptEntry
 from tercet.contracts.scorecard import Evaluation, EvaluatorName, Finding
 from tercet.contracts.shape import Json, JsonObject
+from tercet.critic.answers import is_opened, unanswered, wrongly_granted
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.checks import modes_are_within_safety_mode
 from tercet.critic.flow import authority_is_bound
-from tercet.critic.gates import demand_gates
+from tercet.critic.gates import demand_gates, owner_is_authorised
 from tercet.critic.reading import Reading
 from tercet.critic.review import Refusals, Review
 from tercet.critic.rules import policies_hold
@@ -103,7 +104,7 @@ def _is_without_repeats(refs: tuple[str, ...]) -> bool:
 
 
 def evaluate_policy(recorded: Recorded) -> Evaluation:
-    """What was called was planned, surfaced and within the mode, and policies and limits hold on the resolved calls."""
+    """What was called was planned, surfaced, authorised and within the mode, and policies and limits hold on it."""
     return _floor(_policy_findings(recorded))
 
 
@@ -129,9 +130,18 @@ def _policy_findings(recorded: Recorded) -> Iterator[Finding]:
     except PlanError as error:
         yield Finding(code="argument_invalid", message=f"the recorded arguments are no JSON: {error.message}")
         return
-    for check in (modes_are_within_safety_mode, arguments_fit_schema, arguments_are_permitted, policies_hold):
+    for check in _POLICY_CHECKS:
         for refusal in check(review):
             yield Finding(code=str(refusal.code), message=refusal.reason, step_id=refusal.step_id)
+
+
+_POLICY_CHECKS = (
+    modes_are_within_safety_mode,
+    owner_is_authorised,
+    arguments_fit_schema,
+    arguments_are_permitted,
+    policies_hold,
+)
 
 
 def evaluate_safety(recorded: Recorded) -> Evaluation:
@@ -165,14 +175,18 @@ def _safety_findings(recorded: Recorded) -> Iterator[Finding]:
 
 def _unapproved(recorded: Recorded) -> Iterator[Finding]:
     """Steps that ran without an approval that they had to wait for, whoever demanded it."""
-    run = recorded.run
-    for step_id, name in sorted(_demanded(recorded)):
-        gate = run.compiled.gates_by_name[name]
-        answers = [a for a in run.approvals if a.gate == name and a.step_id == step_id]
-        approvers = {a.approver for a in answers if a.decision == "approve"} - {run.context.actor.id}
-        is_denied = any(answer.decision != "approve" for answer in answers)
-        if is_denied or len(approvers) < gate.quorum:
+    run, demanded = recorded.run, _demanded(recorded)
+    for step_id, name in sorted(demanded):
+        if not is_opened(run, step_id, run.compiled.gates_by_name[name]):
             yield Finding(code="unapproved", message=f"step {step_id} ran without {name}", step_id=step_id)
+    granted = wrongly_granted(run)
+    for step_id, policy in granted.items():
+        message = f"step {step_id} ran by a grant of {policy} that the pack does not give"
+        yield Finding(code="unapproved", message=message, step_id=step_id)
+    told = {*granted, *(step_id for step_id, _ in demanded)}  # a gate by name was looked for above
+    for step_id in unanswered(run, recorded.planned):
+        if step_id not in told:
+            yield Finding(code="unapproved", message=f"nobody approved step {step_id}", step_id=step_id)
 
 
 def _demanded(recorded: Recorded) -> set[tuple[str, str]]:

@@ -10,7 +10,8 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import meets
-from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.mode import ApprovalMode, Reversibility
+from tercet.contracts.plan import Compensation
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code
@@ -104,7 +105,7 @@ def _durations(review: Review) -> list[int]:
 
 
 def budget_is_left(review: Review) -> Refusals:
-    """Calls, tokens and cost fit into what is left of the run's budget."""
+    """Calls, tokens and cost fit into what is left of the run's budget; the way back is paid for beforehand."""
     budget, used = review.ctx.run_budget, review.ctx.used
     needs = (
         (Code.TOOL_CALLS_EXCEEDED, "tool calls", _tool_calls, budget.tool_calls, used.tool_calls),
@@ -116,13 +117,30 @@ def budget_is_left(review: Review) -> Refusals:
             yield review.refuse(
                 code,
                 f"plan needs {needed:,} {unit}, {limit - spent:,} are left",
-                "prune low-priority steps, or ask for a larger budget",
+                f"prune low-priority steps, or ask for a larger budget{_reserved(review, code)}",
                 place="/steps",
             )
 
 
+def _reserved(review: Review, code: Code) -> str:
+    """What a remedy adds about the calls that are kept for taking effects back."""
+    count = len(_ways_back(review))
+    if not count or code is Code.TOKENS_EXCEEDED:
+        return ""
+    return f"; {'1 call is' if count == 1 else f'{count} calls are'} reserved for compensations"
+
+
+def _ways_back(review: Review) -> list[Compensation]:
+    """The calls that could take back a step of the plan, each reserved with its step."""
+    return [
+        call.compensate
+        for call in review.calls
+        if call.compensate is not None and call.reversibility is not Reversibility.PURE
+    ]
+
+
 def _tool_calls(review: Review) -> int:
-    return len(review.calls)
+    return len(review.calls) + len(_ways_back(review))
 
 
 def _tokens(review: Review) -> int:
@@ -137,7 +155,9 @@ def _tokens(review: Review) -> int:
 
 
 def _cost(review: Review) -> int:
-    return sum(call.tool.cost_microcents for call in review.calls)
+    surface = review.compiled.surface
+    undoing = [surface[way.tool] for way in _ways_back(review) if way.tool in surface]
+    return sum(tool.cost_microcents for tool in (*(call.tool for call in review.calls), *undoing))
 
 
 def checkpoints_are_bound(review: Review) -> Refusals:

@@ -28,6 +28,30 @@ def modes_are_not_understated(review: Review) -> Refusals:
             )
 
 
+def owner_is_authorised(review: Review) -> Refusals:
+    """Whoever owns the run holds a role of each tool that asks for one."""
+    for call in review.calls:
+        if not _may_use(review, call.tool):
+            yield _unauthorised(
+                review, call, f"step {call.position} calls {call.tool.name}", call.tool, "/tool"
+            )
+
+
+def _may_use(review: Review, tool: ToolSpec) -> bool:
+    return not tool.roles or not set(tool.roles).isdisjoint(review.ctx.actor.roles)
+
+
+def _unauthorised(review: Review, call: EffectiveStep, what: str, tool: ToolSpec, place: str) -> Refusal:
+    roles = " or ".join(tool.roles)
+    return review.refuse(
+        Code.AUTHORIZATION_REQUIRED,
+        f"{what}, and {review.ctx.actor.id} does not hold the role {roles}",
+        f"let somebody with the role {roles} start the run, or leave the call out",
+        step=call.position,
+        place=place,
+    )
+
+
 def gates_are_present(review: Review) -> Refusals:
     """Every gate exists, and every destructive or irreversible step waits for one that no condition can lift."""
     gates = review.compiled.gates_by_name
@@ -41,17 +65,17 @@ def gates_are_present(review: Review) -> Refusals:
                     step=call.position,
                     place="/gates",
                 )
-        if (gravity := _gravity(call.mode, call.reversibility)) and not _is_gated(review, call):
+        if (grave := gravity(call.mode, call.reversibility)) and not _is_gated(review, call):
             yield review.refuse(
                 Code.GATE_MISSING,
-                f"step {call.position} is {gravity} and waits for no unconditional gate",
+                f"step {call.position} is {grave} and waits for no unconditional gate",
                 "request approval: add a gate to the step or to its tool",
                 step=call.position,
                 place="/gates",
             )
 
 
-def _gravity(mode: ApprovalMode, reversibility: Reversibility) -> str | None:
+def gravity(mode: ApprovalMode, reversibility: Reversibility) -> str | None:
     """Why a person must approve a call, whatever a policy says; None if nobody must."""
     if mode is ApprovalMode.DESTRUCTIVE:
         return mode
@@ -109,7 +133,7 @@ def compensation_is_recorded(review: Review) -> Refusals:
 
 
 def own_compensations_fit(review: Review) -> Refusals:
-    """A compensation that the plan itself proposes is a call like any other: surfaced, within the mode, and valid."""
+    """A compensation that the plan itself proposes is a call like any other: surfaced, within mode and roles, and valid."""
     for call in review.calls:
         own = call.step.compensate
         if own is None:
@@ -131,10 +155,13 @@ def own_compensations_fit(review: Review) -> Refusals:
                 step=call.position,
                 place="/compensate",
             )
-        if (gravity := _gravity(tool.mode, tool.effective_reversibility)) and not _is_gated(review, call):
+        if not _may_use(review, tool):
+            what = f"step {call.position} is compensated by {tool.name}"
+            yield _unauthorised(review, call, what, tool, "/compensate")
+        if (grave := gravity(tool.mode, tool.effective_reversibility)) and not _is_gated(review, call):
             yield review.refuse(
                 Code.GATE_MISSING,
-                f"the compensation of step {call.position} is {gravity}, and the step waits for no unconditional gate",
+                f"the compensation of step {call.position} is {grave}, and the step waits for no unconditional gate",
                 "request approval: add a gate to the step; who approves it approves its way back",
                 step=call.position,
                 place="/gates",

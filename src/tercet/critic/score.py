@@ -11,6 +11,8 @@ from tercet.contracts.verdict import RunOutcome, ScoreVerdict, StepScore, Verdic
 from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
 from tercet.critic.reading import Reading
 
+_YES = ("approve", "grant")
+
 
 def score(run: Run, *, reading: Reading | None = None) -> ScoreVerdict:
     """The scorecard of a run; not ok if policy or safety failed, whatever the others say.
@@ -61,7 +63,7 @@ def _step_scores(run: Run, verdict: ScoreVerdict) -> Iterator[dict[str, Any]]:
     scores = verdict.scorecard.scores
     blamed = {f.step_id for name in FLOORS for f in scores[name].findings}
     # Backwards, since the first approval of a step counts and a dict keeps the last.
-    approved = {a.step_id: a for a in reversed(run.approvals) if a.decision == "approve"}
+    approved = {a.step_id: a for a in reversed(run.approvals) if a.decision in _YES}
     ended = {entry.call.step_id: entry.result for entry in run.transcript}
     for step_id, result in ended.items():
         is_done = result.outcome is Outcome.DONE and result.error is None
@@ -70,5 +72,6 @@ def _step_scores(run: Run, verdict: ScoreVerdict) -> Iterator[dict[str, Any]]:
             "scores": {"policy": 0.0 if step_id in blamed else 1.0, "utility": 1.0 if is_done else 0.0},
         }
         if (approval := approved.get(step_id)) is not None:
-            score |= {"approval_gate": approval.gate, "approver": approval.approver}
+            score |= {"approval_gate": approval.gate} if approval.gate else {}
+            score |= {"approver": approval.approver}
         yield score

@@ -32,6 +32,7 @@ from tercet.critic.gates import (
     gates_are_present,
     modes_are_not_understated,
     own_compensations_fit,
+    owner_is_authorised,
 )
 from tercet.critic.judge import review_outcome
 from tercet.critic.reading import Reading
@@ -58,6 +59,7 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
     (arguments_fit_schema, None),
     (arguments_are_permitted, None),
     (modes_are_not_understated, None),
+    (owner_is_authorised, None),
     (authority_is_bound, None),
     (gates_are_present, None),
     (compensation_is_recorded, "compensation"),

@@ -126,6 +126,7 @@ class Pack(Header):
             budget=self.budget,
             session=self.session,
             limits=self.limits,
+            notify=self.notify,
             tools=tuple(self.tools),
             decisions=tuple(self.decisions),
             gates=tuple(self.gates),

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Notify
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
@@ -49,6 +49,7 @@ class Parts:
     budget: RunBudget = field(default_factory=RunBudget)
     session: SessionRules = field(default_factory=SessionRules)
     limits: Mapping[RoleName, RoleLimit] = field(default_factory=dict[RoleName, RoleLimit])
+    notify: Notify | None = None
     tools: tuple[ToolSpec, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()
     gates: tuple[Gate, ...] = ()

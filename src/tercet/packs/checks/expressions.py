@@ -67,6 +67,9 @@ def declarations_can_be_hashed(parts: Parts) -> Problems:
     }
     declared: dict[str, Authored] = {
         f"{PACK}, budget": parts.budget,
+        f"{PACK}, session": parts.session,
+        **{f"{PACK}, limits.{role}": limit for role, limit in parts.limits.items()},
+        **({} if parts.notify is None else {f"{PACK}, notify": parts.notify}),
         **{f"tool {tool.name}": tool for tool in parts.tools},
         **{f"decision {decision.id}": decision for decision in parts.decisions},
         **{f"gate {gate.name}": gate for gate in parts.gates},

@@ -1,0 +1,84 @@
+"""What the recorded answers to gates add up to.
+
+An approval counts if its approver neither owns the run nor took it back, and held a role of the gate when answering.
+A `modify` voids every approval before it, since those were about another call; a `deny` is final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tercet.contracts.gate import Approval, Gate
+from tercet.contracts.mode import MODE_RANK, ApprovalMode
+from tercet.contracts.run import Run
+from tercet.contracts.shape import JsonObject
+from tercet.critic.gates import gravity
+from tercet.critic.grants import granted_by
+from tercet.critic.review import Review
+
+
+def is_opened(run: Run, step_id: str, gate: Gate) -> bool:
+    """Whether enough people who may open a gate have opened it for a step."""
+    answers = [answer for answer in run.approvals if answer.gate == gate.name and answer.step_id == step_id]
+    held = [answer for answer in _standing(run, answers) if _holds_role(answer, gate)]
+    return len({answer.approver for answer in held}) >= gate.quorum
+
+
+def _holds_role(answer: Approval, gate: Gate) -> bool:
+    """Whether an approver may open a gate; one without roles is open to anybody, and unrecorded roles are not asked."""
+    return not gate.roles or answer.roles is None or not set(answer.roles).isdisjoint(gate.roles)
+
+
+def _standing(run: Run, answers: list[Approval]) -> list[Approval]:
+    """The approvals that still stand after every answer was heard in its order."""
+    standing: list[Approval] = []
+    for answer in answers:
+        match answer.decision:
+            case "deny":
+                return []
+            case "modify":
+                standing = []
+            case "withdraw":
+                standing = [other for other in standing if other.approver != answer.approver]
+            case "approve" if answer.approver != run.context.actor.id:
+                standing.append(answer)
+            case _:
+                pass
+    return standing
+
+
+def unanswered(run: Run, planned: Review) -> Iterator[str]:
+    """The steps that ran, had to be approved by somebody, and neither a person nor a policy approved."""
+    ran = {entry.call.step_id for entry in run.transcript}
+    for call in planned.calls:
+        is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
+        grave = gravity(call.mode, call.reversibility)
+        if call.step.id not in ran or not (is_strong or grave):
+            continue
+        answers = [answer for answer in run.approvals if answer.step_id == call.step.id]
+        is_granted = grave is None and any(answer.decision == "grant" for answer in answers)
+        if not _standing(run, answers) and not is_granted:
+            yield call.step.id
+
+
+def wrongly_granted(run: Run) -> dict[str, str]:
+    """The steps that ran by a grant which no policy gives to such a call, each with whom the grant names.
+
+    A grave step is always one of them, whoever else approved it.
+    """
+    params = {entry.call.step_id: entry.call.params for entry in run.transcript}
+    grants = {
+        answer.step_id: answer.approver
+        for answer in run.approvals
+        if answer.decision == "grant" and answer.step_id in params
+    }
+    return {
+        step_id: granter
+        for step_id, granter in grants.items()
+        if not _is_granted(run, step_id, params[step_id], granter)
+    }
+
+
+def _is_granted(run: Run, step_id: str, params: JsonObject, granter: str) -> bool:
+    name = granted_by(run.context, run.compiled, run.spec, run.plan, step_id, params)
+    return name is not None and granter == f"policy:{name}"
