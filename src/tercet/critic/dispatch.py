@@ -11,7 +11,8 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.references import LITERAL
 from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
-from tercet.critic.review import Review, pinned
+from tercet.critic.reading import pinned
+from tercet.critic.review import Review
 from tercet.critic.rules import policies_hold
 
 
