@@ -18,7 +18,7 @@ import msgspec
 
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.effective import EffectiveStep
-from tercet.contracts.errors import InternalError
+from tercet.contracts.errors import InternalError, UsageError
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
@@ -42,6 +42,7 @@ from tercet.runtime.rows import row_of
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings
+from tercet.runtime.work import PLANNER_MISSING
 from tercet.tools import ToolContext
 
 LARGE = 64 * 1024
@@ -340,6 +341,9 @@ class Driver:
                         e.PlanningFailed(at=self._now(), reason=storable(str(error)), code=error.code)
                     )
                 except Exception as error:  # noqa: BLE001 - a planner is somebody else's code, and must not end the process
+                    if isinstance(error, UsageError) and error.code == PLANNER_MISSING:
+                        self.stop(Halt(reason=error.message))
+                        return
                     reason = f"the planner raised {type(error).__name__}: {error}"
                     self._record(
                         e.PlanningFailed(at=self._now(), reason=storable(reason), code="planner_raised")

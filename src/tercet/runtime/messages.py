@@ -166,6 +166,12 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
     gate = state.gates.get(said.gate)
     if gate is None and said.answer == "withdraw":
         gate = state.approved.get(said.gate)
+    if gate is None and state.ending:
+        raise UsageError(
+            f"gate {said.gate} is closed, and its session is ending: {state.reason}",
+            code="gate_expired" if state.ending == "expired" else "session_ending",
+            remedy="start the run again",
+        )
     if gate is None:
         raise UsageError(
             f"gate {said.gate} is not open",

@@ -8,6 +8,7 @@ from tercet.context import compile as compile_context
 from tercet.contracts.canonical import digest
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
+from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
 from tercet.journal import codec
@@ -21,10 +22,7 @@ from tercet.runtime.machine import evolve
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
-from tercet.runtime.work import Planner
-
-TEMPLATE = "template"
-"""The planner where none is given."""
+from tercet.runtime.work import PLANNER_MISSING, Planner
 
 
 def setting_of(pack: Pack, ctx: RunContext, request: Request, snapshot: str | None) -> Setting:
@@ -99,15 +97,34 @@ def demand_same(request: Request, state: State, body: str) -> None:
         )
 
 
-def demand_planner(state: State, planner: Planner | None) -> None:
-    """Raises `UsageError` if a session that may have to plan anew comes without the planner that it was started with."""
-    wanted, given = state.start.get("planner", ""), planner.name if planner else TEMPLATE
-    if wanted and wanted != given and state.plan_origin == "planner":
-        raise UsageError(
-            f"session {state.start['session']} was started with the planner {wanted}, not with {given}",
-            code="planner_mismatch",
+def planner_of(state: State, given: Planner | None, template: Planner) -> Planner:
+    """The planner of a session that is carried on: the one that it was started with, or one that says that it is missing.
+
+    Raises `UsageError` if the session is at planning already.
+    """
+    wanted, planner = state.start.get("planner") or template.name, given or template
+    if planner.name == wanted:
+        return planner
+    absent = AbsentPlanner(str(state.start["session"]), wanted, planner.name)
+    if Phase.PLAN in (state.phase, state.halted_from):
+        raise absent.error
+    return absent
+
+
+class AbsentPlanner:
+    """Stands in for a planner that a session was started with and that nobody has brought."""
+
+    def __init__(self, session: str, wanted: str, given: str) -> None:
+        self.name = wanted
+        self.error = UsageError(
+            f"session {session} was started with the planner {wanted}, not with {given}",
+            code=PLANNER_MISSING,
             remedy=f"resume it with the planner {wanted}",
         )
+
+    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+        """Always raises: another planner must not take over unasked."""
+        raise self.error
 
 
 def migrated(pack: Pack, setting: Setting, state: State, by: str) -> e.SessionMigrated:

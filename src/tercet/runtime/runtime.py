@@ -270,7 +270,6 @@ class Runtime:
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
-        opening.demand_planner(restored.state, planner)
         pack, setting = self._pinned(restored.state)
         return await self._carry_on(pack, setting, restored, planner)
 
@@ -322,7 +321,7 @@ class Runtime:
         work = (
             self._work(None, read_plan(state.plan))
             if is_callers
-            else self._work(planner or TemplatePlanner(pack), None)
+            else self._work(opening.planner_of(state, planner, TemplatePlanner(pack)), None)
         )
         driver = self._driver(pack, setting, state, lease, work, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()

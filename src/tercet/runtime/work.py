@@ -43,6 +43,10 @@ PLANNER_TIMEOUT_MS = 30_000
 """How long a planner may take where the pack does not say."""
 
 
+PLANNER_MISSING = "planner_missing"
+"""The code of a run that must be planned anew, by a planner that is not there."""
+
+
 class Planner(Protocol):
     """Proposes plans; touches nothing. May raise `PlanningError` if it has none to propose."""
 
