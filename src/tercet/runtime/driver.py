@@ -29,7 +29,7 @@ from tercet.executor.gateway import Attempt
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError, LeaseLost
-from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
+from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow
 from tercet.planner.template import PlanningError
 from tercet.runtime import checkpoint, deciding, mail, undoing
 from tercet.runtime import commands as c
@@ -41,7 +41,7 @@ from tercet.runtime.plans import read_plan
 from tercet.runtime.rows import row_of
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
-from tercet.runtime.surroundings import Surroundings
+from tercet.runtime.surroundings import Surroundings, unmeasured, untold
 from tercet.runtime.work import PLANNER_MISSING
 from tercet.tools import ToolContext
 
@@ -49,6 +49,8 @@ LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 NOT_MADE = (*WITHHELD, "deadline")
 """The codes of calls that were not made after all."""
+ROW_MS = 1_000
+"""How far a session's row may lag behind while nothing but its steps get on."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
 
@@ -71,7 +73,8 @@ class _Unit:
     events: list[e.Event] = field(default_factory=list[e.Event])
     blobs: list[bytes] = field(default_factory=list[bytes])
     claims: list[str] = field(default_factory=list[str])
-    checkpoints: list[NewCheckpoint] = field(default_factory=list[NewCheckpoint])
+    verdict: str = ""
+    """What was decided last: such a unit ends in a checkpoint."""
     begin: list[e.Intent] = field(default_factory=list[e.Intent])
 
 
@@ -99,7 +102,7 @@ class Driver:
         self._is_nudged = False
         self._grace_until: float | None = None
         self._course: Course | None = None
-        self._course_of = ("", 0)
+        self._course_of: tuple[Any, Any] = (state.plan, state.undo) if not state.plan else (None, None)
         self._blobs: dict[str, Any] = {}
         self._unit = _Unit()
         self._calls: dict[str, tuple[e.Intent, Attempt]] = {}
@@ -108,6 +111,8 @@ class Driver:
         """Calls that have ended and are not folded yet."""
         self._tail_bytes = tail_bytes
         self._fold_bytes = 0
+        self._listed: tuple[tuple[Any, ...], int] = ((), 0)
+        """What the session's row says, and since when."""
 
     def begin(self, event: e.Event, *, claims: tuple[str, ...] = ()) -> None:
         """The event with which this process begins or takes over; it is appended with the first turn."""
@@ -220,7 +225,8 @@ class Driver:
         while self._over:
             intent, ended = self._over.pop(0)
             del self._calls[intent.step]
-            await self._crash("after_answer")
+            if (waiting := self.around.crash("after_answer")) is not None:
+                await waiting
             self._ended(intent, ended)
             await self._count(intent.tool, ended)
 
@@ -272,23 +278,15 @@ class Driver:
     async def _halted(self, halt: Halt) -> State:
         if not self.state.is_over and self.state.status == "in_progress" and not self.state.ending:
             self._record(e.SessionPaused(at=self._now(), reason=halt.reason, by=halt.by, inbox=halt.inbox))
-            self._unit.checkpoints.append(checkpoint.fold(self.state))
-            await self._flush()
+            await self._flush(is_folded=True)
         return self.state
 
     # --- commands ---
 
     async def _carry_out(self, command: c.Command) -> None:
         match command:
-            case c.Propose() | c.Settle():
-                await self._flush()  # what comes next may take long: nothing is left unwritten
-                await self._look_outside(command)
-            case c.Score() | c.End() | c.HandOver() | c.TakeBack():
-                await self._look_back(command)
             case c.Dispatch():
                 self._dispatch(command)
-            case c.Note():
-                self._note(command)
             case c.Judge():
                 now, draw = self._now(), self.around.draw
                 for event in self.around.work.judge(
@@ -296,6 +294,13 @@ class Driver:
                 ):
                     self._record(event)
                 self._point("step")
+            case c.Note():
+                self._note(command)
+            case c.Propose() | c.Settle():
+                await self._flush()  # what comes next may take long: nothing is left unwritten
+                await self._look_outside(command)
+            case c.Score() | c.End() | c.HandOver() | c.TakeBack():
+                await self._look_back(command)
             case c.Review():
                 self._record(self.around.work.review(self.state, self._plan(), self.setting, self._now()))
                 self._point(str(self.state.verdict.get("outcome", "")))
@@ -514,7 +519,8 @@ class Driver:
         if (stop := self.around.board.stopped(intent.tool)) is not None:
             self.stop(Halt(reason=stop.reason, by=stop.by, grace_ms=None))
             return NotHappened(error=stop.reason, code=EMERGENCY_STOP)
-        await self._crash("before_call")
+        if (waiting := self.around.crash("before_call")) is not None:
+            await waiting
         return None
 
     async def _has_renewed(self) -> bool:
@@ -608,24 +614,27 @@ class Driver:
             self._point(str(self.state.phase))
 
     def _point(self, verdict: str) -> None:
-        """A checkpoint; of several in one unit only the last one says anything that the others do not."""
-        self._unit.checkpoints = [checkpoint.point(self.state, verdict)]
+        """A checkpoint at the end of this unit; of several only the last one says anything that the others do not."""
+        self._unit.verdict = verdict
 
-    async def _flush(self) -> None:
+    async def _flush(self, *, is_folded: bool = False) -> None:
         """Append what has been recorded, then begin the calls whose INTENT is now durable."""
         unit = self._unit
         if not unit.events:
             return
         self._unit = _Unit()
-        encoded = tuple(codec.encode(event) for event in unit.events)
+        encoded = tuple(map(codec.encode, unit.events))
         self._tail_bytes += sum(map(len, encoded))
-        if self._tail_bytes > max(checkpoint.SMALLEST_FOLD, checkpoint.TAIL * self._fold_bytes):
+        checkpoints = [checkpoint.point(self.state, unit.verdict)] if unit.verdict else []
+        if is_folded or self._tail_bytes > max(checkpoint.SMALLEST_FOLD, checkpoint.TAIL * self._fold_bytes):
             folded = checkpoint.fold(self.state)
             self._fold_bytes, self._tail_bytes = len(folded.data), 0
-            unit.checkpoints.append(folded)
-        await self._crash("before_append")
-        position = await self._append(unit, encoded)
-        await self._crash("after_append")
+            checkpoints.append(folded)
+        if (waiting := self.around.crash("before_append")) is not None:
+            await waiting
+        position = await self._append(unit, encoded, tuple(checkpoints))
+        if (waiting := self.around.crash("after_append")) is not None:
+            await waiting
         if position.bell != self._bell:
             # Somebody said something to the tenant: it is heard before a call begins.
             self._bell = position.bell
@@ -636,8 +645,9 @@ class Driver:
             self._begin(intent)
         if self._listeners:
             self._tell_listeners()
-        for event in unit.events:
-            self.around.tell(self.state, event)
+        if self.around.tell is not untold:
+            for event in unit.events:
+                self.around.tell(self.state, event)
 
     def _tell_listeners(self) -> None:
         for waits_for, listener in self._listeners:
@@ -645,7 +655,9 @@ class Driver:
                 listener.set_result(self.state)
         self._listeners = [each for each in self._listeners if not each[1].done()]
 
-    async def _append(self, unit: _Unit, encoded: tuple[bytes, ...]) -> Position:
+    async def _append(
+        self, unit: _Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]
+    ) -> Position:
         """Write a unit, all or nothing: a verdict whose checkpoint cannot be written was never given."""
         run = self.state.start["run"]
         try:
@@ -656,21 +668,31 @@ class Driver:
                     expected=self.state.position - len(unit.events),
                     epoch=self.lease.epoch,
                     events=encoded,
-                    checkpoints=tuple(unit.checkpoints),
+                    checkpoints=checkpoints,
                     blobs=tuple(unit.blobs),
                     claims=tuple(unit.claims),
-                    row=row_of(self.state),
+                    row=self._row(),
                 )
             )
         except JournalError as error:
             self.around.signal("failed", {"loop_id": run, "reason": error.message, "code": error.code})
             raise
-        self._measure(run, unit)
+        if self.around.signal is not unmeasured:
+            self._measure(run, unit, checkpoints)
         return position
 
-    def _measure(self, run: str, unit: _Unit) -> None:
+    def _row(self) -> SessionRow | None:
+        """The row for lists, where it says anything new: within a second, that a run got on is not worth a write."""
+        state, (standing, since) = self.state, self._listed
+        now = (state.status, state.ending, state.gates, state.reason)
+        if now == standing and state.at - since < ROW_MS:
+            return None
+        self._listed = (now, state.at)
+        return row_of(state)
+
+    def _measure(self, run: str, unit: _Unit, checkpoints: tuple[NewCheckpoint, ...]) -> None:
         signal = self.around.signal
-        for written in unit.checkpoints:
+        for written in checkpoints:
             size = len(written.data)
             signal("checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size})
         for event in unit.events:
@@ -703,21 +725,16 @@ class Driver:
             found += [codec.decode(stored.data) for stored in page]
         return found
 
-    async def _crash(self, point: str) -> None:
-        waiting = self.around.crash(point)
-        if waiting is not None:
-            await waiting
-
     # --- the plan ---
 
     @property
     def course(self) -> Course | None:
         """The plan of the state, ready to be followed."""
-        wanted = (self.state.plan_hash, len(self.state.undo))
-        if self.state.plan and self._course_of != wanted:
+        state = self.state
+        if state.plan is not self._course_of[0] or state.undo is not self._course_of[1]:
             course = Course.of(read_plan(self.state.plan), self.setting.surface)
             self._course = course.with_undo(self.state.undo, self.around.tools) if self.state.undo else course
-            self._course_of = wanted
+            self._course_of = (state.plan, state.undo)
         return self._course
 
     def _followed(self) -> Course:

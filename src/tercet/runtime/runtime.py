@@ -41,7 +41,7 @@ from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import OpenGate, State
-from tercet.runtime.surroundings import Surroundings
+from tercet.runtime.surroundings import Surroundings, unmeasured, untold
 from tercet.runtime.transcript import moment
 from tercet.runtime.work import Planner, Work
 
@@ -125,8 +125,8 @@ class Runtime:
         draw: Callable[[], float] = random.random,
         lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
-        tell: Callable[[State, e.Event], None] = lambda _state, _event: None,
-        signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None,
+        tell: Callable[[State, e.Event], None] = untold,
+        signal: Callable[[str, dict[str, Any]], None] = unmeasured,
         held: Held = lambda _: None,
         packs: Sequence[Pack] = (),
     ) -> None:
