@@ -33,21 +33,14 @@ from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
 from tercet.journal.postgres.connection import QUERIES
 from tercet.journal.postgres.driver import Connection
 from tercet.journal.postgres.faults import CONTENTION
-from tercet.journal.postgres.rows import Rows
-from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
+from tercet.journal.postgres.rows import Known, Rows
+from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow
 from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
 
 Outcome: TypeAlias = Position | Lease | JournalError
 
 _CACHE_LIMIT = 10_000
 _TRIES = 5
-
-
-class Known(msgspec.Struct, frozen=True):
-    """A stream's number and state, as the server last had it."""
-
-    id: int
-    state: StreamState
 
 
 class Batcher:
@@ -148,10 +141,16 @@ class Batcher:
             except JournalError:
                 careful.add(key)
                 continue
-            rows.add(act, stream_id=known.id, before=known.state, after=after, links=links)
-            ahead[key] = quick[index] = Known(known.id, after)
+            rows.add(act, known=known, after=after, links=links, stored=self._stored_session(key))
+            ahead[key] = quick[index] = Known(known.id, after, act.row or known.session)
             self.planned[index] = after.position()
         return rows, quick
+
+    def _stored_session(self, key: tuple[str, str]) -> SessionRow | None:
+        """A session's row as this writer last stored it. Without a lease another one may have written it since, even
+        if the stream ends where it did."""
+        known = self._known[key]
+        return known.session if known.state.epoch else None
 
     async def run_carefully(
         self, connection: Connection, act: Act, *, planned: Position | None = None
@@ -195,9 +194,9 @@ class Batcher:
         self.attempted = after.position()
         fresh = await _without_stored_parts(connection, act, known)
         rows = Rows()
-        rows.add(fresh, stream_id=known.id, before=known.state, after=after, links=links)
+        rows.add(fresh, known=known, after=after, links=links)
         bells = await _store(connection, rows)
-        return Position(after.seq, after.chain, bells[known.id]), Known(known.id, after)
+        return Position(after.seq, after.chain, bells[known.id]), Known(known.id, after, act.row)
 
     async def _forget(self, connection: Connection, act: Forget, *, was_tried: bool) -> Lease:
         """Remove a stream; one that is not there any more after a lost connection was removed before it."""
@@ -251,12 +250,15 @@ async def _store(connection: Connection, rows: Rows) -> dict[int, int]:
 
 def _is_plain(unit: Append, rows: Rows, known: Known) -> bool:
     """Whether every part of a unit is new, as far as can be known without asking."""
-    places = [(new.kind, new.seq) for new in unit.checkpoints]
-    return (
-        all(new.seq > unit.expected for new in unit.checkpoints)
-        and len(set(places)) == len(places)
-        and all(rows.claimed_by(unit.tenant, key) in (None, known.id) for key in unit.claims)
-    )
+    for key in unit.claims:
+        if rows.claimed_by(unit.tenant, key) not in (None, known.id):
+            return False
+    places: set[tuple[str, int]] = set()
+    for new in unit.checkpoints:
+        if new.seq <= unit.expected or (new.kind, new.seq) in places:
+            return False
+        places.add((new.kind, new.seq))
+    return True
 
 
 def _differs(new: NewCheckpoint, fresh: NewCheckpoint | None, digest: bytes | None) -> bool:
