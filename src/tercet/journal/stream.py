@@ -13,7 +13,7 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.journal.chain import ZERO, extend_chain
 from tercet.journal.errors import LeaseHeld, LeaseLost, PositionConflict
-from tercet.journal.protocol import Append, Lease, Position, SessionRow
+from tercet.journal.protocol import Append, Lease, Position
 
 MOST_BYTES = 512
 """The longest name. PostgreSQL cannot index a pair of much longer ones."""
@@ -165,19 +165,6 @@ def _fits(name: str) -> bool:
         return len(name.encode()) <= MOST_BYTES
     except UnicodeEncodeError:
         return False
-
-
-def differs_in_progress_only(old: SessionRow, new: SessionRow) -> bool:
-    """Whether two rows of a session differ in nothing but status, last change, next step and details."""
-    return (
-        old.due_at == new.due_at
-        and old.started_at == new.started_at
-        and old.pack_hash == new.pack_hash
-        and old.pack == new.pack
-        and old.snapshot == new.snapshot
-        and old.intent == new.intent
-        and old.owner == new.owner
-    )
 
 
 def unknown_session(tenant: str, session_id: str) -> UsageError:

@@ -34,7 +34,7 @@ from tercet.journal.postgres.connection import QUERIES
 from tercet.journal.postgres.driver import Connection
 from tercet.journal.postgres.faults import CONTENTION
 from tercet.journal.postgres.rows import Known, Rows
-from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow
+from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
 from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
 
 Outcome: TypeAlias = Position | Lease | JournalError
@@ -141,16 +141,10 @@ class Batcher:
             except JournalError:
                 careful.add(key)
                 continue
-            rows.add(act, known=known, after=after, links=links, stored=self._stored_session(key))
-            ahead[key] = quick[index] = Known(known.id, after, act.row or known.session)
+            rows.add(act, known=known, after=after, links=links)
+            ahead[key] = quick[index] = Known(known.id, after)
             self.planned[index] = after.position()
         return rows, quick
-
-    def _stored_session(self, key: tuple[str, str]) -> SessionRow | None:
-        """A session's row as this writer last stored it. Without a lease another one may have written it since, even
-        if the stream ends where it did."""
-        known = self._known[key]
-        return known.session if known.state.epoch else None
 
     async def run_carefully(
         self, connection: Connection, act: Act, *, planned: Position | None = None
@@ -196,7 +190,7 @@ class Batcher:
         rows = Rows()
         rows.add(fresh, known=known, after=after, links=links)
         bells = await _store(connection, rows)
-        return Position(after.seq, after.chain, bells[known.id]), Known(known.id, after, act.row)
+        return Position(after.seq, after.chain, bells[known.id]), Known(known.id, after)
 
     async def _forget(self, connection: Connection, act: Forget, *, was_tried: bool) -> Lease:
         """Remove a stream; one that is not there any more after a lost connection was removed before it."""

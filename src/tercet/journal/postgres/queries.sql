@@ -78,16 +78,6 @@ WITH heard AS (
            next_step = excluded.next_step, details = excluded.details, due_at = excluded.due_at
 )
 
--- name: store_progress
-, progress AS (
-    UPDATE tercet.sessions AS r
-       SET status = p.status, updated_at = p.updated_at, next_step = p.next_step, details = p.details
-      FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bytea[])
-           AS p (stream_id, status, updated_at, next_step, details)
-      JOIN moved ON moved.id = p.stream_id
-     WHERE r.tenant = moved.tenant AND r.session_id = moved.stream
-)
-
 -- name: store_rings
 , rung AS (
     INSERT INTO tercet.bells AS b (tenant, rings)

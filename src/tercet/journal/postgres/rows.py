@@ -15,15 +15,14 @@ import msgspec
 
 from tercet.journal.postgres.statement import compose
 from tercet.journal.protocol import Append, SessionRow
-from tercet.journal.stream import StreamState, differs_in_progress_only
+from tercet.journal.stream import StreamState
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """A stream's number, its state, and its session's row if it was seen, as the server last had them."""
+    """A stream's number and state, as the server last had it."""
 
     id: int
     state: StreamState
-    session: SessionRow | None = None
 
 
 class Rows:
@@ -35,7 +34,7 @@ class Rows:
         self._checkpoints: list[tuple[Any, ...]] = []
         self._blobs: dict[tuple[str, bytes, int], bytes] = {}
         self._claims: dict[tuple[str, str], tuple[int, str, int]] = {}
-        self._sessions: dict[int, tuple[SessionRow, SessionRow | None]] = {}
+        self._sessions: dict[int, SessionRow] = {}
         self._tenants: dict[str, bool] = {}
         self._rings: list[tuple[int, str]] = []
 
@@ -44,19 +43,8 @@ class Rows:
         row = self._claims.get((tenant, key))
         return None if row is None else row[0]
 
-    def add(
-        self,
-        unit: Append,
-        *,
-        known: Known,
-        after: StreamState,
-        links: Sequence[bytes],
-        stored: SessionRow | None = None,
-    ) -> None:
-        """Add a unit whose parts are all new; a unit behind another of the same stream continues its move.
-
-        `stored` is the session's row as the server has it, if that is known for certain.
-        """
+    def add(self, unit: Append, *, known: Known, after: StreamState, links: Sequence[bytes]) -> None:
+        """Add a unit whose parts are all new; a unit behind another of the same stream continues its move."""
         number, before, tenant = known.id, known.state, unit.tenant
         self._tenants[tenant] = unit.ring or self._tenants.get(tenant, False)
         if unit.ring:
@@ -71,18 +59,16 @@ class Rows:
         for key in unit.claims:
             self._claims.setdefault((tenant, key), (number, key, after.seq))
         if unit.row is not None:
-            self._sessions[number] = (unit.row, stored)
+            self._sessions[number] = unit.row
 
     def statement(self) -> tuple[str, list[list[Any]]]:
         """The statement and its arrays, in an order of rows that keeps two writers from waiting for each other."""
-        whole, progress = self._session_rows()
         tables: dict[str, Sequence[tuple[Any, ...]]] = {
             "store_events": self._events,
             "store_checkpoints": self._checkpoints,
             "store_blobs": [(key[2], key[1], self._blobs[key]) for key in sorted(self._blobs)],
             "store_claims": [self._claims[key] for key in sorted(self._claims)],
-            "store_sessions": whole,
-            "store_progress": progress,
+            "store_sessions": [_session(number, self._sessions[number]) for number in sorted(self._sessions)],
             "store_rings": self._rings,
         }
         parts = tuple(name for name, rows in tables.items() if rows)
@@ -92,18 +78,6 @@ class Rows:
             arrays += _columns(tables[name])
         return compose(parts), arrays
 
-    def _session_rows(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """Rows to be written whole, and rows of which only the progress is new."""
-        whole: list[tuple[Any, ...]] = []
-        progress: list[tuple[Any, ...]] = []
-        for number in sorted(self._sessions):
-            row, stored = self._sessions[number]
-            if stored is not None and differs_in_progress_only(stored, row):
-                progress.append((number, row.status, row.updated_at, row.next_step, row.details))
-            else:
-                whole.append((number, *msgspec.structs.astuple(row)[2:]))
-        return whole, progress
-
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
@@ -111,3 +85,7 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
 
 def _moved(number: int, before: StreamState, after: StreamState) -> tuple[Any, ...]:
     return (number, before.seq, before.chain, before.epoch, after.seq, after.chain)
+
+
+def _session(number: int, row: SessionRow) -> tuple[Any, ...]:
+    return (number, *msgspec.structs.astuple(row)[2:])

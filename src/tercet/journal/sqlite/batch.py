@@ -28,7 +28,7 @@ from tercet.journal import stream as rules
 from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
 from tercet.journal.protocol import Append, Lease, Position, SessionRow
 from tercet.journal.sqlite.connection import QUERIES
-from tercet.journal.stream import NEW, Act, Forget, LeaseAct, StreamState, differs_in_progress_only
+from tercet.journal.stream import NEW, Act, Forget, LeaseAct, StreamState
 
 Outcome: TypeAlias = Position | Lease | JournalError
 
@@ -255,7 +255,7 @@ class Batcher:
         put: list[tuple[object, ...]] = []
         touched: list[tuple[object, ...]] = []
         for known, row in self._sessions.values():
-            if known.session is not None and differs_in_progress_only(known.session, row):
+            if known.session is not None and _differs_in_progress_only(known.session, row):
                 touched.append(
                     (row.status, row.updated_at, row.next_step, row.details, row.tenant, row.session_id)
                 )
@@ -265,6 +265,19 @@ class Batcher:
         self._connection.executemany(_PUT_SESSION, put)
         self._connection.executemany(_TOUCH_SESSION, touched)
         self._sessions.clear()
+
+
+def _differs_in_progress_only(old: SessionRow, new: SessionRow) -> bool:
+    """Whether two rows of a session differ in nothing but status, last change, next step and details."""
+    return (
+        old.due_at == new.due_at
+        and old.started_at == new.started_at
+        and old.pack_hash == new.pack_hash
+        and old.pack == new.pack
+        and old.snapshot == new.snapshot
+        and old.intent == new.intent
+        and old.owner == new.owner
+    )
 
 
 def _session_values(row: SessionRow) -> tuple[object, ...]:
