@@ -192,8 +192,13 @@ class Driver:
                 elif self.halt is None or not isinstance(command, c.Dispatch | c.Settle | c.Propose):
                     await self._carry_out(command)
                     break
-            if self.state.position == position:
+            if self.state.position == position or self._is_all_under_way():
                 return wake
+
+    def _is_all_under_way(self) -> bool:
+        """Whether every step that could be looked at is being called, so that nothing can be due."""
+        under_way = len(self._calls) + len(self._unit.begin)
+        return bool(self._unit.begin) and under_way == len(self.state.frontier)
 
     async def _read_inbox(self) -> None:
         """Make events of what people said; a wish to pause waits until the calls under way have ended."""

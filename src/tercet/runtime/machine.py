@@ -90,6 +90,7 @@ def evolve(state: State, event: e.Event) -> State:
     moved = _HANDLERS[type(event)](state, event)
     now = max(state.at, event.at)
     status = _status(moved)
+    is_from_outside = isinstance(event, _SAID) and event.outside
     if status != state.status and status not in TRANSITIONS[state.status]:
         raise illegal(state, event, f"a session that is {state.status} cannot become {status}")
     return msgspec.structs.replace(
@@ -97,30 +98,25 @@ def evolve(state: State, event: e.Event) -> State:
         position=state.position + 1,
         at=now,
         status=status,
-        used=_clocked(state, moved, event, now),
-        active_since=now if status == "in_progress" and not _is_from_outside(event) else 0,
+        # While no process had the session, no time was spent on it.
+        used=moved.used
+        if is_from_outside or isinstance(event, e.SessionResumed)
+        else _clocked(state, moved, now),
+        active_since=now if status == "in_progress" and not is_from_outside else 0,
         iterations=state.iterations + _counts(state.phase, moved.phase),
     )
 
 
-def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
+def _clocked(before: State, after: State, now: int) -> Used:
     """The wall clock runs while the session is in progress, and stands still at gates and pauses."""
-    if not before.active_since or isinstance(event, e.SessionResumed) or _is_from_outside(event):
-        return after.used  # while no process had the session, no time was spent on it
-    spent = now - before.active_since
-    return (
-        msgspec.structs.replace(after.used, wall_clock=before.used.wall_clock + spent)
-        if spent
-        else after.used
-    )
-
-
-def _is_from_outside(event: e.Event) -> bool:
-    """Whether an event was appended by somebody who does not carry the session forward."""
-    return isinstance(event, _SAID) and event.outside
+    if not before.active_since or now == before.active_since:
+        return after.used
+    spent = before.used.wall_clock + now - before.active_since
+    return msgspec.structs.replace(after.used, wall_clock=spent)
 
 
 _SAID = (e.GateAnswered, e.SessionPaused, e.SessionCancelled, e.SessionExpired, e.BudgetExtended)
+"""What may be appended by somebody who does not carry the session forward."""
 
 
 def _counts(before: Phase, after: Phase) -> int:
