@@ -5,12 +5,11 @@ A `Runtime` holds a pack, a journal, a clock and nothing else; all that a run is
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
@@ -25,7 +24,7 @@ from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
-from tercet.journal.errors import ClaimHeld, JournalError, LeaseLost
+from tercet.journal.errors import ClaimHeld
 from tercet.journal.events.gate import Answered
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
@@ -33,7 +32,7 @@ from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
 from tercet.runtime import mail, messages, opening
 from tercet.runtime.driver import Driver
-from tercet.runtime.expiry import overdue
+from tercet.runtime.keeper import Keeper
 from tercet.runtime.mail import Held
 from tercet.runtime.messages import Cancel, Extend, Pause, Said
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
@@ -46,8 +45,6 @@ from tercet.runtime.transcript import moment
 from tercet.runtime.work import Planner, Work
 
 LEASE_MS = 10_000
-LISTEN_MS = 500
-"""How often a process listens for what is said to runs that write nothing at the moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +143,6 @@ class Runtime:
         self._tools = {tool.name: tool for tool in pack.tools}
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self._leases = count(1)
-        self._drivers: dict[str, Driver] = {}
-        self._watching: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -159,13 +154,13 @@ class Runtime:
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
         self._board = Noticeboard(self.journal, self.tenant, self.pack.name)
+        self._keeper = Keeper(self.journal, self.tenant, self._clock, self._board, lease_ms=self._lease_ms)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
+        self._keeper.close()
         await self._stack.aclose()
 
     def _fresh_owner(self) -> str:
@@ -231,7 +226,7 @@ class Runtime:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(await work.propose(driver.state, setting, now))
         try:
-            return await self._drive(driver, session)
+            return RunResult.of(await self._keeper.carry(driver))
         except ClaimHeld:
             if driver.log or (known := await self._submitted(request, body)) is None:
                 raise
@@ -259,7 +254,7 @@ class Runtime:
         A session that was started with a planner of its own needs that planner again to plan anew. `extend` adds to its
         budget first.
         """
-        if session_id in self._drivers:
+        if session_id in self._keeper:
             raise UsageError(
                 f"session {session_id} is being carried on here already",
                 code="session_busy",
@@ -309,7 +304,7 @@ class Runtime:
         if migrated_by:
             driver.begin(opening.migrated(pack, setting, driver.state, migrated_by))
         driver.look_into_inbox()
-        return await self._drive(driver, session)
+        return RunResult.of(await self._keeper.carry(driver))
 
     async def _taken_over(
         self, pack: Pack, setting: Setting, lease: Lease, planner: Planner | None, known: opening.Restored
@@ -379,59 +374,9 @@ class Runtime:
             held=self._held,
         )
 
-    async def _drive(self, driver: Driver, session: str) -> RunResult:
-        self._drivers[session] = driver
-        renewing = asyncio.ensure_future(self._renew(driver))
-        try:
-            await self._board.refresh(0)
-            self._watch()
-            return RunResult.of(await driver.advance())
-        finally:
-            renewing.cancel()
-            self._drivers.pop(session, None)
-            if not driver.state.is_over:  # nobody wants the lease on a session that is over
-                with suppress(JournalError):  # it runs out by itself; what the run came to must be told
-                    await self.journal.release(driver.lease)
-
-    async def _renew(self, driver: Driver) -> None:
-        while True:
-            await self._clock.sleep(self._lease_ms // 3)
-            try:
-                driver.lease = await self.journal.renew(
-                    driver.lease, now_ms=self._clock.now(), ttl_ms=self._lease_ms
-                )
-            except LeaseLost:
-                driver.stop()
-                return
-            except JournalError:
-                # Asked again soon; a lease that runs out meanwhile holds every call back, and an append says more.
-                continue
-
-    def _watch(self) -> None:
-        """One task listens for all drivers of this process, while there are any."""
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.ensure_future(self._listen())
-
-    async def _listen(self) -> None:
-        """Hear what is said to runs that write nothing at the moment, and notice when their time is over."""
-        heard = -1
-        while self._drivers:
-            await self._clock.sleep(LISTEN_MS)
-            try:
-                bell = await self.journal.bell(self.tenant)
-                if bell != heard:
-                    await self._board.refresh(bell)
-            except JournalError:
-                continue  # whoever appends will say more
-            now = self._clock.now()
-            for driver in tuple(self._drivers.values()):
-                if bell != heard or overdue(driver.state, now) is not None:
-                    driver.look_into_inbox()
-            heard = bell
-
     def stop(self) -> None:
         """Let every session of this process come to a halt from which it can be resumed."""
-        for driver in self._drivers.values():
+        for driver in self._keeper:
             driver.stop()
 
     # --- people ---
@@ -511,7 +456,7 @@ class Runtime:
 
     async def say(self, said: Said) -> RunResult:
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
-        driver = self._drivers.get(said.session)
+        driver = self._keeper.get(said.session)
         if driver is not None:
             messages.event_of(said, driver.state, self._clock.now())  # what is wrong already is told at once
             position = await mail.post(self.journal, self.tenant, said)
