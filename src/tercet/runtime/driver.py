@@ -551,6 +551,9 @@ class Driver:
             attempt=attempt,
             deadline=self.around.work.moment(deadline) if deadline else None,
             fencing_token=self.lease.epoch,
+            session_id=start["session"],
+            root_session=start.get("root", ""),
+            depth=start.get("depth", 0),
         )
 
     def _ended(self, intent: e.Intent, ended: Ended) -> None:

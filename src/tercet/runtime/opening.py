@@ -19,6 +19,7 @@ from tercet.journal.protocol import Journal, Position
 from tercet.packs.pack import Pack
 from tercet.runtime import checkpoint
 from tercet.runtime.machine import evolve
+from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
@@ -48,6 +49,7 @@ def started(
     ttl_ms: int | None = None,
     is_shadow: bool = False,
     body: str = "",
+    place: Place = ALONE,
 ) -> e.SessionStarted:
     """The first event of a session."""
     ctx, rules = setting.ctx, pack.session
@@ -72,6 +74,8 @@ def started(
         on_failure=setting.spec.on_failure or pack.on_failure,
         shadow=is_shadow,
         body=body,
+        root=place.root,
+        depth=place.depth,
     )
 
 

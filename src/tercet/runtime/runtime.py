@@ -30,11 +30,12 @@ from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
-from tercet.runtime import mail, messages, opening
+from tercet.runtime import mail, messages, nesting, opening
 from tercet.runtime.driver import Driver
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.mail import Held
 from tercet.runtime.messages import Cancel, Extend, Pause, Said
+from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
@@ -43,6 +44,7 @@ from tercet.runtime.state import OpenGate, State
 from tercet.runtime.surroundings import Surroundings, unmeasured, untold
 from tercet.runtime.transcript import moment
 from tercet.runtime.work import Planner, Work
+from tercet.tools import ToolContext
 
 LEASE_MS = 10_000
 
@@ -180,12 +182,13 @@ class Runtime:
         planner: Planner | None = None,
         ttl_ms: int | None = None,
         shadow: bool = False,
+        parent: ToolContext | None = None,
     ) -> RunResult:
         """Start a session and carry it as far as it goes.
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, and nothing is
-        called.
+        called. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
         body = opening.body_of(request, plan)
         if (known := await self._submitted(request, body)) is not None:
@@ -200,6 +203,10 @@ class Runtime:
             safety_mode=safety_mode,
             started_at=moment(now),
         )
+        place = await self._place(parent, session)
+        if place.max_iterations is not None:
+            budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
+            ctx = ctx.model_copy(update={"run_budget": budget})
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
         proposing = planner or TemplatePlanner(self.pack)
         if plan is None and planner is None:
@@ -220,17 +227,29 @@ class Runtime:
             ttl_ms=ttl_ms,
             is_shadow=shadow,
             body=body,
+            place=place,
         )
         driver.begin(started, claims=opening.claims_of(request))
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(await work.propose(driver.state, setting, now))
         try:
-            return RunResult.of(await self._keeper.carry(driver))
+            return await self._carry(driver)
         except ClaimHeld:
             if driver.log or (known := await self._submitted(request, body)) is None:
                 raise
             return known  # somebody sent the same request at the same moment
+
+    async def _place(self, parent: ToolContext | None, session: str) -> Place:
+        if parent is None:
+            return ALONE
+        return await nesting.reserve(self.journal, self.tenant, parent, session, self.pack.budget)
+
+    async def _carry(self, driver: Driver) -> RunResult:
+        state = await self._keeper.carry(driver)
+        if state.start.get("root"):
+            await nesting.settle(self.journal, self.tenant, state)
+        return RunResult.of(state)
 
     async def _submitted(self, request: Request, body: str) -> RunResult | None:
         """The session that a request with this key began; None if there is none."""
@@ -304,7 +323,7 @@ class Runtime:
         if migrated_by:
             driver.begin(opening.migrated(pack, setting, driver.state, migrated_by))
         driver.look_into_inbox()
-        return RunResult.of(await self._keeper.carry(driver))
+        return await self._carry(driver)
 
     async def _taken_over(
         self, pack: Pack, setting: Setting, lease: Lease, planner: Planner | None, known: opening.Restored

@@ -34,6 +34,9 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """What becomes of effects when the run ends without success."""
     shadow: bool = False
     """Nothing is called: the run ends once its plan has been reviewed."""
+    root: str = ""
+    """The session that led to this one through a tool; empty where nobody did."""
+    depth: int = 0
     body: str = ""
     """The hash of what was asked, where the request has a key."""
 
