@@ -16,6 +16,7 @@ import msgspec
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
+from tercet.contracts.loop import Phase
 from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import as_object
@@ -110,11 +111,9 @@ def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: boo
     """The event that a message becomes; raises `UsageError` if it does not fit the session as it stands."""
     at = max(now, state.at)
     if state.is_over:
-        raise UsageError(
-            f"session {said.session} is over: it is {state.status}",
-            code="session_over",
-            remedy=f"tercet sessions show {said.session} tells how it ended",
-        )
+        raise session_over(said.session, state)
+    if not isinstance(said, Reply):
+        _demand_open(said, state)
     match said:
         case Reply():
             return _answered(said, state, at, inbox=inbox, outside=outside)
@@ -123,16 +122,29 @@ def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: boo
             reason = f"paused by {said.actor}: {said.note}".rstrip(": ")
             return e.SessionPaused(at=at, reason=reason, by=said.actor, inbox=inbox, outside=outside)
         case Cancel():
-            if state.ending:
-                raise UsageError(
-                    f"session {said.session} is ending already: {state.reason}",
-                    code="session_ending",
-                    remedy=f"tercet sessions resume {said.session} brings it to its end",
-                )
             return e.SessionCancelled(at=at, by=said.actor, reason=said.note, inbox=inbox, outside=outside)
         case Extend():
             demand_extension(said.more)
             return e.BudgetExtended(at=at, by=said.actor, more=said.more, inbox=inbox, outside=outside)
+
+
+def session_over(session: str, state: State) -> UsageError:
+    """The refusal of what is said to a session that is over."""
+    return UsageError(
+        f"session {session} is over: it is {state.status}",
+        code="session_over",
+        remedy=f"tercet sessions show {session} tells how it ended",
+    )
+
+
+def _demand_open(said: Said, state: State) -> None:
+    """A run whose end is decided is neither paused nor cancelled nor extended."""
+    if state.phase in (Phase.COMMIT, Phase.FAIL):
+        raise UsageError(
+            f"session {said.session} is ending already: {state.reason}".rstrip(": "),
+            code="session_ending",
+            remedy=f"tercet sessions resume {said.session} brings it to its end",
+        )
 
 
 def _demand_running(said: Pause, state: State) -> None:

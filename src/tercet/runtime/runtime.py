@@ -517,6 +517,19 @@ class Runtime:
             position = await mail.post(self.journal, self.tenant, said)
             if (state := await driver.read_up_to(position)) is not None:
                 return RunResult.of(mail.answer_to(state, position))
+            # It was let go of before it had read that; it is not said twice.
+            return RunResult.of(
+                await mail.follow(
+                    self.journal,
+                    self.tenant,
+                    said.session,
+                    position,
+                    owner=self._fresh_owner(),
+                    clock=self._clock,
+                    lease_ms=self._lease_ms,
+                    held=self._held,
+                )
+            )
         return RunResult.of(
             await mail.deliver(
                 self.journal,
