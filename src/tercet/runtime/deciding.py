@@ -134,8 +134,7 @@ class Acting:
         begun = [
             name
             for name in self.state.frontier
-            if self.state.steps[name].status in ("in_flight", "unknown")
-            or (self.state.steps[name].status == "pending" and self.state.steps[name].outcome == "unknown")
+            if self.state.steps[name].is_reserving
         ]
         for name in begun:
             command = self._due(name, self.state.steps[name])
@@ -294,6 +293,7 @@ class Acting:
         """Why the budget does not allow this call."""
         budget, used = self.setting.ctx.run_budget, self.state.used
         waits = max(0, step.not_before - self.state.at)
+        kept_tokens, kept_cost = (step.tokens, step.cost) if step.is_reserving else (0, 0)
         back_calls, back_cost = self.course.way_back(call)
         needs = (
             (
@@ -302,11 +302,16 @@ class Acting:
                 used.tool_calls + used.reserved_calls + used.held_calls - step.hold_calls,
                 1 + back_calls,
             ),
-            ("tokens", budget.tokens, used.tokens + used.reserved_tokens, call.step.estimated_tokens),
+            (
+                "tokens",
+                budget.tokens,
+                used.tokens + used.reserved_tokens - kept_tokens,
+                call.step.estimated_tokens,
+            ),
             (
                 "micro-cents",
                 budget.cost_microcents,
-                used.cost + used.reserved_cost + used.held_cost - step.hold_cost,
+                used.cost + used.reserved_cost - kept_cost + used.held_cost - step.hold_cost,
                 call.tool.cost_microcents + back_cost,
             ),
             ("ms of wall clock", budget.wall_clock_ms, used.wall_clock + waits, 1),
@@ -367,7 +372,7 @@ def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
 
 def is_unsettled(step: StepState) -> bool:
     """Whether a step is to be called again although nobody knows whether it happened already."""
-    return step.attempt > 0 and step.outcome == "unknown"
+    return step.is_unsettled
 
 
 def can_retry(state: State, setting: Setting, step: StepState) -> bool:

@@ -17,7 +17,7 @@ from tercet.runtime.changes import ANSWERS, MODIFIED, changed, demand, illegal, 
 from tercet.runtime.saga_fold import effects_kept
 from tercet.runtime.session_fold import ending, extended, revived
 from tercet.runtime.state import Answer, OpenGate, State
-from tercet.runtime.step_fold import complete
+from tercet.runtime.step_fold import complete, did_not_happen
 
 P = Phase
 
@@ -160,7 +160,8 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _did_not_happen(state: State, gate: OpenGate, _: e.GateAnswered) -> State:
-    steps = with_step(state, gate.step, status="pending", outcome="not_done", gate="", asked=0, not_before=0)
+    state = did_not_happen(state, gate.step)
+    steps = with_step(state, gate.step, status="pending", gate="", asked=0, not_before=0)
     return changed(state, gates=_without(state, gate), steps=steps)
 
 

@@ -73,13 +73,10 @@ def revived(state: State) -> State:
 
 
 def _interrupted(used: Used) -> Used:
-    """Calls that a stopped process left behind count as made; what they cost is booked if they turn out to be done."""
+    """Calls that a stopped process left behind count as made; what they cost stays kept until it is known whether they
+    were."""
     return msgspec.structs.replace(
-        used,
-        tool_calls=used.tool_calls + used.reserved_calls,
-        reserved_calls=0,
-        reserved_tokens=0,
-        reserved_cost=0,
+        used, tool_calls=used.tool_calls + used.reserved_calls, reserved_calls=0
     )
 
 
