@@ -24,6 +24,7 @@ from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
 from tercet.runtime.changes import ANSWERS
+from tercet.runtime.gate_fold import can_be_held
 from tercet.runtime.session_fold import EXTENSIBLE
 from tercet.runtime.state import OpenGate, State
 
@@ -293,7 +294,7 @@ def _may_withdraw(said: Reply, gate: OpenGate, state: State) -> None:
             code="not_approved",
             remedy="only one's own approval can be withdrawn",
         )
-    if all(state.steps[name].status not in ("gated", "pending") for name in gate.calls):
+    if not any(can_be_held(state.steps[name]) for name in gate.calls):
         raise UsageError(
             f"the call behind gate {gate.id} has begun",
             code="too_late",
@@ -328,7 +329,7 @@ def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
             code="own_gate",
             remedy="let somebody else accept it, or abandon it",
         )
-    unknown = [name for name in state.frontier if state.steps[name].status in ("unknown", "in_flight")]
+    unknown = [name for name in state.frontier if state.steps[name].is_reserving]
     if unknown:
         raise UsageError(
             f"nobody knows whether {', '.join(unknown)} happened",

@@ -51,8 +51,7 @@ def revived(state: State) -> State:
     """A run that goes on where it stood. What was handed to a person and did not happen may be tried afresh."""
     steps = dict(state.steps)
     unjudged = list(state.unjudged)
-    for name in state.frontier if state.phase is not P.FAIL else ():
-        step = steps[name]
+    for name, step in state.steps.items() if state.phase is not P.FAIL else ():
         if step.status == "failed" and (state.halted_from or name not in unjudged):
             unjudged = [other for other in unjudged if other != name]
             if step.outcome == "done":
@@ -113,14 +112,17 @@ def session_expired(state: State, event: e.SessionExpired) -> State:
 def ending(state: State, how: Ending, reason: str) -> State:
     """A run that will not succeed: nothing of its plan begins any more, and what it did is settled and taken back.
 
-    What a person was asked about a call that may have happened stays asked.
+    What a person was asked about a call that may have happened stays asked, and one that was to be called again to find
+    out is asked about: nothing is called any more.
     """
     asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
+    steps = {name: _left(step) for name, step in state.steps.items()}
     return changed(
         state,
         phase=P.FAIL,
         halted_from=None,
         status="in_progress",
+        steps=steps,
         ending=how,
         reason=reason,
         gates=asked,
@@ -128,10 +130,20 @@ def ending(state: State, how: Ending, reason: str) -> State:
     )
 
 
+def _left(step: StepState) -> StepState:
+    """A step as it is when nothing of the plan begins any more."""
+    if step.is_unsettled and step.status != "unknown":
+        return msgspec.structs.replace(step, status="unknown", gate="", approved="", not_before=0)
+    if step.status == "gated":
+        return msgspec.structs.replace(step, status="pending", gate="", approved="")
+    return step
+
+
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context")}
     is_planned = bool(state.plan)
+    steps = {name: _unapproved(step) for name, step in state.steps.items()}
     return changed(
         state,
         start={**state.start, **pins},
@@ -141,13 +153,16 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         reason="",
         gates={},
         approved={},
-        steps={name: _unapproved(step) for name, step in state.steps.items()},
+        steps=steps,
+        unjudged=tuple(name for name in state.unjudged if steps[name].status != "pending"),
         verdict={},
     )
 
 
 def _unapproved(step: StepState) -> StepState:
     """A step as it is under another pack: what was approved, or failed, under the one before counts no more."""
+    if step.status == "unknown":
+        return msgspec.structs.replace(step, gate="")  # it is asked about anew
     if step.status not in ("gated", "failed", "pending"):
         return step
     return msgspec.structs.replace(step, status="pending", gate="", approved="", retries=0, not_before=0)
@@ -163,7 +178,8 @@ EXTENSIBLE = ("tokens", "tool_calls", "cost_microcents", "wall_clock_ms")
 
 def extended(state: State, event: e.Event, amounts: dict[str, int]) -> State:
     """The state with more to use up."""
-    is_more = all(name in EXTENSIBLE and amount > 0 for name, amount in amounts.items())
+    # An amount may be anything: a gate's answer carries whatever a person said.
+    is_more = all(name in EXTENSIBLE and type(n) is int and n > 0 for name, n in amounts.items())
     demand(state, event, is_met=is_more and bool(amounts), why="an extension adds to a budget")
     before = state.extended
     return changed(
