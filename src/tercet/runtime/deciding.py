@@ -65,7 +65,7 @@ def decide(
             return (c.Score(),)
         case Phase.COMMIT | Phase.FAIL if not state.is_over:
             return tuple(_ending(state, setting, course, blobs))
-        case Phase.HALT if is_escalated(state) and not state.gates:
+        case Phase.HALT if is_escalated(state) and not _is_handed_over(state):
             return (c.HandOver(),)
         case _:
             return ()
@@ -74,6 +74,10 @@ def decide(
 def is_escalated(state: State) -> bool:
     """Whether a run was handed to a person."""
     return state.phase is Phase.HALT and state.reason.startswith(ESCALATED)
+
+
+def _is_handed_over(state: State) -> bool:
+    return any(gate.kind == "escalation" for gate in state.gates.values())
 
 
 def _ending(
@@ -91,10 +95,16 @@ def _ending(
     elif acting is not None and is_open:
         asked = (name for name in is_open if state.steps[name].status == "unknown")
         yield from (acting.ask_whether(n, state.steps[n]) for n in asked if not state.steps[n].gate)
-    elif state.phase is Phase.FAIL and state.done and not state.gates and state.saga in ("", "agreed"):
+    elif _has_effects(state) and not state.gates and state.saga in ("", "agreed"):
         yield c.TakeBack(how="compensate" if state.saga else state.start.get("on_failure", "ask"))
     elif not state.gates:
         yield c.End(status="completed" if state.phase is Phase.COMMIT else state.ending or "failed")
+
+
+def _has_effects(state: State) -> bool:
+    """Whether there may be something to take back. A denial of a paused run is carried out first, like any other."""
+    is_denied = state.ending == "rejected" and state.status == "in_progress"
+    return state.phase is Phase.FAIL and (bool(state.done) or is_denied)
 
 
 _COUNTED = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.REVIEW, Phase.ACT, Phase.VERIFY})

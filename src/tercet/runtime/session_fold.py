@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from tercet.contracts.loop import Phase
+from tercet.contracts.session import SessionStatus
 from tercet.journal import events as e
 from tercet.runtime.changes import (
     INTERRUPTED,
@@ -62,7 +63,7 @@ def revived(state: State) -> State:
         state,
         phase=state.halted_from or state.phase,
         halted_from=None,
-        status="in_progress",
+        status=_unchanged(state, state.ending) or "in_progress",
         steps=steps,
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
@@ -121,13 +122,24 @@ def ending(state: State, how: Ending, reason: str) -> State:
         state,
         phase=P.FAIL,
         halted_from=None,
-        status="in_progress",
+        status=_unchanged(state, how) or "in_progress",
         steps=steps,
         ending=how,
         reason=reason,
         gates=asked,
         approved={},
     )
+
+
+def is_untouched(state: State) -> bool:
+    """Whether a run has done nothing that is to be settled or taken back."""
+    return not state.done and not any(step.is_reserving for step in state.steps.values())
+
+
+def _unchanged(state: State, how: Ending) -> SessionStatus | None:
+    """The status that a session keeps until it is over; None if there is something to do before."""
+    keeps = ("paused", "awaiting_gate") if how == "expired" else ("paused",) if how == "cancelled" else ()
+    return state.status if state.status in keeps and is_untouched(state) else None
 
 
 def _left(step: StepState) -> StepState:
