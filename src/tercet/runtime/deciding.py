@@ -29,7 +29,7 @@ from tercet.executor.identity import idempotency_key
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
 from tercet.runtime.asking import Resolved, ask_for, call_digest
-from tercet.runtime.changes import INTERRUPTED, STOPPED, WITHHELD
+from tercet.runtime.changes import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
 from tercet.runtime.demands import gates_of
 from tercet.runtime.results import Results
 from tercet.runtime.session_fold import ESCALATED
@@ -136,7 +136,7 @@ class Acting:
         if step.status == "done":
             return is_looping(step) and not name.startswith(UNDO)
         is_harmless = step.outcome != "done" or name.startswith(UNDO)
-        is_excused = self.course.steps[name].optional and is_harmless
+        is_excused = self.course.steps[name].optional and is_harmless and step.code != MODIFIED
         return not is_excused and not can_retry(self.state, self.setting, step)
 
     def _drained(self, last: str) -> Iterator[c.Command]:
