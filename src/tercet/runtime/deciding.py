@@ -349,9 +349,9 @@ class Acting:
             policy = granted_by(setting.ctx, setting.compiled, setting.spec, plan, name, params)
             if policy is not None:
                 return c.Grant(step=name, policy=policy, digest=bound)
-        return ask_for(self.state, setting, asked, gates, tuple(self._sequence(name, gates)))
+        return ask_for(self.state, setting, asked, gates, tuple(self._sequence(asked, gates)))
 
-    def _sequence(self, name: str, gates: tuple[str, ...]) -> Iterator[Resolved]:
+    def _sequence(self, asked: Resolved, gates: tuple[str, ...]) -> Iterator[Resolved]:
         """The other calls that the same people would be asked about, where a gate covers a sequence of them.
 
         Only calls whose parameters are known by now: what an approver cannot see, they cannot approve.
@@ -359,9 +359,10 @@ class Acting:
         known = self.setting.compiled.gates_by_name
         if not gates or any(known[gate].covers != "sequence" for gate in gates if gate in known):
             return
+        keys = {asked.key}  # a repetition has another key when its turn comes: it is asked about by itself
         for other, call in self.course.calls.items():
             step = self.state.steps[other]
-            if other == name or step.status != "pending" or step.attempt or step.gate:
+            if other == asked.name or step.status != "pending" or step.attempt or step.gate:
                 continue
             if self.course.steps[other].when is not None:
                 continue
@@ -370,7 +371,10 @@ class Acting:
             except ResolutionError:
                 continue
             action = self._new_action(call, params)
-            if action is not None and gates_of(self.setting, self.course, other, params) == gates:
+            if action is None or action[1] in keys:
+                continue
+            if gates_of(self.setting, self.course, other, params) == gates:
+                keys.add(action[1])
                 yield Resolved(name=other, call=call, params=params, key=action[1])
 
 
