@@ -141,11 +141,7 @@ class Acting:
 
     def _drained(self, last: str) -> Iterator[c.Command]:
         """Nothing new begins; what has begun is seen through, and then the step is judged."""
-        begun = [
-            name
-            for name in self.state.frontier
-            if self.state.steps[name].is_reserving
-        ]
+        begun = [name for name in self.state.frontier if self.state.steps[name].is_reserving]
         for name in begun:
             command = self._due(name, self.state.steps[name])
             if command is not None:
@@ -176,9 +172,15 @@ class Acting:
             return self._unknown(name, step)
         return self._back(name, step) if name.startswith(UNDO) else self._ready(name, step)
 
-    def _back(self, name: str, step: StepState) -> c.Dispatch:
+    def _back(self, name: str, step: StepState) -> c.Command:
         """The call that takes a step back: resolved when that was decided, approved with the step, paid from what was
-        kept back for it."""
+        kept back for it. Another attempt is paid from what the budget has left besides."""
+        if (shortage := self._shortage_back(name, step)) is not None:
+            return (
+                self.ask_whether(name, step)
+                if step.is_unsettled
+                else c.Fault(step=name, code="budget_exceeded", reason=shortage)
+            )
         undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
         return c.Dispatch(
             step=name,
@@ -187,6 +189,26 @@ class Acting:
             occurrence=0,
             attempt=step.attempt + 1,
             not_before=step.not_before,
+        )
+
+    def _shortage_back(self, name: str, step: StepState) -> str | None:
+        """Why the budget does not allow this call, if those that take other steps back are to be made as well."""
+        budget, used = self.setting.ctx.run_budget, self.state.used
+        later = [
+            f"{UNDO}{undo.step}"
+            for undo in self.state.undo
+            if undo.tool and undo.step != name.removeprefix(UNDO)
+        ]
+        due = [other for other in later if not self.state.steps[other].attempt]
+        kept = step.cost if step.is_reserving else 0
+        return _first_short(
+            ("tool calls", budget.tool_calls, used.tool_calls + used.reserved_calls, 1 + len(due)),
+            (
+                "micro-cents",
+                budget.cost_microcents,
+                used.cost + used.reserved_cost - kept,
+                sum(self.course.calls[other].tool.cost_microcents for other in (name, *due)),
+            ),
         )
 
     # --- unknown outcomes ---
@@ -305,7 +327,7 @@ class Acting:
         waits = max(0, step.not_before - self.state.at)
         kept_tokens, kept_cost = (step.tokens, step.cost) if step.is_reserving else (0, 0)
         back_calls, back_cost = self.course.way_back(call)
-        needs = (
+        return _first_short(
             (
                 "tool calls",
                 budget.tool_calls,
@@ -326,10 +348,6 @@ class Acting:
             ),
             ("ms of wall clock", budget.wall_clock_ms, used.wall_clock + waits, 1),
         )
-        for unit, limit, spent, needed in needs:
-            if limit is not None and spent + needed > limit:
-                return f"{needed:,} {unit} are needed, {max(0, limit - spent):,} are left"
-        return None
 
     # --- approvals ---
 
@@ -376,6 +394,14 @@ class Acting:
             if gates_of(self.setting, self.course, other, params) == gates:
                 keys.add(action[1])
                 yield Resolved(name=other, call=call, params=params, key=action[1])
+
+
+def _first_short(*needs: tuple[str, int | None, int, int]) -> str | None:
+    """The first dimension that does not last, of unit, limit, what is spent and what is needed."""
+    for unit, limit, spent, needed in needs:
+        if limit is not None and spent + needed > limit:
+            return f"{needed:,} {unit} are needed, {max(0, limit - spent):,} are left"
+    return None
 
 
 def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:

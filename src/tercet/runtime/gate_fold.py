@@ -160,9 +160,7 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         code=MODIFIED,
         is_retriable=False,
     )
-    return changed(
-        state, steps=refused, gates=_without(state, gate), unjudged=(*state.unjudged, gate.step)
-    )
+    return changed(state, steps=refused, gates=_without(state, gate), unjudged=(*state.unjudged, gate.step))
 
 
 # --- calls of unknown outcome ---

@@ -143,7 +143,9 @@ def _status(before: State, state: State) -> SessionStatus:
     if state.status not in ("in_progress", "awaiting_gate"):
         return state.status
     if before.status == "paused":
-        return "in_progress"  # what it waits for shows with the next event: no pause turns into a wait at once
+        return (
+            "in_progress"  # what it waits for shows with the next event: no pause turns into a wait at once
+        )
     if state.phase is P.FAIL and state.ending == "rejected":
         return "awaiting_gate"
     if state.ending == "expired" and before.status == "awaiting_gate" and session_fold.is_untouched(state):

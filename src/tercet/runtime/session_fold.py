@@ -75,9 +75,7 @@ def revived(state: State) -> State:
 def _interrupted(used: Used) -> Used:
     """Calls that a stopped process left behind count as made; what they cost stays kept until it is known whether they
     were."""
-    return msgspec.structs.replace(
-        used, tool_calls=used.tool_calls + used.reserved_calls, reserved_calls=0
-    )
+    return msgspec.structs.replace(used, tool_calls=used.tool_calls + used.reserved_calls, reserved_calls=0)
 
 
 def session_paused(state: State, event: e.SessionPaused) -> State:
