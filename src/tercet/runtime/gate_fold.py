@@ -79,6 +79,7 @@ def _recorded(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
         step=step,
         actor=event.actor,
         roles=event.roles,
+        listed=event.listed,
         auth=event.auth,
         answer=event.answer,
         digest=gate.calls[step],

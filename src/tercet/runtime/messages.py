@@ -48,6 +48,8 @@ class Reply(Message, frozen=True, kw_only=True, tag="reply"):
     value: Any = None
     digest: str = ""
     """The digest of the call that was looked at; empty where the gate's own is meant."""
+    listed: bool = False
+    """Whether their roles come from a list of people."""
 
 
 class Pause(Message, frozen=True, kw_only=True, tag="pause"):
@@ -88,7 +90,14 @@ def session_of(gate: str) -> str:
 
 
 def reply(
-    gate: str, answer: Answered, actor: Actor, *, note: str = "", value: Any = None, digest: str = ""
+    gate: str,
+    answer: Answered,
+    actor: Actor,
+    *,
+    note: str = "",
+    value: Any = None,
+    digest: str = "",
+    listed: bool = False,
 ) -> Reply:
     """An answer to a gate, by somebody; raises `UsageError` for what is no gate id or no JSON."""
     if (fault := not_plain(value)) is not None:
@@ -101,6 +110,7 @@ def reply(
         answer=answer,
         value=value,
         digest=digest,
+        listed=listed,
         actor=storable(actor.id),
         roles=tuple(storable(role) for role in actor.roles),
         auth=storable(actor.auth),
@@ -213,6 +223,7 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
         answer=said.answer,
         actor=said.actor,
         roles=said.roles,
+        listed=said.listed,
         auth=said.auth,
         value=said.value,
         note=said.note,

@@ -485,8 +485,17 @@ class Runtime:
         value: Any = None,
         digest: str = "",
     ) -> RunResult:
+        is_listed = self.roles(actor.id) is not None
         return await self.say(
-            messages.reply(gate_id, answer, self._known(actor), note=note, value=value, digest=digest)
+            messages.reply(
+                gate_id,
+                answer,
+                self._known(actor),
+                note=note,
+                value=value,
+                digest=digest,
+                listed=is_listed,
+            )
         )
 
     async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:

@@ -109,6 +109,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     at: int
     note: str = ""
     roles: tuple[str, ...] = ()
+    listed: bool = False
+    """Whether they held them by a list of people."""
 
 
 class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
