@@ -33,7 +33,7 @@ from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, Sess
 from tercet.planner.template import PlanningError
 from tercet.runtime import checkpoint, deciding, mail, undoing
 from tercet.runtime import commands as c
-from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED, STOPPED, WITHHELD
+from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED, NOT_MADE, STOPPED
 from tercet.runtime.drift import approved_drift
 from tercet.runtime.expiry import overdue
 from tercet.runtime.machine import evolve
@@ -47,8 +47,6 @@ from tercet.tools import ToolContext
 
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
-NOT_MADE = (*WITHHELD, "deadline")
-"""The codes of calls that were not made after all."""
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""
 GRACE_MS = 2_000

@@ -449,8 +449,17 @@ class Runtime:
         value: Any = None,
         digest: str = "",
     ) -> RunResult:
+        is_listed = self.roles(actor.id) is not None
         return await self.say(
-            messages.reply(gate_id, answer, self._known(actor), note=note, value=value, digest=digest)
+            messages.reply(
+                gate_id,
+                answer,
+                self._known(actor),
+                note=note,
+                value=value,
+                digest=digest,
+                listed=is_listed,
+            )
         )
 
     async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
@@ -481,6 +490,19 @@ class Runtime:
             position = await mail.post(self.journal, self.tenant, said)
             if (state := await driver.read_up_to(position)) is not None:
                 return RunResult.of(mail.answer_to(state, position))
+            # It was let go of before it had read that; it is not said twice.
+            return RunResult.of(
+                await mail.follow(
+                    self.journal,
+                    self.tenant,
+                    said.session,
+                    position,
+                    owner=self._fresh_owner(),
+                    clock=self._clock,
+                    lease_ms=self._lease_ms,
+                    held=self._held,
+                )
+            )
         return RunResult.of(
             await mail.deliver(
                 self.journal,

@@ -191,7 +191,8 @@ class Work:
         if step.status == "done":
             yield e.StepJudged(at=now, step=name, attempt=step.attempt, outcome="accept")
             return
-        is_optional = course is not None and course.steps[name].optional
+        # What a person wants changed is planned anew, however little the plan needs it.
+        is_optional = course is not None and course.steps[name].optional and step.code != MODIFIED
         if can_retry(state, setting, step):
             yield e.StepJudged(at=now, step=name, attempt=step.attempt, outcome="retry", reason=step.error)
             yield e.RetryScheduled(
