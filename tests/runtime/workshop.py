@@ -75,6 +75,7 @@ class Workshop:
             "clock": self.clock,
             "ids": lambda: f"{self.numbers():04}",
             "draw": lambda: 0.5,
+            "watchdog_ms": None,  # time that jumps would bring it to look all the time
         }
         return Runtime(pack, journal, **{**given, **more})
 

@@ -48,9 +48,9 @@ class BudgetUse(Shape):
 
 
 class BudgetRemaining(Shape):
-    """What is left, as progress envelopes publish it."""
+    """What is left, as progress envelopes publish it; None where there is no limit."""
 
-    tokens: int
-    tool_calls: int
-    cost_cents: float
-    wall_clock_ms: int
+    tokens: int | None
+    tool_calls: int | None
+    cost_cents: float | None
+    wall_clock_ms: int | None

@@ -38,6 +38,7 @@ from tercet.runtime.drift import approved_drift
 from tercet.runtime.expiry import overdue
 from tercet.runtime.machine import evolve
 from tercet.runtime.plans import read_plan
+from tercet.runtime.progress import envelope
 from tercet.runtime.rows import row_of
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
@@ -654,6 +655,19 @@ class Driver:
         if self.around.tell is not untold:
             for event in unit.events:
                 self.around.tell(self.state, event)
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        """Whoever watches may fail; the run does not."""
+        if self.around.progress is None:
+            return
+        try:
+            self.around.progress(envelope(self.state, self._now()))
+        except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
+            run = self.state.start["run"]
+            self.around.signal(
+                "progress_failed", {"loop_id": run, "error": f"{type(error).__name__}: {error}"}
+            )
 
     def _tell_listeners(self) -> None:
         for waits_for, listener in self._listeners:

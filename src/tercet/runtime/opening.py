@@ -15,7 +15,8 @@ from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.chain import START, follow
 from tercet.journal.errors import JournalCorrupt
-from tercet.journal.protocol import Journal, Position
+from tercet.journal.protocol import Journal, Position, StoredCheckpoint
+from tercet.journal.side_stream import read_all
 from tercet.packs.pack import Pack
 from tercet.runtime import checkpoint
 from tercet.runtime.machine import evolve
@@ -192,6 +193,19 @@ async def restore(journal: Journal, tenant: str, session: str, *, known: Restore
             remedy="tercet sessions list shows those that are there",
         )
     return Restored(state=state, tail_bytes=tail_bytes)
+
+
+async def events_of(journal: Journal, tenant: str, session: str) -> list[e.Event]:
+    """Every event of a session."""
+    return [codec.decode(stored.data) for stored in await read_all(journal, tenant, session)]
+
+
+async def checkpoints_of(journal: Journal, tenant: str, session: str) -> list[StoredCheckpoint]:
+    """Every checkpoint of a session, in order."""
+    found: list[StoredCheckpoint] = []
+    while page := await journal.checkpoints(tenant, session, after=found[-1].seq if found else 0):
+        found += page
+    return found
 
 
 async def _position(journal: Journal, tenant: str, session: str, seq: int) -> Position:

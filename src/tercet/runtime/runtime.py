@@ -5,10 +5,11 @@ A `Runtime` holds a pack, a journal, a clock and nothing else; all that a run is
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import count
@@ -20,29 +21,34 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request, anonymous
+from tercet.contracts.saga import RollbackResult
+from tercet.contracts.session import BackgroundSession, ProgressEnvelope, SessionRules
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
-from tercet.journal.errors import ClaimHeld
+from tercet.journal.errors import ClaimHeld, LeaseHeld
 from tercet.journal.events.gate import Answered
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
-from tercet.runtime import mail, messages, nesting, opening
+from tercet.runtime import artifacts, mail, messages, nesting, opening, progress, retention
+from tercet.runtime.artifacts import Artifact
 from tercet.runtime.driver import Driver
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.mail import Held
 from tercet.runtime.messages import Cancel, Extend, Pause, Said
 from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
+from tercet.runtime.notifying import Notifier
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import OpenGate, State
 from tercet.runtime.surroundings import Surroundings, unmeasured, untold
 from tercet.runtime.transcript import moment
+from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import Planner, Work
 from tercet.tools import ToolContext
 
@@ -84,6 +90,11 @@ def _by(actor: Actor) -> dict[str, Any]:
     """Who says something, in the words of a message."""
     roles = tuple(storable(role) for role in actor.roles)
     return {"actor": storable(actor.id), "roles": roles, "auth": storable(actor.auth)}
+
+
+def _refuse(found: LeaseHeld) -> None:
+    """Wait for nobody."""
+    raise found
 
 
 class TemplatePlanner:
@@ -128,7 +139,11 @@ class Runtime:
         signal: Callable[[str, dict[str, Any]], None] = unmeasured,
         held: Held = lambda _: None,
         packs: Sequence[Pack] = (),
+        progress: Callable[[ProgressEnvelope], None] | None = None,
+        watchdog_ms: int | None = WATCHDOG_MS,
     ) -> None:
+        """`packs` are older ones whose sessions may go on, `progress` is told how far each session of this process is,
+        and `watchdog_ms` is how often sessions are looked after that nobody carries: None leaves that to others."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
         self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
@@ -142,9 +157,12 @@ class Runtime:
         self._tell = tell
         self._signal = signal
         self._held = held
+        self._progress = progress
+        self._watchdog_ms = watchdog_ms
         self._tools = {tool.name: tool for tool in pack.tools}
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self._leases = count(1)
+        self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -157,13 +175,54 @@ class Runtime:
         self._breakers = Breakers(self.journal, self.tenant)
         self._board = Noticeboard(self.journal, self.tenant, self.pack.name)
         self._keeper = Keeper(self.journal, self.tenant, self._clock, self._board, lease_ms=self._lease_ms)
+        self._notifier = Notifier(self._signal)
+        self._watchdog = Watchdog(self._ward())
+        if self._watchdog_ms is not None:
+            self._guarding = asyncio.ensure_future(self._watchdog.watch(self._watchdog_ms))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._keeper.close()
-        await self._stack.aclose()
+        listening = [] if self._guarding is None else [self._guarding]
+        for task in listening:
+            task.cancel()
+        try:
+            await asyncio.gather(*listening, return_exceptions=True)
+            await self._watchdog.close()
+            await self._notifier.close()
+        finally:
+            await self._stack.aclose()
+
+    def _ward(self) -> Ward:
+        """What the watchdog looks after, and what it may do."""
+        return Ward(
+            journal=self.journal,
+            tenant=self.tenant,
+            clock=self._clock,
+            lease_ms=self._lease_ms,
+            owner=self._fresh_owner,
+            rules=self._rules_of,
+            is_carried=self._keeper.__contains__,
+            carry=self._carry_unwatched,
+            stop=self._let_go,
+            signal=self._signal,
+        )
+
+    def _rules_of(self, pack_hash: str) -> SessionRules | None:
+        """The rules of a pack that is here, by its hash."""
+        found = self.pack if pack_hash == self.pack.hash else self._packs.get(pack_hash)
+        return found.session if found is not None else None
+
+    async def _carry_unwatched(self, session_id: str) -> RunResult:
+        """Take a session over for the watchdog, which does not wait for those that somebody has."""
+        return await self._resume(session_id, held=_refuse)
+
+    def _let_go(self, session_id: str) -> None:
+        """Let a session come to a halt."""
+        if (driver := self._keeper.get(session_id)) is not None:
+            driver.stop()
 
     def _fresh_owner(self) -> str:
         """A name for one lease: two tasks of one process contend for a session like any two processes."""
@@ -281,11 +340,14 @@ class Runtime:
             )
         if extend is not None:
             await self.extend(session_id, extend, actor=actor or anonymous())
+        return await self._resume(session_id, planner, held=self._held)
+
+    async def _resume(self, session_id: str, planner: Planner | None = None, *, held: Held) -> RunResult:
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
         pack, setting = self._pinned(restored.state)
-        return await self._carry_on(pack, setting, restored, planner)
+        return await self._carry_on(pack, setting, restored, planner, held=held)
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: Planner | None = None) -> RunResult:
         """Move a session to this pack and its newest snapshot, and carry it on: its plan is reviewed anew, and nothing
@@ -299,7 +361,9 @@ class Runtime:
             )
         ctx, request = opening.frame_of(restored.state)
         setting = opening.setting_of(self.pack, ctx, request, None)
-        return await self._carry_on(self.pack, setting, restored, planner, migrated_by=actor.id)
+        return await self._carry_on(
+            self.pack, setting, restored, planner, held=self._held, migrated_by=actor.id
+        )
 
     async def _carry_on(
         self,
@@ -308,10 +372,11 @@ class Runtime:
         restored: opening.Restored,
         planner: Planner | None,
         *,
+        held: Held,
         migrated_by: str = "",
     ) -> RunResult:
         session = str(restored.state.start["session"])
-        lease = await self._take(session)
+        lease = await self._take(session, held)
         try:
             driver = await self._taken_over(pack, setting, lease, planner, restored)
         except BaseException:
@@ -376,12 +441,13 @@ class Runtime:
             board=self._board,
             roles=self.roles,
             crash=self._crash,
-            tell=self._tell,
+            tell=self._tell if pack.notify is None else self._teller(pack),
+            progress=self._progress,
             signal=self._signal,
         )
         return Driver(around, setting, state, lease, tail_bytes=tail_bytes)
 
-    async def _take(self, session: str) -> Lease:
+    async def _take(self, session: str, held: Held) -> Lease:
         """The lease on a session, as soon as its owner has let go of it or it has run out."""
         return await mail.take(
             self.journal,
@@ -390,8 +456,18 @@ class Runtime:
             owner=self._fresh_owner(),
             clock=self._clock,
             lease_ms=self._lease_ms,
-            held=self._held,
+            held=held,
         )
+
+    def _teller(self, pack: Pack) -> Callable[[State, e.Event], None]:
+        """Tells everybody who wants to hear of what has become durable."""
+
+        def tell(state: State, event: e.Event) -> None:
+            self._tell(state, event)
+            if isinstance(event, e.GateOpened) and pack.notify is not None:
+                self._notifier.tell(pack.notify, state.start["session"], event)
+
+        return tell
 
     def stop(self) -> None:
         """Let every session of this process come to a halt from which it can be resumed."""
@@ -530,11 +606,59 @@ class Runtime:
             Stop(kind=kind, name=name, by=actor.id, at=now, note=note, is_lifted=True)
         )
 
+    async def sweep(self) -> Swept:
+        """Look once after the sessions that nobody carries, as the watchdog does now and then: those whose time is over
+        expire and are brought to their end, those whose process is gone are paused, or resumed if their pack says so."""
+        return await self._watchdog.sweep()
+
+    async def settle_rollback(
+        self, session_id: str, step: str, *, actor: Actor, note: str = ""
+    ) -> RollbackResult:
+        """Record that somebody dealt with an effect that could not be taken back, and how."""
+        return await artifacts.settle_rollback(
+            self.journal,
+            self.tenant,
+            await self.state(session_id),
+            step,
+            by=storable(actor.id),
+            note=storable(note),
+            now=self._clock.now(),
+        )
+
+    async def prune(self, *, older_than_ms: int | None = None) -> int:
+        """Forget sessions that ended so long ago, or of this pack, those that ended before the time it keeps them for;
+        how many they were."""
+        age = retention.demand_age(older_than_ms, self.pack.session.retention_days)
+        if age is None:
+            return 0
+        is_any = older_than_ms is not None
+        return await retention.prune(
+            self.journal,
+            self.tenant,
+            before_ms=self._clock.now() - age,
+            is_ours=lambda row: is_any or row.pack.partition("@")[0] == self.pack.name,
+            owner=self._fresh_owner(),
+            clock=self._clock,
+            lease_ms=self._lease_ms,
+        )
+
     # --- looking ---
 
     async def state(self, session_id: str) -> State:
         """How a session stands, folded from its events."""
         return (await opening.restore(self.journal, self.tenant, session_id)).state
+
+    async def session(self, session_id: str) -> BackgroundSession:
+        """The row of a session in its published shape, with its heartbeat and its checkpoints."""
+        return await progress.session_row(self.journal, self.tenant, session_id)
+
+    def watch(self, session_id: str) -> AsyncIterator[ProgressEnvelope]:
+        """How far a session is, now and each time that it moves, until it is over; whichever process carries it."""
+        return progress.watch(self.journal, self.tenant, session_id, clock=self._clock)
+
+    async def artifact(self, session_id: str) -> Artifact:
+        """What a session that came to rest has left: an AgentResult, a FailureReport or a HaltRecord."""
+        return await artifacts.artifact(self.journal, self.tenant, session_id)
 
     async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[SessionRow]:
         """The sessions of this tenant, newest first."""

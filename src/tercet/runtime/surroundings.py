@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tercet.contracts.session import ProgressEnvelope
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock
 from tercet.executor.gateway import Gateway
@@ -47,5 +48,7 @@ class Surroundings:
     """Called at every named crash point; does nothing outside of tests."""
     tell: Callable[[State, e.Event], None] = untold
     """Told of every event once it is durable, with the state that it and those written with it came to."""
+    progress: Callable[[ProgressEnvelope], None] | None = None
+    """Told how far the session is, once for everything that became durable together."""
     signal: Callable[[str, dict[str, Any]], None] = unmeasured
     """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed."""
