@@ -156,7 +156,7 @@ class _DoomedSqlite:
 
 
 class _DoomedPostgres:
-    """The writer's connection, which passes the points around its one storing statement."""
+    """The writer's connection, which passes the points around its storing statement, whatever parts that has."""
 
     def __init__(self, inner: Any, plan: CrashPlan, store: str) -> None:
         self._inner = inner
