@@ -113,10 +113,11 @@ class Driver:
         self._listed: tuple[tuple[Any, ...], int] = ((), 0)
         """What the session's row says, and since when."""
 
-    def begin(self, event: e.Event, *, claims: tuple[str, ...] = ()) -> None:
+    def begin(self, event: e.Event, *, claims: tuple[str, ...] = (), blobs: tuple[bytes, ...] = ()) -> None:
         """The event with which this process begins or takes over; it is appended with the first turn."""
         self._record(event)
         self._unit.claims += claims
+        self._unit.blobs += blobs
 
     @property
     def setting(self) -> Setting:

@@ -267,6 +267,7 @@ class Runtime:
             budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
             ctx = ctx.model_copy(update={"run_budget": budget})
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
+        frozen = opening.freeze(self.pack, setting.compiled.snapshot)
         proposing = planner or TemplatePlanner(self.pack)
         if plan is None and planner is None:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
@@ -287,8 +288,9 @@ class Runtime:
             is_shadow=shadow,
             body=body,
             place=place,
+            frozen=frozen,
         )
-        driver.begin(started, claims=opening.claims_of(request))
+        driver.begin(started, claims=opening.claims_of(request), blobs=(frozen,) if frozen else ())
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(await work.propose(driver.state, setting, now))
@@ -346,7 +348,7 @@ class Runtime:
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
-        pack, setting = self._pinned(restored.state)
+        pack, setting = await self._pinned(restored.state)
         return await self._carry_on(pack, setting, restored, planner, held=held)
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: Planner | None = None) -> RunResult:
@@ -415,9 +417,14 @@ class Runtime:
             )
         return driver
 
-    def _pinned(self, state: State) -> tuple[Pack, Setting]:
-        """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to."""
+    async def _pinned(self, state: State) -> tuple[Pack, Setting]:
+        """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to.
+
+        A pack that lets sessions go on pinned gives them the evidence that they have kept.
+        """
         pack = self._packs.get(state.start["pack_hash"], self.pack)
+        if pack.session.resume == "pinned" and pack.hash == state.start["pack_hash"]:
+            pack = await opening.thawed(self.journal, pack, state)
         ctx, request = opening.frame_of(state)
         setting = opening.setting_of(pack, ctx, request, opening.snapshot_of(pack, state))
         opening.demand_pins(pack, state, setting)

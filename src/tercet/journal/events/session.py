@@ -24,6 +24,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     snapshot: str
     context: str
     """The hash of the compiled context: replay compiles it again and compares."""
+    evidence: str = ""
+    """The digest of the snapshot, frozen whole beside the events; empty where the pack has none."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
     expires: int = 0
