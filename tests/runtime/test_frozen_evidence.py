@@ -91,20 +91,22 @@ def test_a_fold_that_cannot_be_read_is_done_without(workshop: Workshop) -> None:
     workshop.tool("do.it", idempotent=True)
 
     async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            async with workshop.runtime(workshop.pack(), journal) as runtime:
-                runtimes.append(runtime)
-                both = plan(step("a", "stop.it"), step("b", depends_on=["a"]))
-                result = await runtime.run(ASK, plan=both)
-                assert result.status == "paused"
-                wanted = await runtime.state(result.session_id)
-                spoilt = Spoilt(journal)
-                stored = await spoilt.newest("default", result.session_id, "fold")
-                assert stored is not None
-                with pytest.raises(ReplayError, match="another version"):
-                    checkpoint.read_fold(stored)
-                found = await opening.restore(cast("Journal", spoilt), "default", result.session_id)
-                assert found.state == wanted
-                assert (await runtime.resume(result.session_id)).status == "completed"
+        async with (
+            workshop.journal("memory:") as journal,
+            workshop.runtime(workshop.pack(), journal) as runtime,
+        ):
+            runtimes.append(runtime)
+            both = plan(step("a", "stop.it"), step("b", depends_on=["a"]))
+            result = await runtime.run(ASK, plan=both)
+            assert result.status == "paused"
+            wanted = await runtime.state(result.session_id)
+            spoilt = Spoilt(journal)
+            stored = await spoilt.newest("default", result.session_id, "fold")
+            assert stored is not None
+            with pytest.raises(ReplayError, match="another version"):
+                checkpoint.read_fold(stored)
+            found = await opening.restore(cast("Journal", spoilt), "default", result.session_id)
+            assert found.state == wanted
+            assert (await runtime.resume(result.session_id)).status == "completed"
 
     workshop.run(main())
