@@ -149,6 +149,19 @@ def test_the_diagram_shows_every_move_and_no_other() -> None:
     assert moves == set(MOVES)
 
 
+@pytest.mark.req("R139", "R251")
+def test_every_transition_of_the_table_happens_and_no_other() -> None:
+    """Over thousands of ways through possible events, sessions change their state exactly as the table says."""
+    draw = random.Random(11)  # noqa: S311 - no secret: the same ways every time
+    seen = {
+        (before.status, after.status)
+        for _ in range(4 * WAYS)
+        for before, _, after in wander(draw, 60)
+        if before.status != after.status
+    }
+    assert seen == {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
+
+
 def test_a_session_starts_once() -> None:
     """A second start is refused, also before there is a plan."""
     with pytest.raises(IllegalEvent, match="it has started already"):
