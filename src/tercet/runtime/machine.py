@@ -153,9 +153,11 @@ def _status(before: State, state: State) -> SessionStatus:
         return "awaiting_gate"
     if not state.gates or state.phase not in (P.ACT, P.FAIL):
         return "in_progress"
-    waiting = (state.steps[step] for step in state.frontier)
+    waiting = [state.steps[step] for step in state.frontier]
     is_blocked = all(step.gate or step.status == "failed" for step in waiting)
-    return "awaiting_gate" if is_blocked else "in_progress"
+    # A failure is judged as soon as it is known of every call whether it happened: that is no waiting.
+    is_due = bool(state.unjudged) and not any(step.is_reserving for step in waiting)
+    return "awaiting_gate" if is_blocked and not is_due else "in_progress"
 
 
 _HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {

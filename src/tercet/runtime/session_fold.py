@@ -152,7 +152,8 @@ def _left(step: StepState) -> StepState:
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context")}
-    is_planned = bool(state.plan)
+    # A run that is being planned anew has refused the plan that it had.
+    is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
     steps = {name: _unapproved(step) for name, step in state.steps.items()}
     return changed(
         state,
