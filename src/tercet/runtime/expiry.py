@@ -28,11 +28,10 @@ def due_at(state: State) -> int | None:
     """When somebody should look at a session again: a time to live ends, or a sign of life should have come."""
     if state.is_over:
         return None
-    if state.ending and not state.gates:
-        return state.at  # whoever carries it brings it to its end; if nobody does, somebody should
     times = [gate.expires for gate in state.gates.values() if gate.expires]
     if not state.ending and (ends := state.start.get("expires", 0)):
         times.append(ends)
+    # One that is ending waits for nobody, unless a gate is open: whoever carries it brings it to its end.
     if state.status == "in_progress" or (state.ending and not state.gates):
         times.append(state.at + 2 * state.start.get("heartbeat", HEARTBEAT_MS))
     return min(times, default=None)
