@@ -84,15 +84,17 @@ class Narrator:
     def ask(self, gate: s.Waiting) -> Answer:
         """What the person at the keyboard says, in the part of the approver."""
         self._screen.say()
-        part = f"{APPROVER.id}, who is {listed(APPROVER.roles)}"
-        self._screen.say(Text(f"  Now you are {part}. May {gate.tool} be called?", style="bold"))
+        part = f"{APPROVER.id} ({listed(APPROVER.roles)})"
+        self._screen.say(Text(f"  You are now {part}. May {_money(gate)} be paid?", style="bold"))
         while True:
             self._screen.print(
                 self._screen.legible("  Enter approves · n denies · q quits › "), end="", soft_wrap=True
             )
             line = sys.stdin.readline()
-            answer = _ANSWERS.get(line.strip().lower()) if line else "quit"
-            if answer is not None:
+            if not line:
+                self._screen.say()
+                return "quit"
+            if (answer := _ANSWERS.get(line.strip().lower())) is not None:
                 return answer
 
     # --- scenes ---
@@ -160,10 +162,14 @@ class Narrator:
 
     def _ended(self, scene: s.Ended) -> None:
         is_over = scene.status == "rejected"
-        self._mark("✗" if is_over else "·", "red" if is_over else "yellow", f"the session is {scene.status}")
+        self._mark(
+            "✗" if is_over else "·",
+            "red" if is_over else "yellow",
+            f"the session is {scene.status}: nothing was paid",
+        )
         if scene.reason:
             self._row("why", scene.reason)
-        self._row("journal", f"{count(scene.calls_of_payment, 'INTENT')} of the payment")
+        self._row("journal", f"{scene.calls_of_payment} INTENT of the payment")
         self._row("payments", _refunds(scene.refunds))
 
     # --- lines ---

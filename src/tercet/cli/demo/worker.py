@@ -28,8 +28,8 @@ from tercet.packs import Pack
 from tercet.runtime.runtime import Runtime
 from tercet.testing.crash_points import Point
 
-LEASE_MS = 1_500
-"""Short, so that whoever takes over from a dead worker need not wait long."""
+LEASE_MS = 3_000
+"""Short, so that whoever takes over from a dead worker need not wait long; long enough for a machine that is busy."""
 _POINT: Point = "after_answer"
 
 
