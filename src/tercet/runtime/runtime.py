@@ -297,7 +297,7 @@ class Runtime:
         try:
             return await self._carry(driver)
         except ClaimHeld:
-            if driver.log or (known := await self._submitted(request, body)) is None:
+            if driver.ledger.log or (known := await self._submitted(request, body)) is None:
                 raise
             return known  # somebody sent the same request at the same moment
 

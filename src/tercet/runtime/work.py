@@ -75,8 +75,6 @@ class Work:
         self._reading: Reading | None = None
         """What the last review read out of its plan; the score of that plan reads it again."""
 
-    moment = staticmethod(transcript.moment)
-
     async def propose(self, state: State, setting: Setting, now: int) -> e.PlanProposed:
         """The caller's plan, or the planner's next one."""
         if self._plan is not None:
