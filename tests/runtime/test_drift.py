@@ -16,7 +16,7 @@ from tercet.contracts.request import Actor
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
 from tercet.runtime import commands as c
-from tercet.runtime.runtime import Runtime, RunResult
+from tercet.runtime.runtime import RunResult, Runtime
 from tercet.runtime.transcript import moment
 
 from .test_deciding import Case
