@@ -89,31 +89,35 @@ def possible(state: State, at: int) -> list[e.Event]:
         e.SessionResumed(at=at, owner="o", epoch=1, in_flight=state.in_flight),
         e.MessageDropped(at=at, inbox=state.inbox + 1, code="gate_not_open", reason="too late"),
     ]
-    match state.phase:
-        case Phase.PLAN:
-            found += [proposed(number, at) for number in range(len(PLANS))]
-            found.append(e.PlanningFailed(at=at, reason="no idea"))
-        case Phase.DECOMPOSE:
-            found.append(e.Decomposed(at=at, steps=len(state.steps)))
-        case Phase.RETRIEVE:
-            found.append(e.EvidenceRetrieved(at=at))
-        case Phase.REVIEW:
-            found += [reviewed(state, outcome, at) for outcome in ("ok", "replan", "reject")]
-        case Phase.ACT:
-            found += _acts(state, at)
-        case Phase.VERIFY:
-            found += [e.RunReported(at=at, report={}, outcome=o) for o in ("accept", "replan", "escalate")]
-        case Phase.HALT:
-            found += _halts(state, at)
-        case Phase.COMMIT | Phase.FAIL:
-            found += _last(state, at)
-        case Phase.CRITIQUE | Phase.REPAIR:
-            raise AssertionError("nothing leads here yet")
+    found += _in_phase(state, at)
     if state.phase not in (Phase.COMMIT, Phase.FAIL):
         found += _from_outside(state, at)
     if state.phase not in (Phase.COMMIT, Phase.FAIL, Phase.HALT) and not state.in_flight:
         found.append(e.GivenUp(at=at, reason="iteration_budget_exceeded", iterations=50))
     return found
+
+
+def _in_phase(state: State, at: int) -> Iterator[e.Event]:
+    match state.phase:
+        case Phase.PLAN:
+            yield from [proposed(number, at) for number in range(len(PLANS))]
+            yield e.PlanningFailed(at=at, reason="no idea")
+        case Phase.DECOMPOSE:
+            yield e.Decomposed(at=at, steps=len(state.steps))
+        case Phase.RETRIEVE:
+            yield e.EvidenceRetrieved(at=at)
+        case Phase.REVIEW:
+            yield from [reviewed(state, outcome, at) for outcome in ("ok", "replan", "reject")]
+        case Phase.ACT:
+            yield from _acts(state, at)
+        case Phase.VERIFY:
+            yield from [e.RunReported(at=at, report={}, outcome=o) for o in ("accept", "replan", "escalate")]
+        case Phase.HALT:
+            yield from _halts(state, at)
+        case Phase.COMMIT | Phase.FAIL:
+            yield from _last(state, at)
+        case Phase.CRITIQUE | Phase.REPAIR:
+            raise AssertionError("nothing leads here yet")
 
 
 def _from_outside(state: State, at: int) -> Iterator[e.Event]:

@@ -168,6 +168,7 @@ def test_a_call_that_is_lost_after_a_denial_is_asked_about(workshop: Workshop) -
     assert workshop.calls == [("a", 1)]
 
 
+@pytest.mark.req("R157")
 def test_giving_up_leaves_the_question_open(workshop: Workshop, url: str) -> None:
     """A session that gives up while a lost call is asked about ends when it is answered, and not before."""
     workshop.tool("do.it", lost)

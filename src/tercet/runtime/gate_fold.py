@@ -64,9 +64,12 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
     demand(state, event, is_met=is_fitting, why=f"{event.answer} is no answer to a gate of kind {gate.kind}")
     is_late = bool(gate.expires) and event.at >= gate.expires
     demand(state, event, is_met=not is_late, why="its time to live is over")
+    # A withdrawal says nothing of the calls that have begun: they ran with an approval.
+    is_kept = event.answer == "withdraw"
+    about = [step for step in gate.calls if not is_kept or can_be_held(state.steps[step])]
     answered = changed(
         state,
-        answers=(*state.answers, *(_recorded(gate, event, step) for step in gate.calls)),
+        answers=(*state.answers, *(_recorded(gate, event, step) for step in about)),
         inbox=max(state.inbox, event.inbox),
     )
     return _FOLDS[event.answer](answered, gate, event)
