@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar, cast
@@ -86,7 +86,9 @@ class Workshop:
     @asynccontextmanager
     async def journal(self, url: str) -> AsyncGenerator[Journal, None]:
         """A journal by its address; time stands still while it writes."""
-        async with open_journal(url) as opened:
+        async with AsyncExitStack() as stack:
+            with self.clock.hold():  # a server takes its time to be reached
+                opened = await stack.enter_async_context(open_journal(url))
             yield cast("Journal", _Held(opened, self.clock))
 
 
