@@ -11,7 +11,7 @@ One file, although a long one: every part of it reads and moves the one state of
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
@@ -139,7 +139,11 @@ class Driver:
     def stop(self, halt: Halt | None = None) -> None:
         """Begin nothing more, and come to a halt."""
         if self.halt is None or self.halt.grace_ms is None:
-            self.halt = halt or Halt()
+            read = (
+                self.halt.inbox if self.halt is not None else 0
+            )  # a pause that was asked for is not asked for again
+            wanted = halt or Halt()
+            self.halt = replace(wanted, inbox=max(wanted.inbox, read))
         self._nudge()
 
     async def load_blobs(self) -> None:

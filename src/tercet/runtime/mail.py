@@ -18,7 +18,7 @@ from tercet.journal.protocol import Append, Journal, Lease, Stored
 from tercet.journal.side_stream import append_next, read_all
 from tercet.runtime import messages, opening
 from tercet.runtime.expiry import overdue
-from tercet.runtime.machine import evolve
+from tercet.runtime.machine import IllegalEvent, evolve
 from tercet.runtime.messages import Said, inbox_of
 from tercet.runtime.rows import row_of
 from tercet.runtime.state import State
@@ -41,15 +41,23 @@ async def unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
 
 
 def heard(state: State, letters: list[Stored], now: int, *, outside: bool) -> Iterator[tuple[e.Event, State]]:
-    """The events that messages become, each with the state after it."""
+    """The events that messages become, each with the state after it.
+
+    A wish to pause ends it where somebody carries the session: they fold it once the calls under way have ended.
+    """
     for letter in letters:
         try:
             said = messages.decode(letter.data)
             event = messages.event_of(said, state, now, inbox=letter.seq, outside=outside)
-        except UsageError as error:
+            if isinstance(event, e.SessionPaused) and not outside:
+                yield event, state
+                return
+            after = evolve(state, event)
+        except (UsageError, IllegalEvent) as error:
             at = max(now, state.at)
             event = e.MessageDropped(at=at, inbox=letter.seq, code=error.code, reason=error.message)
-        state = evolve(state, event)
+            after = evolve(state, event)
+        state = after
         yield event, state
 
 
@@ -93,14 +101,33 @@ async def deliver(
     state = await touch(journal, tenant, said.session, owner=owner, clock=clock, lease_ms=lease_ms)
     messages.event_of(said, state, clock.now())
     position = await post(journal, tenant, said)
-    while state.inbox < position:
+    return await outcome_of(
+        journal, tenant, said, position, owner=owner, clock=clock, lease_ms=lease_ms, held=held
+    )
+
+
+async def outcome_of(
+    journal: Journal,
+    tenant: str,
+    said: Said,
+    position: int,
+    *,
+    owner: str,
+    clock: Clock,
+    lease_ms: int,
+    held: Held,
+) -> State:
+    """The state once the message at a position of the inbox has become an event; raises `UsageError` if it did not."""
+    while True:
+        state = (await opening.restore(journal, tenant, said.session)).state
+        if state.inbox >= position:
+            return answer_to(state, position)
+        messages.demand_not_over(said, state)  # it ended before anybody read this
         try:
-            state = await absorb(journal, tenant, said.session, owner=owner, clock=clock, lease_ms=lease_ms)
+            await absorb(journal, tenant, said.session, owner=owner, clock=clock, lease_ms=lease_ms)
         except LeaseHeld as found:
             held(found)
             await clock.sleep(POLL_MS)
-            state = (await opening.restore(journal, tenant, said.session)).state
-    return answer_to(state, position)
 
 
 async def absorb(
@@ -115,7 +142,8 @@ async def absorb(
         if (late := overdue(state, now, outside=True)) is not None:
             events.append(late)
             state = evolve(state, late)
-        for event, after in heard(state, await unread(journal, tenant, state), now, outside=True):
+        letters = [] if state.is_over else await unread(journal, tenant, state)
+        for event, after in heard(state, letters, now, outside=True):
             events.append(event)
             state = after
         if events:

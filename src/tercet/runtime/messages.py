@@ -16,6 +16,7 @@ import msgspec
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
+from tercet.contracts.loop import Phase
 from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import as_object
@@ -109,11 +110,12 @@ def reply(
 def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: bool = False) -> e.Event:
     """The event that a message becomes; raises `UsageError` if it does not fit the session as it stands."""
     at = max(now, state.at)
-    if state.is_over:
+    demand_not_over(said, state)
+    if not isinstance(said, Reply) and state.phase in (Phase.COMMIT, Phase.FAIL):
         raise UsageError(
-            f"session {said.session} is over: it is {state.status}",
-            code="session_over",
-            remedy=f"tercet sessions show {said.session} tells how it ended",
+            f"session {said.session} is ending already: {state.reason or 'all is done'}",
+            code="session_ending",
+            remedy=f"tercet sessions resume {said.session} brings it to its end",
         )
     match said:
         case Reply():
@@ -123,16 +125,20 @@ def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: boo
             reason = f"paused by {said.actor}: {said.note}".rstrip(": ")
             return e.SessionPaused(at=at, reason=reason, by=said.actor, inbox=inbox, outside=outside)
         case Cancel():
-            if state.ending:
-                raise UsageError(
-                    f"session {said.session} is ending already: {state.reason}",
-                    code="session_ending",
-                    remedy=f"tercet sessions resume {said.session} brings it to its end",
-                )
             return e.SessionCancelled(at=at, by=said.actor, reason=said.note, inbox=inbox, outside=outside)
         case Extend():
             demand_extension(said.more)
             return e.BudgetExtended(at=at, by=said.actor, more=said.more, inbox=inbox, outside=outside)
+
+
+def demand_not_over(said: Said, state: State) -> None:
+    """Raises `UsageError` if nobody can say anything to a session any more."""
+    if state.is_over:
+        raise UsageError(
+            f"session {said.session} is over: it is {state.status}",
+            code="session_over",
+            remedy=f"tercet sessions show {said.session} tells how it ended",
+        )
 
 
 def _demand_running(said: Pause, state: State) -> None:

@@ -12,6 +12,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Any, Self
@@ -590,8 +591,11 @@ class Runtime:
             position = await mail.post(self.journal, self.tenant, said)
             if (state := await driver.read_up_to(position)) is not None:
                 return RunResult.of(mail.answer_to(state, position))
+            waiting = partial(mail.outcome_of, position=position)
+        else:
+            waiting = mail.deliver
         return RunResult.of(
-            await mail.deliver(
+            await waiting(
                 self.journal,
                 self.tenant,
                 said,
