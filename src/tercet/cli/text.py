@@ -71,3 +71,8 @@ def ago(ms: int) -> str:
     if ms < 7_200_000:
         return f"{ms // 60_000} min ago"
     return f"{ms // 3_600_000} h ago" if ms < 172_800_000 else f"{ms // 86_400_000} days ago"
+
+
+def ahead(ms: int) -> str:
+    """How long until something is: `in 40 s`, `in 3 min`, `in 5 h`, `in 2 days`."""
+    return f"in {ago(max(ms, 2_000)).removesuffix(' ago')}"
