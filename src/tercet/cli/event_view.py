@@ -34,8 +34,8 @@ ANSWERS = {
     "replan": "sent back for another plan",
     "accept_partial": "accepted as partial",
     "abandon": "abandoned",
-    "compensate": "to be taken back",
-    "keep": "to be kept",
+    "compensate": "answered with compensate",
+    "keep": "answered with keep",
 }
 """What an answer makes of its gate."""
 

@@ -21,13 +21,12 @@ from tercet.cli.gate_view import (
 )
 from tercet.cli.samples import sample
 from tercet.cli.screen import Screen
-from tercet.cli.text import ago, json_text, listed, printable
-from tercet.cli.values import WHOLE, amount_text, name_text, value_text
+from tercet.cli.text import ago, clock_time, json_text, listed, printable
+from tercet.cli.values import WHOLE, amount_text, name_text, value_text, with_reading
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.state import Answer, OpenGate, State
-from tercet.runtime.transcript import timestamp
 
 MARKS = {
     "pending": ("·", "dim"),
@@ -114,7 +113,7 @@ def _evidence(shown: Mapping[str, Any]) -> Iterator[Row]:
         yield "" if number else "evidence", Text(printable(f"{name}{source}", WHOLE), style="bold")
         for line in _content(fact.get("content")):
             yield "", f"  {line}"
-        yield "", Text(f"  {printable(str(fact.get('hash', '')))}", style="dim")
+        yield "", Text(printable(str(fact.get("hash", ""))), style="dim")
 
 
 def _content(content: Any) -> Iterator[str]:
@@ -123,7 +122,7 @@ def _content(content: Any) -> Iterator[str]:
         yield value_text(content)
         return
     for name, value in members.items():
-        yield f"{name_text(name)} = {value_text(value)}"
+        yield f"{name_text(name)} = {with_reading(name, value)}"
 
 
 def _who(page: GatePage, now: int) -> Iterator[Row]:
@@ -140,7 +139,7 @@ def _who(page: GatePage, now: int) -> Iterator[Row]:
         note = f": {value_text(answer.note)}" if answer.note else ""
         roles = f" ({listed(answer.roles)})" if answer.roles else ""
         yield "answer", f"{ANSWERS[answer.answer]} by {answer.actor}{roles}, {ago(now - answer.at)}{note}"
-    yield "opened", f"{ago(now - gate.at)}, {timestamp(gate.at)}"
+    yield "opened", f"{ago(now - gate.at)}, {clock_time(gate.at)}"
     if page.is_open:
         yield from expiry_rows(gate, now)
 

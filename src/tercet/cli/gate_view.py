@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 from rich.text import Text
 
 from tercet.cli.screen import Screen
-from tercet.cli.text import ago, ahead, listed, printable
-from tercet.cli.values import WHOLE, name_text, readable, strange_letters, value_text
+from tercet.cli.text import ago, ahead, clock_time, listed, printable
+from tercet.cli.values import WHOLE, name_text, strange_letters, value_text, with_reading
+from tercet.contracts import references
 from tercet.contracts.shape import as_list, as_object
 from tercet.runtime.state import OpenGate
-from tercet.runtime.transcript import timestamp
 
 Row: TypeAlias = tuple[str, Text | str]
 
@@ -38,7 +38,17 @@ def show_rows(screen: Screen, rows: Iterable[Row]) -> None:
     """Prints labelled rows; an empty label goes on with the row above."""
     for label, text in rows:
         shown = printable(text, WHOLE) if isinstance(text, str) else text
-        screen.put(shown, first=f"  {label:<{LABEL}}")
+        first = f"  {label:<{LABEL}}"
+        if _is_hash(shown) and len(first) + len(shown) > screen.width:
+            # Whole on a line of its own, to be compared and copied.
+            screen.put(Text(label), first="  ") if label else None
+            first = "    "
+        screen.put(shown, first=first)
+
+
+def _is_hash(text: Text | str) -> bool:
+    plain = text.plain if isinstance(text, Text) else text
+    return plain.strip().startswith("sha256:") and " " not in plain.strip()
 
 
 def question(gate: OpenGate) -> str:
@@ -98,9 +108,7 @@ def call_rows(shown: Mapping[str, Any], *, with_sources: bool = False) -> Iterat
 
 def _parameter(name: str, value: Any, *, is_authority: bool) -> Text:
     text = Text(f"{name_text(name)} = ")
-    text.append(value_text(value), style="bold" if is_authority else "")
-    if told := readable(name, value):
-        text.append(f"  ({told})", style="bold" if is_authority else "")
+    text.append(with_reading(name, value), style="bold" if is_authority else "")
     if is_authority:
         text.append("  authority", style="red")
     return text
@@ -110,9 +118,7 @@ def _way_back(shown: Mapping[str, Any]) -> Iterator[Row]:
     if shown.get("no_compensation"):
         yield "undo", f"there is no way back: {shown['no_compensation']}"
     elif way := as_object(shown.get("compensation")):
-        params = as_object(way.get("params")) or {}
-        given = ", ".join(f"{name_text(name)} = {value_text(value)}" for name, value in params.items())
-        yield "undo", f"{way.get('tool')}{f' with {given}' if given else ''}; approved together with the call"
+        yield "undo", f"{way.get('tool')}{_given(way)}; approved together with the call"
     elif shown.get("reversibility") == "irreversible":
         yield "undo", "it cannot be taken back"
 
@@ -134,7 +140,7 @@ def approval_rows(gate: OpenGate, owner: str) -> Iterator[Row]:
 def expiry_rows(gate: OpenGate, now: int) -> Iterator[Row]:
     """Until when a gate may be answered."""
     if gate.expires > now:
-        yield "expires", f"{ahead(gate.expires - now)}, {timestamp(gate.expires)}"
+        yield "expires", f"{ahead(gate.expires - now)}, {clock_time(gate.expires)}"
     elif gate.expires:
         late = f"expired {ago(now - gate.expires)}: it cannot be answered any more"
         yield "expires", Text(late, style="red")
@@ -155,8 +161,17 @@ def undo_text(undo: Mapping[str, Any]) -> Text:
     if not undo.get("tool"):
         why = printable(str(undo.get("note", "")), WHOLE)
         return Text.assemble((f"✗ {step}", "red"), f"  cannot be taken back: {why}")
-    params = as_object(undo.get("params")) or {}
-    given = ", ".join(f"{name_text(name)} = {value_text(value)}" for name, value in params.items())
-    return Text.assemble(
-        ("← ", "green"), f"{step}  {name_text(str(undo['tool']))}", f" with {given}" if given else ""
-    )
+    given = _given(undo)
+    return Text.assemble(("← ", "green"), f"{step}  {name_text(str(undo['tool']))}{given}")
+
+
+def _given(call: Mapping[str, Any]) -> str:
+    """What a call is given, in a few words: references as arrows."""
+    params = as_object(call.get("params")) or {}
+    pairs = [f"{name_text(name)} {_bound_to(value)}" for name, value in params.items()]
+    return f" with {', '.join(pairs)}" if pairs else ""
+
+
+def _bound_to(value: Any) -> str:
+    reference = references.as_reference(members) if (members := as_object(value)) else None
+    return f"= {value_text(value)}" if reference is None else f"← {printable(reference.text, WHOLE)}"

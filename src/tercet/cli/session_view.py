@@ -134,7 +134,12 @@ def _show_steps(screen: Screen, story: Story) -> None:
         step = state.steps[name]
         mark, style = MARKS[step.status]
         line = Text.assemble((f"{mark} ", style), (f"{printable(name)}  ", "bold"), tools[name])
-        line.append(f"  {_progress(step, latencies.get(name))}", style="dim" if style != "red" else "red")
+        told = (
+            "never called"
+            if state.is_over and step.status == "gated"
+            else _progress(step, latencies.get(name))
+        )
+        line.append(f"  {told}", style="dim" if style != "red" else "red")
         screen.put(line, first=entry.first, rest=f"{entry.rest}  ")
     for undo in state.undo:
         _show_undo(screen, undo, state.steps.get(f"{UNDO}{undo.step}"))
@@ -293,7 +298,10 @@ def _show_next(screen: Screen, state: State, commands: Commands) -> None:
     if not lines:
         screen.say(Text("  The journal was in memory: nothing is left of this session.", style="dim"))
         return
-    screen.say(Text(f"  {_INVITATIONS.get(standing(state), 'Look at it with:')}", style="dim"))
+    invitation = _INVITATIONS.get(standing(state), "Look at it with:")
+    if state.is_over and commands.left_over(state):
+        invitation = "When you have dealt with what is left, say so:"
+    screen.say(Text(f"  {invitation}", style="dim"))
     for line in lines:
         screen.show_command(line)
 

@@ -123,7 +123,8 @@ def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
 
 
 def _word(row: SessionRow) -> str:
-    return ESCALATED if _standing(row) == ESCALATED else row.status
+    where = _standing(row)
+    return where if where in (ESCALATED, "ending") else row.status
 
 
 def _next(row: SessionRow) -> str:
@@ -131,10 +132,10 @@ def _next(row: SessionRow) -> str:
     details = details_of(row)
     if row.status in TERMINAL:
         return ""
-    if details.ending:
-        return f"ending {details.ending}"
     if details.gates:
         return f"gate {listed([gate.rpartition('.')[2] for gate in details.gates])}"
+    if details.ending:
+        return f"as {details.ending}"
     return f"next {printable(row.next_step, 40)}" if row.next_step else ""
 
 

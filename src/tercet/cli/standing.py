@@ -91,7 +91,7 @@ class Commands:
 
     def settle(self, session: str, step: str) -> str:
         """Say that somebody has taken a step back by hand."""
-        return self._said("sessions", "settle", session, step, "--note", "how it was taken back")
+        return self._said("sessions", "settle", session, step, "--note", "what you did")
 
     def show_gate(self, gate: str) -> str:
         """Look at a gate."""
@@ -128,13 +128,13 @@ class Commands:
             return []
         session = state.start["session"]
         if state.is_over:
-            return [*self._left_over(state), self.show(session)]
+            return [*self.left_over(state), self.show(session)]
         asked = [
             line for gate in state.gates.values() for line in (self.show_gate(gate.id), *self.answers(gate))
         ]
         return [*asked, self.resume(session)]
 
-    def _left_over(self, state: State) -> list[str]:
+    def left_over(self, state: State) -> list[str]:
         """What an operator still has to take back."""
         report = rollback(state)
         entries = report.log if report is not None else ()

@@ -48,6 +48,12 @@ def readable(name: str, value: Any) -> str:
     return f"{value:,}" if abs(value) >= _LARGE else ""
 
 
+def with_reading(name: str, value: Any) -> str:
+    """A value whole, and how much it is."""
+    told = readable(name, value)
+    return f"{value_text(value)}{f'  ({told})' if told else ''}"
+
+
 def strange_letters(value: Any) -> str:
     """The letters of a value that are not ASCII, by their names: some look like others."""
     found = dict.fromkeys(letter for letter in json.dumps(value, ensure_ascii=False) if not letter.isascii())
