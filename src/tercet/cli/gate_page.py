@@ -221,6 +221,6 @@ def _outcomes(transcript: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def _bound(gate: OpenGate) -> Iterator[Row]:
     """What an answer binds to."""
     yield "gate", gate.id
-    yield "digest", Text(gate.digest, style="dim")
+    yield "digest", Text(printable(gate.digest), style="dim")
     for step, digest in gate.covers.items():
-        yield "", Text(f"{digest} {name_text(step)}", style="dim")
+        yield "", Text(f"{printable(digest)} {name_text(step)}", style="dim")
