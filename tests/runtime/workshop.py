@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar, cast
@@ -30,6 +30,12 @@ ADA = Actor(id="ada")
 """Who asks."""
 BOB = Actor(id="bob", roles=("boss",))
 """Who answers."""
+CLEO = Actor(id="cleo", roles=("boss",))
+"""Who may answer as well."""
+LEA = Actor(id="lea", roles=("law",))
+"""Who may answer for the law."""
+DAN = Actor(id="dan")
+"""Who holds no role."""
 
 ASK = Request(intent="work", input={"order": "o1", "count": 2})
 
@@ -75,6 +81,7 @@ class Workshop:
             "clock": self.clock,
             "ids": lambda: f"{self.numbers():04}",
             "draw": lambda: 0.5,
+            "watchdog_ms": None,  # time that jumps would bring it to look all the time
         }
         return Runtime(pack, journal, **{**given, **more})
 
@@ -87,6 +94,13 @@ class Workshop:
         """A journal by its address; time stands still while it writes."""
         async with open_journal(url) as opened:
             yield cast("Journal", _Held(opened, self.clock))
+
+    @asynccontextmanager
+    async def processes(self, pack: Pack, url: str, number: int) -> AsyncGenerator[list[Runtime], None]:
+        """So many runtimes, each with a journal of its own on the same file."""
+        async with AsyncExitStack() as stack:
+            journals = [await stack.enter_async_context(self.journal(url)) for _ in range(number)]
+            yield [await stack.enter_async_context(self.runtime(pack, each)) for each in journals]
 
 
 class _Held:

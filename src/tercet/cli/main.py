@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from tercet.cli import answers, carrying, check, gates, init, orders, schema, sessions, stops, verify
 from tercet.cli import run as running
+from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.failure import report, understand, wants_json
 from tercet.cli.foreground import leave
@@ -66,6 +67,7 @@ app = typer.Typer(
 
 
 COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
+    "demo": (demo.demo, demo.EXAMPLES),
     "verify": (verify.verify, verify.EXAMPLES),
     "run": (running.run, running.EXAMPLES),
     "sessions list": (sessions.list_sessions, sessions.LIST_EXAMPLES),

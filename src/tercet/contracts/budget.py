@@ -29,6 +29,9 @@ class RunBudget(Authored):
     max_repairs: int = Field(default=3, ge=0)
     max_iterations: int = Field(default=50, ge=1)
     max_depth: int = Field(default=3, ge=0)
+    """How deep a run may stand inside of others that its tools start."""
+    max_global_iterations: int = Field(default=200, ge=1)
+    """How many iterations a run and all those that it leads to have together."""
 
 
 class BudgetUse(Shape):
@@ -45,9 +48,9 @@ class BudgetUse(Shape):
 
 
 class BudgetRemaining(Shape):
-    """What is left, as progress envelopes publish it."""
+    """What is left, as progress envelopes publish it; None where there is no limit."""
 
-    tokens: int
-    tool_calls: int
-    cost_cents: float
-    wall_clock_ms: int
+    tokens: int | None
+    tool_calls: int | None
+    cost_cents: float | None
+    wall_clock_ms: int | None

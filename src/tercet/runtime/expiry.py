@@ -31,6 +31,7 @@ def due_at(state: State) -> int | None:
     times = [gate.expires for gate in state.gates.values() if gate.expires]
     if not state.ending and (ends := state.start.get("expires", 0)):
         times.append(ends)
-    if state.status == "in_progress":
+    # One that is ending waits for nobody, unless a gate is open: whoever carries it brings it to its end.
+    if state.status == "in_progress" or (state.ending and not state.gates):
         times.append(state.at + 2 * state.start.get("heartbeat", HEARTBEAT_MS))
     return min(times, default=None)

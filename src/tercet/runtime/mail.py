@@ -41,16 +41,27 @@ async def unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
 
 
 def heard(state: State, letters: list[Stored], now: int, *, outside: bool) -> Iterator[tuple[e.Event, State]]:
-    """The events that messages become, each with the state after it."""
+    """The events that messages become, each with the state after it. A session that is over hears nothing more, and one
+    that is carried forward comes to rest before a wish to pause becomes an event."""
     for letter in letters:
-        try:
-            said = messages.decode(letter.data)
-            event = messages.event_of(said, state, now, inbox=letter.seq, outside=outside)
-        except UsageError as error:
-            at = max(now, state.at)
-            event = e.MessageDropped(at=at, inbox=letter.seq, code=error.code, reason=error.message)
+        if state.is_over:
+            return
+        event = _event(letter, state, now, outside=outside)
+        if isinstance(event, e.SessionPaused) and not outside:
+            yield event, state
+            return
         state = evolve(state, event)
         yield event, state
+
+
+def _event(letter: Stored, state: State, now: int, *, outside: bool) -> e.Event:
+    """What a message becomes: an event that fits, or the note that it did not."""
+    try:
+        said = messages.decode(letter.data)
+        return messages.event_of(said, state, now, inbox=letter.seq, outside=outside)
+    except UsageError as error:
+        at = max(now, state.at)
+        return e.MessageDropped(at=at, inbox=letter.seq, code=error.code, reason=error.message)
 
 
 def answer_to(state: State, position: int) -> State:
@@ -93,14 +104,34 @@ async def deliver(
     state = await touch(journal, tenant, said.session, owner=owner, clock=clock, lease_ms=lease_ms)
     messages.event_of(said, state, clock.now())
     position = await post(journal, tenant, said)
-    while state.inbox < position:
+    return await follow(
+        journal, tenant, said.session, position, owner=owner, clock=clock, lease_ms=lease_ms, held=held
+    )
+
+
+async def follow(
+    journal: Journal,
+    tenant: str,
+    session: str,
+    position: int,
+    *,
+    owner: str,
+    clock: Clock,
+    lease_ms: int,
+    held: Held,
+) -> State:
+    """The state once the message at this position of the inbox has become an event; raises `UsageError` if it did not."""
+    while True:
         try:
-            state = await absorb(journal, tenant, said.session, owner=owner, clock=clock, lease_ms=lease_ms)
+            state = await absorb(journal, tenant, session, owner=owner, clock=clock, lease_ms=lease_ms)
         except LeaseHeld as found:
             held(found)
             await clock.sleep(POLL_MS)
-            state = (await opening.restore(journal, tenant, said.session)).state
-    return answer_to(state, position)
+            state = (await opening.restore(journal, tenant, session)).state
+        if state.inbox >= position:
+            return answer_to(state, position)
+        if state.is_over:
+            raise messages.session_over(session, state)
 
 
 async def absorb(

@@ -9,8 +9,8 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
@@ -21,33 +21,38 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request, anonymous
+from tercet.contracts.saga import RollbackResult
+from tercet.contracts.session import BackgroundSession, ProgressEnvelope, SessionRules
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
-from tercet.journal.errors import ClaimHeld, JournalError, LeaseLost
+from tercet.journal.errors import ClaimHeld, LeaseHeld
 from tercet.journal.events.gate import Answered
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
-from tercet.runtime import mail, messages, opening
+from tercet.runtime import artifacts, mail, messages, nesting, opening, progress, retention
+from tercet.runtime.artifacts import Artifact
 from tercet.runtime.driver import Driver
-from tercet.runtime.expiry import overdue
+from tercet.runtime.keeper import Keeper
 from tercet.runtime.mail import Held
 from tercet.runtime.messages import Cancel, Extend, Pause, Said
+from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
+from tercet.runtime.notifying import Notifier
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import OpenGate, State
-from tercet.runtime.surroundings import Surroundings
+from tercet.runtime.surroundings import Surroundings, unmeasured, untold
 from tercet.runtime.transcript import moment
+from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import Planner, Work
+from tercet.tools import ToolContext
 
 LEASE_MS = 10_000
-LISTEN_MS = 500
-"""How often a process listens for what is said to runs that write nothing at the moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +90,11 @@ def _by(actor: Actor) -> dict[str, Any]:
     """Who says something, in the words of a message."""
     roles = tuple(storable(role) for role in actor.roles)
     return {"actor": storable(actor.id), "roles": roles, "auth": storable(actor.auth)}
+
+
+def _refuse(found: LeaseHeld) -> None:
+    """Wait for nobody."""
+    raise found
 
 
 class TemplatePlanner:
@@ -125,11 +135,15 @@ class Runtime:
         draw: Callable[[], float] = random.random,
         lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
-        tell: Callable[[State, e.Event], None] = lambda _state, _event: None,
-        signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None,
+        tell: Callable[[State, e.Event], None] = untold,
+        signal: Callable[[str, dict[str, Any]], None] = unmeasured,
         held: Held = lambda _: None,
         packs: Sequence[Pack] = (),
+        progress: Callable[[ProgressEnvelope], None] | None = None,
+        watchdog_ms: int | None = WATCHDOG_MS,
     ) -> None:
+        """`packs` are older ones whose sessions may go on, `progress` is told how far each session of this process is,
+        and `watchdog_ms` is how often sessions are looked after that nobody carries: None leaves that to others."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
         self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
@@ -143,11 +157,12 @@ class Runtime:
         self._tell = tell
         self._signal = signal
         self._held = held
+        self._progress = progress
+        self._watchdog_ms = watchdog_ms
         self._tools = {tool.name: tool for tool in pack.tools}
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self._leases = count(1)
-        self._drivers: dict[str, Driver] = {}
-        self._watching: asyncio.Future[None] | None = None
+        self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -159,14 +174,55 @@ class Runtime:
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
         self._board = Noticeboard(self.journal, self.tenant, self.pack.name)
+        self._keeper = Keeper(self.journal, self.tenant, self._clock, self._board, lease_ms=self._lease_ms)
+        self._notifier = Notifier(self._signal)
+        self._watchdog = Watchdog(self._ward())
+        if self._watchdog_ms is not None:
+            self._guarding = asyncio.ensure_future(self._watchdog.watch(self._watchdog_ms))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-        await self._stack.aclose()
+        self._keeper.close()
+        listening = [] if self._guarding is None else [self._guarding]
+        for task in listening:
+            task.cancel()
+        try:
+            await asyncio.gather(*listening, return_exceptions=True)
+            await self._watchdog.close()
+            await self._notifier.close()
+        finally:
+            await self._stack.aclose()
+
+    def _ward(self) -> Ward:
+        """What the watchdog looks after, and what it may do."""
+        return Ward(
+            journal=self.journal,
+            tenant=self.tenant,
+            clock=self._clock,
+            lease_ms=self._lease_ms,
+            owner=self._fresh_owner,
+            rules=self._rules_of,
+            is_carried=self._keeper.__contains__,
+            carry=self._carry_unwatched,
+            stop=self._let_go,
+            signal=self._signal,
+        )
+
+    def _rules_of(self, pack_hash: str) -> SessionRules | None:
+        """The rules of a pack that is here, by its hash."""
+        found = self.pack if pack_hash == self.pack.hash else self._packs.get(pack_hash)
+        return found.session if found is not None else None
+
+    async def _carry_unwatched(self, session_id: str) -> RunResult:
+        """Take a session over for the watchdog, which does not wait for those that somebody has."""
+        return await self._resume(session_id, held=_refuse)
+
+    def _let_go(self, session_id: str) -> None:
+        """Let a session come to a halt."""
+        if (driver := self._keeper.get(session_id)) is not None:
+            driver.stop()
 
     def _fresh_owner(self) -> str:
         """A name for one lease: two tasks of one process contend for a session like any two processes."""
@@ -185,12 +241,13 @@ class Runtime:
         planner: Planner | None = None,
         ttl_ms: int | None = None,
         shadow: bool = False,
+        parent: ToolContext | None = None,
     ) -> RunResult:
         """Start a session and carry it as far as it goes.
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, and nothing is
-        called.
+        called. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
         body = opening.body_of(request, plan)
         if (known := await self._submitted(request, body)) is not None:
@@ -205,7 +262,12 @@ class Runtime:
             safety_mode=safety_mode,
             started_at=moment(now),
         )
+        place = await self._place(parent, session)
+        if place.max_iterations is not None:
+            budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
+            ctx = ctx.model_copy(update={"run_budget": budget})
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
+        frozen = opening.freeze(self.pack, setting.compiled.snapshot)
         proposing = planner or TemplatePlanner(self.pack)
         if plan is None and planner is None:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
@@ -225,17 +287,30 @@ class Runtime:
             ttl_ms=ttl_ms,
             is_shadow=shadow,
             body=body,
+            place=place,
+            frozen=frozen,
         )
-        driver.begin(started, claims=opening.claims_of(request))
+        driver.begin(started, claims=opening.claims_of(request), blobs=(frozen,) if frozen else ())
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(await work.propose(driver.state, setting, now))
         try:
-            return await self._drive(driver, session)
+            return await self._carry(driver)
         except ClaimHeld:
-            if driver.log or (known := await self._submitted(request, body)) is None:
+            if driver.ledger.log or (known := await self._submitted(request, body)) is None:
                 raise
             return known  # somebody sent the same request at the same moment
+
+    async def _place(self, parent: ToolContext | None, session: str) -> Place:
+        if parent is None:
+            return ALONE
+        return await nesting.reserve(self.journal, self.tenant, parent, session, self.pack.budget)
+
+    async def _carry(self, driver: Driver) -> RunResult:
+        state = await self._keeper.carry(driver)
+        if state.start.get("root"):
+            await nesting.settle(self.journal, self.tenant, state)
+        return RunResult.of(state)
 
     async def _submitted(self, request: Request, body: str) -> RunResult | None:
         """The session that a request with this key began; None if there is none."""
@@ -259,7 +334,7 @@ class Runtime:
         A session that was started with a planner of its own needs that planner again to plan anew. `extend` adds to its
         budget first.
         """
-        if session_id in self._drivers:
+        if session_id in self._keeper:
             raise UsageError(
                 f"session {session_id} is being carried on here already",
                 code="session_busy",
@@ -267,11 +342,14 @@ class Runtime:
             )
         if extend is not None:
             await self.extend(session_id, extend, actor=actor or anonymous())
+        return await self._resume(session_id, planner, held=self._held)
+
+    async def _resume(self, session_id: str, planner: Planner | None = None, *, held: Held) -> RunResult:
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
-        pack, setting = self._pinned(restored.state)
-        return await self._carry_on(pack, setting, restored, planner)
+        pack, setting = await self._pinned(restored.state)
+        return await self._carry_on(pack, setting, restored, planner, held=held)
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: Planner | None = None) -> RunResult:
         """Move a session to this pack and its newest snapshot, and carry it on: its plan is reviewed anew, and nothing
@@ -285,7 +363,9 @@ class Runtime:
             )
         ctx, request = opening.frame_of(restored.state)
         setting = opening.setting_of(self.pack, ctx, request, None)
-        return await self._carry_on(self.pack, setting, restored, planner, migrated_by=actor.id)
+        return await self._carry_on(
+            self.pack, setting, restored, planner, held=self._held, migrated_by=actor.id
+        )
 
     async def _carry_on(
         self,
@@ -294,10 +374,11 @@ class Runtime:
         restored: opening.Restored,
         planner: Planner | None,
         *,
+        held: Held,
         migrated_by: str = "",
     ) -> RunResult:
         session = str(restored.state.start["session"])
-        lease = await self._take(session)
+        lease = await self._take(session, held)
         try:
             driver = await self._taken_over(pack, setting, lease, planner, restored)
         except BaseException:
@@ -309,7 +390,7 @@ class Runtime:
         if migrated_by:
             driver.begin(opening.migrated(pack, setting, driver.state, migrated_by))
         driver.look_into_inbox()
-        return await self._drive(driver, session)
+        return await self._carry(driver)
 
     async def _taken_over(
         self, pack: Pack, setting: Setting, lease: Lease, planner: Planner | None, known: opening.Restored
@@ -336,9 +417,14 @@ class Runtime:
             )
         return driver
 
-    def _pinned(self, state: State) -> tuple[Pack, Setting]:
-        """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to."""
+    async def _pinned(self, state: State) -> tuple[Pack, Setting]:
+        """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to.
+
+        A pack that lets sessions go on pinned gives them the evidence that they have kept.
+        """
         pack = self._packs.get(state.start["pack_hash"], self.pack)
+        if pack.session.resume == "pinned" and pack.hash == state.start["pack_hash"]:
+            pack = await opening.thawed(self.journal, pack, state)
         ctx, request = opening.frame_of(state)
         setting = opening.setting_of(pack, ctx, request, opening.snapshot_of(pack, state))
         opening.demand_pins(pack, state, setting)
@@ -362,12 +448,13 @@ class Runtime:
             board=self._board,
             roles=self.roles,
             crash=self._crash,
-            tell=self._tell,
+            tell=self._tell if pack.notify is None else self._teller(pack),
+            progress=self._progress,
             signal=self._signal,
         )
         return Driver(around, setting, state, lease, tail_bytes=tail_bytes)
 
-    async def _take(self, session: str) -> Lease:
+    async def _take(self, session: str, held: Held) -> Lease:
         """The lease on a session, as soon as its owner has let go of it or it has run out."""
         return await mail.take(
             self.journal,
@@ -376,62 +463,22 @@ class Runtime:
             owner=self._fresh_owner(),
             clock=self._clock,
             lease_ms=self._lease_ms,
-            held=self._held,
+            held=held,
         )
 
-    async def _drive(self, driver: Driver, session: str) -> RunResult:
-        self._drivers[session] = driver
-        renewing = asyncio.ensure_future(self._renew(driver))
-        try:
-            await self._board.refresh(0)
-            self._watch()
-            return RunResult.of(await driver.advance())
-        finally:
-            renewing.cancel()
-            self._drivers.pop(session, None)
-            if not driver.state.is_over:  # nobody wants the lease on a session that is over
-                with suppress(JournalError):  # it runs out by itself; what the run came to must be told
-                    await self.journal.release(driver.lease)
+    def _teller(self, pack: Pack) -> Callable[[State, e.Event], None]:
+        """Tells everybody who wants to hear of what has become durable."""
 
-    async def _renew(self, driver: Driver) -> None:
-        while True:
-            await self._clock.sleep(self._lease_ms // 3)
-            try:
-                driver.lease = await self.journal.renew(
-                    driver.lease, now_ms=self._clock.now(), ttl_ms=self._lease_ms
-                )
-            except LeaseLost:
-                driver.stop()
-                return
-            except JournalError:
-                # Asked again soon; a lease that runs out meanwhile holds every call back, and an append says more.
-                continue
+        def tell(state: State, event: e.Event) -> None:
+            self._tell(state, event)
+            if isinstance(event, e.GateOpened) and pack.notify is not None:
+                self._notifier.tell(pack.notify, state.start["session"], event)
 
-    def _watch(self) -> None:
-        """One task listens for all drivers of this process, while there are any."""
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.ensure_future(self._listen())
-
-    async def _listen(self) -> None:
-        """Hear what is said to runs that write nothing at the moment, and notice when their time is over."""
-        heard = -1
-        while self._drivers:
-            await self._clock.sleep(LISTEN_MS)
-            try:
-                bell = await self.journal.bell(self.tenant)
-                if bell != heard:
-                    await self._board.refresh(bell)
-            except JournalError:
-                continue  # whoever appends will say more
-            now = self._clock.now()
-            for driver in tuple(self._drivers.values()):
-                if bell != heard or overdue(driver.state, now) is not None:
-                    driver.look_into_inbox()
-            heard = bell
+        return tell
 
     def stop(self) -> None:
         """Let every session of this process come to a halt from which it can be resumed."""
-        for driver in self._drivers.values():
+        for driver in self._keeper:
             driver.stop()
 
     # --- people ---
@@ -485,8 +532,17 @@ class Runtime:
         value: Any = None,
         digest: str = "",
     ) -> RunResult:
+        is_listed = self.roles(actor.id) is not None
         return await self.say(
-            messages.reply(gate_id, answer, self._known(actor), note=note, value=value, digest=digest)
+            messages.reply(
+                gate_id,
+                answer,
+                self._known(actor),
+                note=note,
+                value=value,
+                digest=digest,
+                listed=is_listed,
+            )
         )
 
     async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
@@ -511,12 +567,25 @@ class Runtime:
 
     async def say(self, said: Said) -> RunResult:
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
-        driver = self._drivers.get(said.session)
+        driver = self._keeper.get(said.session)
         if driver is not None:
             messages.event_of(said, driver.state, self._clock.now())  # what is wrong already is told at once
             position = await mail.post(self.journal, self.tenant, said)
             if (state := await driver.read_up_to(position)) is not None:
                 return RunResult.of(mail.answer_to(state, position))
+            # It was let go of before it had read that; it is not said twice.
+            return RunResult.of(
+                await mail.follow(
+                    self.journal,
+                    self.tenant,
+                    said.session,
+                    position,
+                    owner=self._fresh_owner(),
+                    clock=self._clock,
+                    lease_ms=self._lease_ms,
+                    held=self._held,
+                )
+            )
         return RunResult.of(
             await mail.deliver(
                 self.journal,
@@ -544,11 +613,59 @@ class Runtime:
             Stop(kind=kind, name=name, by=actor.id, at=now, note=note, is_lifted=True)
         )
 
+    async def sweep(self) -> Swept:
+        """Look once after the sessions that nobody carries, as the watchdog does now and then: those whose time is over
+        expire and are brought to their end, those whose process is gone are paused, or resumed if their pack says so."""
+        return await self._watchdog.sweep()
+
+    async def settle_rollback(
+        self, session_id: str, step: str, *, actor: Actor, note: str = ""
+    ) -> RollbackResult:
+        """Record that somebody dealt with an effect that could not be taken back, and how."""
+        return await artifacts.settle_rollback(
+            self.journal,
+            self.tenant,
+            await self.state(session_id),
+            step,
+            by=storable(actor.id),
+            note=storable(note),
+            now=self._clock.now(),
+        )
+
+    async def prune(self, *, older_than_ms: int | None = None) -> int:
+        """Forget sessions that ended so long ago, or of this pack, those that ended before the time it keeps them for;
+        how many they were."""
+        age = retention.demand_age(older_than_ms, self.pack.session.retention_days)
+        if age is None:
+            return 0
+        is_any = older_than_ms is not None
+        return await retention.prune(
+            self.journal,
+            self.tenant,
+            before_ms=self._clock.now() - age,
+            is_ours=lambda row: is_any or row.pack.partition("@")[0] == self.pack.name,
+            owner=self._fresh_owner(),
+            clock=self._clock,
+            lease_ms=self._lease_ms,
+        )
+
     # --- looking ---
 
     async def state(self, session_id: str) -> State:
         """How a session stands, folded from its events."""
         return (await opening.restore(self.journal, self.tenant, session_id)).state
+
+    async def session(self, session_id: str) -> BackgroundSession:
+        """The row of a session in its published shape, with its heartbeat and its checkpoints."""
+        return await progress.session_row(self.journal, self.tenant, session_id)
+
+    def watch(self, session_id: str) -> AsyncIterator[ProgressEnvelope]:
+        """How far a session is, now and each time that it moves, until it is over; whichever process carries it."""
+        return progress.watch(self.journal, self.tenant, session_id, clock=self._clock)
+
+    async def artifact(self, session_id: str) -> Artifact:
+        """What a session that came to rest has left: an AgentResult, a FailureReport or a HaltRecord."""
+        return await artifacts.artifact(self.journal, self.tenant, session_id)
 
     async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[SessionRow]:
         """The sessions of this tenant, newest first."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tercet.contracts.session import ProgressEnvelope
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock
 from tercet.executor.gateway import Gateway
@@ -15,6 +16,14 @@ from tercet.runtime.noticeboard import Noticeboard
 from tercet.runtime.state import State
 from tercet.runtime.work import Work
 from tercet.tools import Tool
+
+
+def untold(_: State, __: e.Event) -> None:
+    """Nobody wants to hear of events."""
+
+
+def unmeasured(_: str, __: dict[str, Any]) -> None:
+    """Nobody wants measurements."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +46,9 @@ class Surroundings:
     """The roles that a person holds now; None for somebody of whom only their answers are known."""
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None
     """Called at every named crash point; does nothing outside of tests."""
-    tell: Callable[[State, e.Event], None] = lambda _state, _event: None
+    tell: Callable[[State, e.Event], None] = untold
     """Told of every event once it is durable, with the state that it and those written with it came to."""
-    signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None
+    progress: Callable[[ProgressEnvelope], None] | None = None
+    """Told how far the session is, once for everything that became durable together."""
+    signal: Callable[[str, dict[str, Any]], None] = unmeasured
     """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed."""

@@ -156,7 +156,7 @@ class _DoomedSqlite:
 
 
 class _DoomedPostgres:
-    """The writer's connection, which passes the points around its one storing statement."""
+    """The writer's connection, which passes the points around its storing statement, whatever parts that has."""
 
     def __init__(self, inner: Any, plan: CrashPlan, store: str) -> None:
         self._inner = inner
@@ -164,7 +164,7 @@ class _DoomedPostgres:
         self._store = store
 
     async def fetch(self, query: str, *args: Any) -> list[Any]:
-        if query != self._store:
+        if not query.startswith(self._store):
             return await self._inner.fetch(query, *args)
         sending = asyncio.ensure_future(self._inner.fetch(query, *args))
         for _ in range(3):  # it goes out with the first ticks, and the answer needs a turn of the server

@@ -1,0 +1,231 @@
+"""The watchdog: looks after sessions that nobody carries.
+
+A session is looked at when its time has come: a time to live is over, a sign of life should have come, or it is ending
+and nobody brings it to its end. What can be written without the pack is written by any process: it expires, or it is
+paused. What takes calls, taking effects back among it, is done where the pinned pack is. Only time without a lease counts
+as silence: whoever renews a lease is alive, however long a call takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from tercet.contracts.errors import TercetError, UsageError
+from tercet.contracts.loop import Phase
+from tercet.contracts.session import SessionRules
+from tercet.executor.clock import Clock
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.errors import LeaseHeld, LeaseLost
+from tercet.journal.protocol import Append, Journal, Lease, SessionRow
+from tercet.runtime import checkpoint, mail, opening
+from tercet.runtime.expiry import HEARTBEAT_MS, overdue
+from tercet.runtime.machine import evolve
+from tercet.runtime.rows import details_of, row_of
+from tercet.runtime.state import State
+
+WATCHDOG_MS = 15_000
+"""How often an open runtime looks."""
+LOST = "heartbeat lost"
+"""Why a session was paused that gave no sign of life."""
+PAGE = 100
+_AT_ONCE = 8
+"""How many sessions the watchdog of one process carries at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swept:
+    """What one look came to, by the ids of sessions."""
+
+    expired: tuple[str, ...] = ()
+    paused: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
+    """Those that this process took over, to bring them to their end or to go on with them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ward:
+    """What a watchdog needs of the runtime that it belongs to."""
+
+    journal: Journal
+    tenant: str
+    clock: Clock
+    lease_ms: int
+    owner: Callable[[], str]
+    """A name for one lease."""
+    rules: Callable[[str], SessionRules | None]
+    """The rules of the pack with this hash; None where it is not here."""
+    is_carried: Callable[[str], bool]
+    """Whether this process carries a session already."""
+    carry: Callable[[str], Awaitable[object]]
+    """Take a session over and go on with it; raises `LeaseHeld` if somebody else has it."""
+    stop: Callable[[str], None]
+    """Let a session that this process carries come to a halt."""
+    signal: Callable[[str, dict[str, Any]], None]
+
+
+@dataclass
+class _Found:
+    expired: list[str] = field(default_factory=list[str])
+    paused: list[str] = field(default_factory=list[str])
+    carried: list[str] = field(default_factory=list[str])
+
+
+class Watchdog:
+    """Looks after the sessions of a tenant, from one process."""
+
+    def __init__(self, ward: Ward) -> None:
+        self._ward = ward
+        self._carrying: dict[str, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def watch(self, period_ms: int) -> None:
+        """Look every so often, until cancelled; the first time after one period, so that a short life costs nothing."""
+        while True:
+            await self._ward.clock.sleep(period_ms)
+            try:
+                await self.look()
+            except Exception as error:  # noqa: BLE001 - one bad look must not be the last one
+                self._failed("", error)
+
+    async def sweep(self) -> Swept:
+        """Look once, and wait until what was taken over has come as far as it goes."""
+        swept = await self.look()
+        await asyncio.gather(*(self._carrying[name] for name in swept.carried if name in self._carrying))
+        return swept
+
+    async def look(self) -> Swept:
+        """Look once; what is taken over goes on beside."""
+        found = _Found()
+        async for row in self._due():
+            session = row.session_id
+            if self._ward.is_carried(session) or session in self._carrying:
+                continue
+            try:
+                await self._attend(row, found)
+            except LeaseHeld:
+                continue  # somebody carries it after all
+            except Exception as error:  # noqa: BLE001 - a session that cannot be read must not keep others from being looked at
+                self._failed(session, error)
+        return Swept(expired=tuple(found.expired), paused=tuple(found.paused), carried=tuple(found.carried))
+
+    async def close(self) -> None:
+        """Let the sessions that were taken over come to a halt, and wait for it."""
+        for session, task in self._carrying.items():
+            if self._ward.is_carried(session):
+                self._ward.stop(session)
+            else:
+                task.cancel()
+        await asyncio.gather(*self._carrying.values(), return_exceptions=True)
+
+    async def _due(self) -> AsyncIterator[SessionRow]:
+        """Every row whose time has come, once; those that stay due must not hide the ones behind them."""
+        seen: set[str] = set()
+        limit = PAGE
+        while True:
+            rows = await self._ward.journal.due(self._ward.tenant, now_ms=self._ward.clock.now(), limit=limit)
+            for row in rows:
+                if row.session_id not in seen:
+                    seen.add(row.session_id)
+                    yield row
+            if len(rows) < limit:
+                return
+            limit *= 2
+
+    async def _attend(self, row: SessionRow, found: _Found) -> None:
+        ward, session = self._ward, row.session_id
+        rules = ward.rules(row.pack_hash)
+        if details_of(row).ending and rules is None:
+            return  # all that is left to do takes its pack
+        now = ward.clock.now()
+        lease = await ward.journal.lease(ward.tenant, session)
+        if lease is not None and lease.until > now:
+            return
+        state = (await opening.restore(ward.journal, ward.tenant, session)).state
+        if overdue(state, now) is not None:
+            state = await mail.absorb(
+                ward.journal,
+                ward.tenant,
+                session,
+                owner=ward.owner(),
+                clock=ward.clock,
+                lease_ms=ward.lease_ms,
+            )
+            found.expired.append(session)
+        if state.phase in (Phase.COMMIT, Phase.FAIL):
+            if rules is not None and not state.is_over and not state.gates:
+                self._carry(session, found)
+        elif is_lost(state, lease, now):
+            if rules is not None and rules.on_heartbeat_loss == "resume":
+                self._carry(session, found)
+            elif await self._pause(session):
+                found.paused.append(session)
+
+    async def _pause(self, session: str) -> bool:
+        """Pause a session whose process is gone; False if it has moved on meanwhile."""
+        ward = self._ward
+        lease = await ward.journal.acquire(
+            ward.tenant, session, owner=ward.owner(), now_ms=ward.clock.now(), ttl_ms=ward.lease_ms
+        )
+        try:
+            before = (await opening.restore(ward.journal, ward.tenant, session)).state
+            if before.status != "in_progress" or before.phase in (Phase.COMMIT, Phase.FAIL):
+                return False
+            paused = e.SessionPaused(at=max(ward.clock.now(), before.at), reason=LOST, outside=True)
+            after = evolve(before, paused)
+            await ward.journal.append(
+                Append(
+                    tenant=ward.tenant,
+                    stream=session,
+                    expected=before.position,
+                    epoch=lease.epoch,
+                    events=(codec.encode(paused),),
+                    checkpoints=(checkpoint.fold(after),),
+                    row=row_of(after),
+                )
+            )
+            return True
+        finally:
+            with suppress(LeaseLost):
+                await ward.journal.release(lease)
+
+    def _carry(self, session: str, found: _Found) -> None:
+        task = asyncio.ensure_future(self._carried(session))
+        self._carrying[session] = task
+        task.add_done_callback(lambda _: self._carrying.pop(session, None))
+        found.carried.append(session)
+
+    async def _carried(self, session: str) -> None:
+        async with self._slots:
+            try:
+                await self._ward.carry(session)
+            except LeaseHeld:
+                pass  # another process was quicker
+            except UsageError as error:
+                self._failed(session, error)
+                await self._pause_instead(session)
+            except Exception as error:  # noqa: BLE001 - what happens to one session must not end the watchdog
+                self._failed(session, error)
+
+    async def _pause_instead(self, session: str) -> None:
+        """A session that cannot go on here, for want of its planner or its evidence, waits for a person."""
+        try:
+            await self._pause(session)
+        except TercetError as error:
+            self._failed(session, error)
+
+    def _failed(self, session: str, error: Exception) -> None:
+        told = error.message if isinstance(error, TercetError) else f"{type(error).__name__}: {error}"
+        self._ward.signal("watchdog_failed", {"session_id": session, "reason": told})
+
+
+def is_lost(state: State, lease: Lease | None, now: int) -> bool:
+    """Whether a session in progress has been without a lease, and has written nothing, for twice its heartbeat."""
+    if state.status != "in_progress":
+        return False
+    quiet_since = max(state.at, lease.until if lease is not None else 0)
+    return now - quiet_since >= 2 * state.start.get("heartbeat", HEARTBEAT_MS)
