@@ -55,7 +55,7 @@ def demo(
     """Tell the refund story for real: a plan refused, a gate, a worker killed after the payment, and one refund.
 
     It needs no key and no server: a journal and a shop's payment database on SQLite, and worker processes of its own,
-    one of which is killed with kill -9. What it prints is read back from the two databases. Exits with 0 when the
+    one of which is killed with kill -9. What came of it is read back from the two databases. Exits with 0 when the
     refund is paid, 5 when you deny it, 4 when you leave it at its gate.
     """
     place = make_folder(folder)
