@@ -63,10 +63,11 @@ def demo(
         told = _play(place, lambda _gate: "approve", lambda _scene: None)
         print_json(_document(place, told))
         return _exit_code(told)
-    screen = Screen()
-    narrator = Narrator(screen, is_paced=screen.is_terminal and not fast)
+    # Not what rich thinks of the terminal: FORCE_COLOR makes nobody read along.
+    is_watched = sys.stdout.isatty()
+    narrator = Narrator(Screen(), is_paced=is_watched and not fast)
     narrator.begin(place)
-    asks = sys.stdin is not None and sys.stdin.isatty() and screen.is_terminal and not yes
+    asks = is_watched and sys.stdin is not None and sys.stdin.isatty() and not yes
     told = _play(place, narrator.ask if asks else lambda _gate: "approve", narrator.tell)
     narrator.end(_next(place, told), place)
     return _exit_code(told)
