@@ -14,7 +14,9 @@ from tercet import Actor, TercetError
 from tercet.runtime.runtime import RunResult, Runtime
 from tercet.testing.crash_points import plant
 
-from .scenes import Scene, crash_plan, scene
+from .acting import Scene, crash_plan
+from .scenes import scene
+from .witness import witness
 
 Say: TypeAlias = Callable[[str], None]
 """How a worker tells the campaign something."""
@@ -24,6 +26,7 @@ async def work(journal: str, tenant: str, chosen: Scene, lease_ms: int, say: Say
     """Carry the tenant's session as far as it goes; start one if there is none."""
     async with Runtime(chosen.pack, journal, tenant=tenant, lease_ms=lease_ms, crash=crash_plan()) as runtime:
         say("ready")
+        witness().journal = runtime.journal
         found = await runtime.sessions()
         return told(
             await runtime.resume(found[0].session_id)
