@@ -5,8 +5,8 @@ shipped, for one of three reasons:
 
     denied      the approver says no; the pack says that effects are taken back
     expired     nobody answers in time; the pack says so too
-    abandoned   it needs something that the charge did not bring; a person gives the run up, and is asked whether to take
-                its effects back
+    abandoned   it is approved and cannot be done, twice; a person gives the run up, and is asked whether to take its
+                effects back
 
 The charge and its way back recover in the way that the scene names, and so does the way back of the reservation. In a
 scene that is named `broken` the way back of the charge happens and brings nonsense, so that it counts as failed.
@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tercet import DecisionSpec, Gate, Pack, Plan, Request, Tool, ToolContext
+from tercet import DecisionSpec, Gate, NotDone, Pack, Plan, Request, RunBudget, Tool, ToolContext
 from tercet.contracts.mode import ApprovalMode
 
 from . import effects
-from .acting import TIMEOUT_MS, Scene, act
+from .acting import TIMEOUT_MS, Scene, act, crash_plan
 from .effects import Effect
 from .witness import NOT_NEEDED, witness
 
@@ -47,7 +47,8 @@ def saga(ending: str, declaration: str) -> Scene:
             "version": "1.0.0",
             "safety_mode": "destructive",
             "on_failure": ON_FAILURE[ending],
-            "tools": tuple(_tools(declaration)),
+            "budget": RunBudget(max_step_retries=1),
+            "tools": tuple(_tools(ending, declaration)),
             "gates": (
                 Gate(name="GATE_MONEY", roles=("finance_lead",)),
                 Gate(
@@ -60,14 +61,13 @@ def saga(ending: str, declaration: str) -> Scene:
         }
     )
     item = {"item": {"$from": "request#/item"}}
-    shipped = {**item, "box": {"$from": "s2#/box"}} if ending == "abandoned" else item
     steps = [
         {"id": "s1", "tool": "book.reserve", "params": item},
         {"id": "s2", "tool": "book.charge", "params": item, "depends_on": ["s1"], "gates": ["GATE_MONEY"]},
         {
             "id": "s3",
             "tool": "book.ship",
-            "params": shipped,
+            "params": item,
             "depends_on": ["s2"],
             "gates": ["GATE_SHIPPING"],
         },
@@ -79,8 +79,8 @@ def saga(ending: str, declaration: str) -> Scene:
     )
 
 
-def _tools(declaration: str) -> list[Tool]:
-    back = {"mode": "local_write", "no_compensation": "it takes something back itself"}
+def _tools(ending: str, declaration: str) -> list[Tool]:
+    back: dict[str, Any] = {"mode": "local_write", "no_compensation": "it takes something back itself"}
     if declaration == "read_only":
         back = {"mode": "read_only"}
     is_broken = declaration == "broken"
@@ -101,6 +101,7 @@ def _tools(declaration: str) -> list[Tool]:
         _tool(
             "book.ship",
             "idempotent",
+            is_failing=ending == "abandoned",
             no_compensation="it never happens",
             mode="destructive",
             gates=("GATE_SHIPPING",),
@@ -117,12 +118,12 @@ def _way_back(name: str) -> dict[str, Any]:
     }
 
 
-def _tool(name: str, declaration: str, *, mode: str, **declared: Any) -> Tool:
+def _tool(name: str, declaration: str, *, mode: str, is_failing: bool = False, **declared: Any) -> Tool:
     """A tool that acts, and recovers as it declares."""
     do = effects.do_once if declaration == "idempotent" else effects.do
     fields = {
         "name": name,
-        "call": _acting(name, do, is_free=name == "book.reserve"),
+        "call": _failing if is_failing else _acting(name, do, is_free=name == "book.reserve"),
         "mode": ApprovalMode(mode),
         "parameters": {"type": "object"},
         "idempotent": declaration == "idempotent",
@@ -140,6 +141,11 @@ def _acting(name: str, do: Callable[[Effect], None], *, is_free: bool) -> Callab
         return value_of(ctx.step_id)
 
     return call
+
+
+async def _failing(ctx: ToolContext, **params: Any) -> None:
+    crash_plan()("before_effect")
+    raise NotDone(f"{ctx.step_id} cannot ship {params['item']}: it is sold out")
 
 
 def _look_up(ctx: ToolContext) -> dict[str, Any] | None:

@@ -102,6 +102,8 @@ class Found:
     steps: Counter[str] = field(default_factory=Counter[str])
     left: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the run left behind, without what may differ."""
+    alerts: list[str] = field(default_factory=list[str])
+    """The ways back of which a worker that lived to tell said that they failed."""
     errors: list[str] = field(default_factory=list[str])
     """How processes ended that neither were killed nor came to a result."""
 
@@ -128,6 +130,7 @@ async def run_trial(trial: Trial) -> Found:
         if is_ending or _is_killed(code, told):
             del kills[:1]
         found.status = told.get("status", told.get("error", f"exit {code}"))
+        found.alerts += told.get("alerts", ())
         _note_error(found, code, told, "status")
         if found.status in ("awaiting_gate", "paused"):
             await operate(trial, found, spoken, draw)
