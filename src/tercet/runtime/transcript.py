@@ -13,7 +13,7 @@ from tercet.contracts.gate import Approval
 from tercet.contracts.run import Outcome, Run, SkippedStep, TranscriptEntry
 from tercet.journal import events as e
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import State
+from tercet.runtime.state import UNDO, State
 
 
 def moment(ms: int) -> datetime:
@@ -137,7 +137,7 @@ def run_of(
         skipped=tuple(
             SkippedStep.model_validate({"step_id": name, "reason": step.error})
             for name, step in state.steps.items()
-            if step.status == "skipped"
+            if step.status == "skipped" and not name.startswith(UNDO)
         ),
         approvals=approvals(state),
         outputs=state.outputs,
