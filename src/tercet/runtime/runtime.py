@@ -335,7 +335,7 @@ class Runtime:
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: Planner | None = None) -> RunResult:
         """Move a session to this pack and its newest snapshot, and carry it on: its plan is reviewed anew, and nothing
-        that was approved before counts."""
+        that was approved before counts. One that is ending is brought to its end with the tools of this pack."""
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             raise UsageError(
@@ -343,6 +343,7 @@ class Runtime:
                 code="session_over",
                 remedy="start another run",
             )
+        opening.demand_movable(restored.state)
         ctx, request = opening.frame_of(restored.state)
         setting = opening.setting_of(self.pack, ctx, request, None)
         return await self._carry_on(
@@ -457,7 +458,8 @@ class Runtime:
         self._drivers[session] = driver
         renewing = asyncio.ensure_future(self._renew(driver))
         try:
-            await self._board.refresh(0)
+            # A stop is heard at the first append, its end is not: nothing would be appended.
+            await self._board.refresh(None if self._board.active() else 0)
             self._watch()
             return RunResult.of(await driver.advance())
         finally:

@@ -71,6 +71,10 @@ def ways_back(
     seen: dict[str, int] = {}
     ways: list[e.Undo] = []
     for effect in done:
+        if effect.intent.tool not in tools:
+            # The session was moved to a pack without it.
+            ways.append(e.Undo(step=effect.step, note=f"{effect.intent.tool} is not there"))
+            continue
         call = effective(0, effect.planned, tools[effect.intent.tool])
         if call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY:
             continue
