@@ -207,6 +207,34 @@ def test_each_effect_is_taken_back_once_although_the_process_dies(
     workshop.run(main())
 
 
+@pytest.mark.req("R237")
+def test_a_compensation_that_its_process_left_behind_is_asked_about(workshop: Workshop, url: str) -> None:
+    """A tool that declares nothing is never called again by itself: after a crash only a person says what happened."""
+    world(workshop, idempotent=False)
+    pack = saga_pack(workshop)
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            death = Death("after_answer")
+            async with workshop.runtime(pack, journal) as runtime:
+                session = (await denied(runtime)).session_id
+
+            async def life() -> None:
+                async with workshop.runtime(pack, journal, crash=death) as runtime:
+                    await runtime.resume(session)
+
+            assert await death.of(life()) is None
+            async with workshop.runtime(pack, journal) as runtime:
+                result = await runtime.resume(session)
+                assert result.gate is not None
+                assert (result.gate.kind, result.gate.step) == ("reconcile", "~b")
+                await runtime.settle(result.gate.id, happened=True, value={"n": "b"}, actor=BOB)
+                assert (await runtime.resume(session)).status == "rejected"
+
+    workshop.run(main())
+    assert undone(workshop) == ["b", "a"]
+
+
 @pytest.mark.req("R234", "R330")
 def test_what_cannot_be_taken_back_is_left_to_an_operator(workshop: Workshop, url: str) -> None:
     """Pure steps are passed over; an irreversible one is listed with its note, and the rollback as a whole has failed."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,12 +25,6 @@ from .workshop import ADA, ASK, BOB, Death, Workshop, events, names, plan, step
 
 BOSS = Gate(name="BOSS", roles=("boss",))
 ROW = plan(step("a"), step("b", depends_on=("a",)), step("c", depends_on=("b",)))
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> str:
-    """The address of a journal that processes can share."""
-    return f"sqlite:///{tmp_path / 'runs.db'}"
 
 
 @asynccontextmanager
@@ -246,7 +239,7 @@ def test_an_extension_goes_on_exactly_where_it_stood(workshop: Workshop, file: s
     assert [name for name, _ in workshop.calls] == ["a", "a", "a", "b", "c"]
 
 
-@pytest.mark.req("R254")
+@pytest.mark.req("R159", "R254", "R255")
 def test_budgets_are_restored_to_the_unit(workshop: Workshop, file: str) -> None:
     """What a process that died had used is used for the next one; the time in between costs nothing."""
     workshop.tool("do.it", taking(1_000), idempotent=True, cost_microcents=7, no_compensation="it stays")

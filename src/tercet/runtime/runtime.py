@@ -93,6 +93,16 @@ def _by(actor: Actor) -> dict[str, Any]:
     return {"actor": storable(actor.id), "roles": roles, "auth": storable(actor.auth)}
 
 
+def _demand_period(watchdog_ms: int | None) -> int | None:
+    if watchdog_ms is not None and watchdog_ms < 1:
+        raise UsageError(
+            f"a watchdog cannot look every {watchdog_ms} ms",
+            code="wrong_period",
+            remedy="give how many milliseconds lie between two looks, or None for no watchdog",
+        )
+    return watchdog_ms
+
+
 def _refuse(found: LeaseHeld) -> None:
     """Wait for nobody."""
     raise found
@@ -159,7 +169,7 @@ class Runtime:
         self._signal = signal
         self._held = held
         self._progress = progress
-        self._watchdog_ms = watchdog_ms
+        self._watchdog_ms = _demand_period(watchdog_ms)
         self._tools = {tool.name: tool for tool in pack.tools}
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self._leases = count(1)
@@ -207,6 +217,7 @@ class Runtime:
             rules=self._rules_of,
             is_carried=self._drivers.__contains__,
             carry=self._carry,
+            is_stopped=self._is_stopped,
             stop=self._let_go,
             signal=self._signal,
         )
@@ -219,6 +230,11 @@ class Runtime:
     async def _carry(self, session_id: str) -> RunResult:
         """Take a session over for the watchdog, which does not wait for those that somebody has."""
         return await self._resume(session_id, held=_refuse)
+
+    async def _is_stopped(self) -> bool:
+        """Whether an emergency stop keeps every tool of this runtime from being called."""
+        await self._board.refresh()
+        return self._board.stopped("") is not None
 
     def _let_go(self, session_id: str) -> None:
         """Let a session come to a halt."""
