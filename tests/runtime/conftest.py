@@ -19,3 +19,9 @@ def workshop() -> Workshop:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of an empty journal."""
     return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'runs.db'}"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """The address of an empty journal that several processes can share."""
+    return f"sqlite:///{tmp_path / 'shared.db'}"

@@ -193,7 +193,6 @@ def test_a_webhook_that_nobody_answers_is_signalled(
     assert "cannot be reached" in signals.failures[0]
 
 
-@pytest.mark.req("R117")
 def test_every_kind_of_gate_is_told_of_once(workshop: Workshop, tmp_path: Path) -> None:
     """Approval, reconcile, escalation and compensation: each opening is told once, a resumed session's not again."""
     out = tmp_path / "told"

@@ -91,7 +91,7 @@ async def end_by(how: str, workshop: Workshop, runtime: Runtime) -> RunResult:
     return await runtime.resume(result.session_id)
 
 
-@pytest.mark.req("R233", "R239")
+@pytest.mark.req("R233")
 @pytest.mark.parametrize(
     ("how", "status"),
     [
@@ -205,6 +205,34 @@ def test_each_effect_is_taken_back_once_although_the_process_dies(
             assert deaths >= 2
 
     workshop.run(main())
+
+
+@pytest.mark.req("R237")
+def test_a_compensation_that_its_process_left_behind_is_asked_about(workshop: Workshop, url: str) -> None:
+    """A tool that declares nothing is never called again by itself: after a crash only a person says what happened."""
+    world(workshop, idempotent=False)
+    pack = saga_pack(workshop)
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            death = Death("after_answer")
+            async with workshop.runtime(pack, journal) as runtime:
+                session = (await denied(runtime)).session_id
+
+            async def life() -> None:
+                async with workshop.runtime(pack, journal, crash=death) as runtime:
+                    await runtime.resume(session)
+
+            assert await death.of(life()) is None
+            async with workshop.runtime(pack, journal) as runtime:
+                result = await runtime.resume(session)
+                assert result.gate is not None
+                assert (result.gate.kind, result.gate.step) == ("reconcile", "~b")
+                await runtime.settle(result.gate.id, happened=True, value={"n": "b"}, actor=BOB)
+                assert (await runtime.resume(session)).status == "rejected"
+
+    workshop.run(main())
+    assert undone(workshop) == ["b", "a"]
 
 
 @pytest.mark.req("R234", "R330")
@@ -374,6 +402,7 @@ def test_a_failure_that_a_new_plan_mends_takes_nothing_back(workshop: Workshop) 
     assert undone(workshop) == ["c", "a"]
 
 
+@pytest.mark.req("R239")
 @pytest.mark.parametrize("how", ["abandon", "give up"])
 def test_a_run_that_is_given_up_is_taken_back(workshop: Workshop, how: str) -> None:
     """A run that a person abandons, and one that runs out of iterations, are failures like the others."""
@@ -404,7 +433,6 @@ def test_a_run_that_is_given_up_is_taken_back(workshop: Workshop, how: str) -> N
     assert undone(workshop) == ["a"]
 
 
-@pytest.mark.req("R236")
 def test_what_is_kept_back_for_the_way_back_is_there_and_nobody_elses(workshop: Workshop) -> None:
     """A retry that would eat up the calls that are kept back is not made, and the compensations are then affordable."""
     world(workshop)
@@ -451,6 +479,84 @@ def test_the_way_back_from_a_large_result_is_found_in_its_blob(workshop: Worksho
 
     workshop.run(main())
     assert undone(workshop) == ["a"]
+
+
+def test_an_effect_whose_result_was_unusable_is_taken_back_too(workshop: Workshop, url: str) -> None:
+    """A call that happened and whose result breaks its schema is a failed step with an effect, and that goes too."""
+    world(workshop)
+    undo = {"tool": "undo.it", "params": {"n": {"$from": "params#/n"}}}
+    schema = {"type": "object", "required": ["receipt"]}
+    workshop.tool("odd.it", compensate=undo, reversibility="compensable", result=schema)
+
+    async def main() -> None:
+        async with (
+            workshop.journal(url) as journal,
+            workshop.runtime(saga_pack(workshop), journal) as runtime,
+        ):
+            result = await runtime.run(ASK, plan=plan(step("o", "odd.it")), actor=ADA)
+            assert result.status == "paused"
+            await runtime.cancel(result.session_id, actor=ADA)
+            assert (await runtime.resume(result.session_id)).status == "cancelled"
+
+    workshop.run(main())
+    assert undone(workshop) == ["o"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "happened"),
+    [
+        ({"mode": "read_only"}, True),
+        ({"reconcile": True}, True),
+        ({"reconcile": True}, False),
+        ({"idempotent": True}, True),
+        ({}, True),
+    ],
+)
+def test_a_call_that_was_cut_off_is_settled_before_the_way_back(
+    workshop: Workshop, url: str, declared: dict[str, Any], happened: bool
+) -> None:
+    """A run that ends makes no call of its plan again to find out: what can be looked up is, a read is let be, and
+    everything else is asked; what happened is taken back."""
+    done: list[str] = []
+
+    async def behave(context: ToolContext, params: dict[str, Any]) -> Any:
+        done.append(context.idempotency_key)
+        return params
+
+    def look_up(context: ToolContext) -> Any:
+        return {"n": "x"} if context.idempotency_key in done else None
+
+    world(workshop)
+    is_read = "mode" in declared
+    given: dict[str, Any] = {**declared, **({"reconcile": look_up} if "reconcile" in declared else {})}
+    back: dict[str, Any] = {} if is_read else {"compensate": UNDO, "reversibility": "compensable"}
+    workshop.tool("try.it", behave, **back, **given)
+    pack = saga_pack(workshop)
+    death = Death("after_answer" if happened else "before_call")
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+
+            async def life() -> None:
+                async with workshop.runtime(pack, journal, crash=death) as runtime:
+                    await runtime.run(ASK, plan=plan(step("x", "try.it")), actor=ADA)
+
+            assert await death.of(life()) is None
+            await workshop.clock.sleep(60_000)
+            async with workshop.runtime(pack, journal) as runtime:
+                [row] = await runtime.sessions()
+                await runtime.cancel(row.session_id, actor=ADA)
+                result = await runtime.resume(row.session_id)
+                if not is_read and "reconcile" not in declared:
+                    assert result.gate is not None
+                    assert result.gate.kind == "reconcile"
+                    await runtime.settle(result.gate.id, happened=True, value={"n": "x"}, actor=BOB)
+                    result = await runtime.resume(row.session_id)
+                assert result.status == "cancelled"
+
+    workshop.run(main())
+    assert len(done) == int(happened)
+    assert undone(workshop) == (["x"] if happened and not is_read else [])
 
 
 @pytest.mark.req("R330")

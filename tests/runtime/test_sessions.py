@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,12 +25,6 @@ from .workshop import ADA, ASK, BOB, Death, Workshop, events, names, plan, step
 
 BOSS = Gate(name="BOSS", roles=("boss",))
 ROW = plan(step("a"), step("b", depends_on=("a",)), step("c", depends_on=("b",)))
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> str:
-    """The address of a journal that processes can share."""
-    return f"sqlite:///{tmp_path / 'runs.db'}"
 
 
 @asynccontextmanager
@@ -69,6 +62,7 @@ def test_a_session_is_there_before_anybody_works_for_it(workshop: Workshop, url:
         async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
             [row] = await self.journal.sessions("default")
             seen.append((row.owner, row.pack_hash))
+            assert (setting.ctx.tenant, setting.ctx.actor.id) == ("default", "ada")
             return await super().propose(setting, feedback)
 
     async def main() -> None:
@@ -84,7 +78,7 @@ def test_a_session_is_there_before_anybody_works_for_it(workshop: Workshop, url:
 # --- pause ---
 
 
-@pytest.mark.req("R159", "R256", "R262")
+@pytest.mark.req("R159", "R262")
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
 def test_a_pause_waits_for_the_call_and_loses_nothing(workshop: Workshop, file: str, where: str) -> None:
     """The call under way ends, nothing more begins, and a process of another day goes on with the next step."""
@@ -246,7 +240,7 @@ def test_an_extension_goes_on_exactly_where_it_stood(workshop: Workshop, file: s
     assert [name for name, _ in workshop.calls] == ["a", "a", "a", "b", "c"]
 
 
-@pytest.mark.req("R254")
+@pytest.mark.req("R159", "R254", "R255")
 def test_budgets_are_restored_to_the_unit(workshop: Workshop, file: str) -> None:
     """What a process that died had used is used for the next one; the time in between costs nothing."""
     workshop.tool("do.it", taking(1_000), idempotent=True, cost_microcents=7, no_compensation="it stays")
@@ -278,6 +272,32 @@ def test_budgets_are_restored_to_the_unit(workshop: Workshop, file: str) -> None
             assert (used.tool_calls, used.tokens, used.cost, used.wall_clock) == (4, 60, 21, 3_000)
 
     workshop.run(main())
+
+
+@pytest.mark.req("R113", "R159", "R260")
+def test_a_run_that_is_out_of_time_waits_for_more(workshop: Workshop, file: str) -> None:
+    """A tool that hangs uses up the wall clock and ends at a person; with more time the same step is tried again."""
+    patience = [taking(10_000), taking(1_000)]
+
+    async def behave(context: ToolContext, params: dict[str, Any]) -> Any:
+        return await patience.pop(0)(context, params)
+
+    workshop.tool("read.it", behave, mode="read_only")
+    pack = workshop.pack(budget={"wall_clock_ms": 3_000})
+
+    async def main() -> None:
+        async with workshop.journal(file) as journal, workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("r", "read.it")), actor=ADA)
+            assert result.status == "paused"
+            assert result.gate is not None
+            assert result.gate.kind == "escalation"
+            await workshop.clock.sleep(50_000)
+            result = await runtime.resume(result.session_id, extend={"wall_clock_ms": 5_000}, actor=BOB)
+            assert result.status == "completed"
+            assert (await runtime.state(result.session_id)).used.wall_clock == 4_000
+
+    workshop.run(main())
+    assert [name for name, _ in workshop.calls] == ["r", "r"]
 
 
 # --- rehearsal, time to live, roles ---

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.contracts.record import FailureReport, HaltRecord
@@ -330,3 +331,36 @@ def test_a_short_life_costs_no_look(workshop: Workshop) -> None:
             assert asked == ["default"] * 3
 
     workshop.run(main())
+
+
+def test_a_period_must_be_one(workshop: Workshop) -> None:
+    """A watchdog that would look all the time is wrong use."""
+    workshop.tool("do.it")
+    for period in (0, -5):
+        with pytest.raises(UsageError) as caught:
+            workshop.runtime(workshop.pack(), watchdog_ms=period)
+        assert caught.value.code == "wrong_period"
+
+
+def test_nothing_is_taken_over_while_the_tenant_is_stopped(workshop: Workshop, url: str) -> None:
+    """What has expired is written down, but not one call is made for it until the stop is lifted."""
+    world(workshop)
+    pack = saga_pack(workshop)
+    course = plan(step("a"), step("w", "wipe.it", depends_on=("a",)))
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            session = (await runtime.run(ASK, plan=course, actor=ADA)).session_id
+            await runtime.halt("tenant", "default", actor=BOB)
+            await workshop.clock.sleep(2 * MINUTE)
+            assert await runtime.sweep() == Swept(expired=(session,))
+            before = await runtime.state(session)
+            await workshop.clock.sleep(2 * MINUTE)
+            assert await runtime.sweep() == Swept()
+            assert await runtime.state(session) == before
+            await runtime.lift("tenant", "default", actor=BOB)
+            assert await runtime.sweep() == Swept(carried=(session,))
+            assert (await runtime.state(session)).status == "expired"
+
+    workshop.run(main())
+    assert undone(workshop) == ["a"]

@@ -94,7 +94,7 @@ def _ending(
         yield from acting.commands()
     elif acting is not None and is_open:
         asked = (name for name in is_open if state.steps[name].status == "unknown")
-        yield from (acting.ask_whether(n, state.steps[n]) for n in asked if not state.steps[n].gate)
+        yield from (acting.find_out(n, state.steps[n]) for n in asked if not state.steps[n].gate)
     elif _has_effects(state) and not state.gates and state.saga in ("", "agreed"):
         yield c.TakeBack(how="compensate" if state.saga else state.start.get("on_failure", "ask"))
     elif not state.gates:
@@ -104,7 +104,7 @@ def _ending(
 def _has_effects(state: State) -> bool:
     """Whether there may be something to take back. A denial of a paused run is carried out first, like any other."""
     is_denied = state.ending == "rejected" and state.status == "in_progress"
-    return state.phase is Phase.FAIL and (bool(state.done) or is_denied)
+    return state.phase is Phase.FAIL and (bool(state.keys) or is_denied)
 
 
 _COUNTED = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.REVIEW, Phase.ACT, Phase.VERIFY})
@@ -213,9 +213,18 @@ class Acting:
 
     # --- unknown outcomes ---
 
+    def find_out(self, name: str, step: StepState) -> c.Command:
+        """What became of a call of a run that is ending: nothing is called for it any more, but a tool may look it up.
+        What leaves no effect need not be known."""
+        call = self.course.calls[name]
+        can_tell = call.tool.reconciles and step.asked < MAX_ASKED
+        if _is_pure(call) or can_tell:
+            return c.Settle(step=name, not_before=step.not_before if can_tell else 0)
+        return self.ask_whether(name, step)
+
     def _unknown(self, name: str, step: StepState) -> c.Command:
         call = self.course.calls[name]
-        is_pure = call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY
+        is_pure = _is_pure(call)
         is_cut_off = step.code in (INTERRUPTED, STOPPED)
         if (is_pure or call.tool.idempotent) and (is_cut_off or has_retries(self.state, self.setting, step)):
             return c.Settle(step=name)
@@ -408,6 +417,10 @@ def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
     """Whether a person is asked before this call: anything above local_write, irreversible, or gated."""
     is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
     return is_strong or call.reversibility is Reversibility.IRREVERSIBLE or bool(gates)
+
+
+def _is_pure(call: EffectiveStep) -> bool:
+    return call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY
 
 
 def is_unsettled(step: StepState) -> bool:

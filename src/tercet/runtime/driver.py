@@ -19,6 +19,7 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import InternalError, UsageError
 from tercet.contracts.invocation import Backoff
+from tercet.contracts.loop import Phase
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.session import ProgressEnvelope
@@ -40,7 +41,7 @@ from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
 from tercet.runtime.rest import Rest
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import State
+from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings, untold
 from tercet.runtime.work import PLANNER_MISSING
 
@@ -440,7 +441,8 @@ class Driver:
                 self._settled(
                     name, "absent", "reconcile", now + delay_ms(Backoff(), step.retries, self.around.draw)
                 )
-                if not has_retries:
+                is_over = self.state.phase is Phase.FAIL and not name.startswith(UNDO)
+                if not has_retries and not is_over:
                     reason = f"{tool.name} did not happen, and has no retries left"
                     self._record(e.StepRefused(at=now, step=name, code="retries_exhausted", reason=reason))
             case NotHappened():

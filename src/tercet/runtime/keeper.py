@@ -52,7 +52,8 @@ class Keeper:
         session = driver.lease.stream
         self._drivers[session] = driver
         try:
-            await self._board.refresh(0)
+            # A stop is heard at the first append, its end is not: nothing would be appended.
+            await self._board.refresh(None if self._board.active() else 0)
             if self._tending is None or self._tending.done():
                 self._tending = asyncio.create_task(self._tend())
             return await driver.advance()

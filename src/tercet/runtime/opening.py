@@ -157,6 +157,16 @@ class AbsentPlanner:
         raise self.error
 
 
+def demand_movable(state: State) -> None:
+    """Raises `UsageError` for a session whose effects are being taken back: those calls are resolved in its own pack."""
+    if state.saga == "undoing":
+        raise UsageError(
+            f"session {state.start['session']} is taking its effects back in {state.start['pack']}",
+            code="session_ending",
+            remedy="resume it with the pack that it was started with",
+        )
+
+
 def migrated(pack: Pack, setting: Setting, state: State, by: str) -> e.SessionMigrated:
     """The event that moves a session to another pack or snapshot."""
     return e.SessionMigrated(

@@ -92,6 +92,16 @@ def _by(actor: Actor) -> dict[str, Any]:
     return {"actor": storable(actor.id), "roles": roles, "auth": storable(actor.auth)}
 
 
+def _demand_period(watchdog_ms: int | None) -> int | None:
+    if watchdog_ms is not None and watchdog_ms < 1:
+        raise UsageError(
+            f"a watchdog cannot look every {watchdog_ms} ms",
+            code="wrong_period",
+            remedy="give how many milliseconds lie between two looks, or None for no watchdog",
+        )
+    return watchdog_ms
+
+
 def _refuse(found: LeaseHeld) -> None:
     """Wait for nobody."""
     raise found
@@ -158,7 +168,7 @@ class Runtime:
         self._signal = signal
         self._held = held
         self._progress = progress
-        self._watchdog_ms = watchdog_ms
+        self._watchdog_ms = _demand_period(watchdog_ms)
         self._tools = {tool.name: tool for tool in pack.tools}
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self._leases = count(1)
@@ -206,6 +216,7 @@ class Runtime:
             rules=self._rules_of,
             is_carried=self._keeper.__contains__,
             carry=self._carry_unwatched,
+            is_stopped=self._is_stopped,
             stop=self._let_go,
             signal=self._signal,
         )
@@ -218,6 +229,11 @@ class Runtime:
     async def _carry_unwatched(self, session_id: str) -> RunResult:
         """Take a session over for the watchdog, which does not wait for those that somebody has."""
         return await self._resume(session_id, held=_refuse)
+
+    async def _is_stopped(self) -> bool:
+        """Whether an emergency stop keeps every tool of this runtime from being called."""
+        await self._board.refresh()
+        return self._board.stopped("") is not None
 
     def _let_go(self, session_id: str) -> None:
         """Let a session come to a halt."""
@@ -353,7 +369,7 @@ class Runtime:
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: Planner | None = None) -> RunResult:
         """Move a session to this pack and its newest snapshot, and carry it on: its plan is reviewed anew, and nothing
-        that was approved before counts."""
+        that was approved before counts. One that is ending is brought to its end with the tools of this pack."""
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             raise UsageError(
@@ -361,6 +377,7 @@ class Runtime:
                 code="session_over",
                 remedy="start another run",
             )
+        opening.demand_movable(restored.state)
         ctx, request = opening.frame_of(restored.state)
         setting = opening.setting_of(self.pack, ctx, request, None)
         return await self._carry_on(

@@ -71,11 +71,15 @@ def ways_back(
     seen: dict[str, int] = {}
     ways: list[e.Undo] = []
     for effect in done:
-        call = effective(0, effect.planned, tools[effect.intent.tool])
-        if call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY:
+        tool = tools.get(effect.intent.tool)
+        call = effective(0, effect.planned, tool) if tool is not None else None
+        if call is not None and _leaves_nothing(call):
             continue
         seen[effect.step] = seen.get(effect.step, 0) + 1
         label = effect.step if seen[effect.step] == 1 else f"{effect.step}#{seen[effect.step]}"
+        if call is None:  # the session was moved to a pack without it
+            ways.append(e.Undo(step=label, note=f"{effect.intent.tool} is not there"))
+            continue
         sources = {
             **results,
             references.REQUEST: setting.compiled.input(),
@@ -84,6 +88,10 @@ def ways_back(
         }
         ways.append(_way(label, effect, call, sources, setting, tools))
     return tuple(reversed(ways))
+
+
+def _leaves_nothing(call: EffectiveStep) -> bool:
+    return call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY
 
 
 def _value(effect: Effect, blobs: Mapping[str, Any]) -> Any:

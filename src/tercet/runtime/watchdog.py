@@ -63,6 +63,8 @@ class Ward:
     """Whether this process carries a session already."""
     carry: Callable[[str], Awaitable[object]]
     """Take a session over and go on with it; raises `LeaseHeld` if somebody else has it."""
+    is_stopped: Callable[[], Awaitable[bool]]
+    """Whether an operator has stopped the pack or the tenant: then nothing is taken over."""
     stop: Callable[[str], None]
     """Let a session that this process carries come to a halt."""
     signal: Callable[[str, dict[str, Any]], None]
@@ -82,6 +84,7 @@ class Watchdog:
         self._ward = ward
         self._carrying: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._is_stopped = False
 
     async def watch(self, period_ms: int) -> None:
         """Look every so often, until cancelled; the first time after one period, so that a short life costs nothing."""
@@ -101,6 +104,7 @@ class Watchdog:
     async def look(self) -> Swept:
         """Look once; what is taken over goes on beside."""
         found = _Found()
+        self._is_stopped = await self._ward.is_stopped()
         async for row in self._due():
             session = row.session_id
             if self._ward.is_carried(session) or session in self._carrying:
@@ -194,6 +198,8 @@ class Watchdog:
                 await ward.journal.release(lease)
 
     def _carry(self, session: str, found: _Found) -> None:
+        if self._is_stopped:
+            return
         task = asyncio.ensure_future(self._carried(session))
         self._carrying[session] = task
         task.add_done_callback(lambda _: self._carrying.pop(session, None))
