@@ -114,5 +114,5 @@ def _carry(
         if not progress.has_told:
             screen.say(f"· session {printable(session)} is over: nothing was done")
         screen.say()
-        show_ending(screen, story.state, commands, now=SystemClock().now())
+        show_ending(screen, story.state, commands, now=SystemClock().now(), rollback=story.rollback)
     return EXIT_CODES[standing(story.state)]

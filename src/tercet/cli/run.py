@@ -128,5 +128,5 @@ def run(
         if not progress.has_told:
             screen.say(f"· this request was sent before, and is session {story.state.start['session']}")
         screen.say()
-        show_ending(screen, story.state, commands, now=SystemClock().now())
+        show_ending(screen, story.state, commands, now=SystemClock().now(), rollback=story.rollback)
     return EXIT_CODES[standing(story.state)]

@@ -16,17 +16,17 @@ from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
 from tercet.cli.outline import outline
 from tercet.cli.screen import Screen
-from tercet.cli.standing import Commands, Standing, standing
+from tercet.cli.standing import Commands, Standing, left_over, standing
 from tercet.cli.text import ago, count, listed, printable, took
 from tercet.contracts import graph
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.plan import Plan
+from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.verdict import Verdict
 from tercet.journal import events as e
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.state import UNDO, OpenGate, State, StepState
 from tercet.runtime.transcript import timestamp
-from tercet.runtime.undoing import rollback
 
 STYLES: dict[Standing, str] = {
     "completed": "bold green",
@@ -88,7 +88,9 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
         show_rows(screen, told)
     screen.say()
     is_answered = isinstance(story.events[-1], e.GateAnswered)
-    show_ending(screen, state, commands, now=now, is_shown=True, is_answered=is_answered)
+    show_ending(
+        screen, state, commands, now=now, rollback=story.rollback, is_shown=True, is_answered=is_answered
+    )
 
 
 def _snapshot(snapshot: str) -> str:
@@ -210,6 +212,7 @@ def show_ending(
     commands: Commands,
     *,
     now: int,
+    rollback: RollbackResult | None = None,
     is_shown: bool = False,
     is_answered: bool = False,
 ) -> None:
@@ -244,26 +247,27 @@ def show_ending(
         case "in progress":
             nobody = "answered: resume it" if is_answered else "a process has it, or none: then resume it"
             screen.say(Text.assemble(("▸ in progress: ", style), nobody))
-    has_left_over = _show_rollback(screen, state)
-    if has_left_over or not (is_shown and state.is_over):
-        _show_next(screen, state, commands)
+    _show_rollback(screen, state, rollback)
+    if left_over(rollback) or not (is_shown and state.is_over):
+        _show_next(screen, state, commands, rollback)
 
 
-def _show_rollback(screen: Screen, state: State) -> bool:
-    """Prints what became of the effects of a run that is over without success; whether some are left for a person."""
+def _show_rollback(screen: Screen, state: State, rollback: RollbackResult | None) -> None:
+    """Prints what became of the effects of a run that is over without success."""
     if not state.is_over:
-        return False
-    if state.saga == "kept":
+        return
+    is_decided = state.start.get("on_failure") == "keep" or any(a.answer == "keep" for a in state.answers)
+    if state.saga == "kept" and is_decided:  # without an effect, nothing was to be decided
         screen.say("  What it did was kept.")
-    report = rollback(state)
-    for entry in report.log if report is not None else ():
+    for entry in rollback.log if rollback is not None else ():
         name = printable(entry.step_id, 80)
-        if entry.status == "COMPENSATED":
+        if entry.status is RollbackStatus.COMPENSATED:
             screen.say(Text.assemble(("  ✓ ", "green"), f"{name} was taken back"))
         else:
-            why = printable(entry.error or entry.note)
-            screen.say(Text.assemble(("  ✗ ", "red"), f"{name} was not taken back: {why}"))
-    return report is not None and report.requires_manual_intervention
+            why = printable("; ".join(filter(None, [entry.error, entry.note])))
+            settled = f", settled by {printable(entry.settled_by, 80)}" if entry.settled_by else ""
+            mark = ("  · ", "dim") if settled else ("  ✗ ", "red")
+            screen.say(Text.assemble(mark, f"{name} was not taken back{settled}: {why}"))
 
 
 def _show_outputs(screen: Screen, state: State) -> None:
@@ -293,13 +297,13 @@ _INVITATIONS: dict[Standing, str] = {
 }
 
 
-def _show_next(screen: Screen, state: State, commands: Commands) -> None:
-    lines = commands.after(state)
+def _show_next(screen: Screen, state: State, commands: Commands, rollback: RollbackResult | None) -> None:
+    lines = commands.after(state, rollback)
     if not lines:
         screen.say(Text("  The journal was in memory: nothing is left of this session.", style="dim"))
         return
     invitation = _INVITATIONS.get(standing(state), "Look at it with:")
-    if state.is_over and commands.left_over(state):
+    if left_over(rollback):
         invitation = "When you have dealt with what is left, say so:"
     screen.say(Text(f"  {invitation}", style="dim"))
     for line in lines:
@@ -353,9 +357,9 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "used": {name: getattr(state.used, name) for name in state.used.__struct_fields__},
         "budget": _budget(state).model_dump(mode="json"),
         "extended": state.extended,
-        "rollback": report.model_dump(mode="json") if (report := rollback(state)) else None,
+        "rollback": story.rollback.model_dump(mode="json") if story.rollback else None,
         "record": state.record,
-        "next": commands.after(state),
+        "next": commands.after(state, story.rollback),
     }
 
 

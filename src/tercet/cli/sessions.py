@@ -23,6 +23,7 @@ from tercet.contracts.session import SessionStatus
 from tercet.executor.clock import SystemClock
 from tercet.journal import codec
 from tercet.journal.protocol import Journal, SessionRow
+from tercet.runtime import undoing
 from tercet.runtime.machine import evolve
 from tercet.runtime.records import read_record
 from tercet.runtime.rows import details_of
@@ -169,7 +170,13 @@ def watch(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson 
         state = asyncio.run(_follow(journal, session, progress, as_json=as_json))
     if not as_json:
         screen.say()
-        show_ending(screen, state, Commands(journal=journal), now=SystemClock().now())
+        show_ending(
+            screen,
+            state,
+            Commands(journal=journal),
+            now=SystemClock().now(),
+            rollback=undoing.rollback(state),
+        )
     return EXIT_CODES[standing(state)]
 
 
