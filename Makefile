@@ -12,7 +12,7 @@ PEERS   = .venv/bench/.ready
 PYTEST  = $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check crash requirements bench bench-critic fmt clean
+.PHONY: help setup demo test check crash requirements bench bench-critic pictures fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -44,6 +44,9 @@ bench: $(PEERS) ## measure durable steps beside LangGraph, DBOS and the journal'
 
 bench-critic: $(READY) ## measure the critic against parsing the same plan
 	@$(BIN)/python bench/critic.py
+
+pictures: $(READY) ## draw the pictures of the README anew, from what the commands really print
+	@$(BIN)/python docs/picture.py
 
 fmt: $(READY) ## format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix

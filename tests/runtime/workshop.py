@@ -92,7 +92,9 @@ class Workshop:
     @asynccontextmanager
     async def journal(self, url: str) -> AsyncGenerator[Journal, None]:
         """A journal by its address; time stands still while it writes."""
-        async with open_journal(url) as opened:
+        async with AsyncExitStack() as stack:
+            with self.clock.hold():  # a server takes its time to be reached
+                opened = await stack.enter_async_context(open_journal(url))
             yield cast("Journal", _Held(opened, self.clock))
 
     @asynccontextmanager

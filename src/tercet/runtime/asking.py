@@ -115,7 +115,7 @@ def _sources(state: State, setting: Setting, asked: Resolved) -> dict[str, str]:
     found: dict[str, str] = {}
     for origin in origins(review, asked.name):
         name = pointer.parts(origin.parameter)[0]
-        said = "written in the plan" if origin.came_from == "literal" else origin.came_from
+        said = "a literal of the plan" if origin.came_from == "literal" else origin.came_from
         told = f"{said}, {origin.trust}" + (f": {origin.detail}" if origin.detail else "")
         found[name] = f"{found[name]}; {told}" if name in found else told
     return found

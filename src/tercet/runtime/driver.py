@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -126,7 +126,11 @@ class Driver:
     def stop(self, halt: Halt | None = None) -> None:
         """Begin nothing more, and come to a halt."""
         if self.halt is None or self.halt.grace_ms is None:
-            self.halt = halt or Halt()
+            wanted = halt or Halt()
+            read = (
+                0 if self.halt is None else self.halt.inbox
+            )  # a pause that was asked for is not asked for again
+            self.halt = replace(wanted, inbox=max(wanted.inbox, read))
         self._rest.nudge()
 
     def _stop_for(self, stop: Stop | None) -> None:

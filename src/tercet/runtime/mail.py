@@ -146,7 +146,8 @@ async def absorb(
         if (late := overdue(state, now, outside=True)) is not None:
             events.append(late)
             state = evolve(state, late)
-        for event, after in heard(state, await unread(journal, tenant, state), now, outside=True):
+        letters = [] if state.is_over else await unread(journal, tenant, state)
+        for event, after in heard(state, letters, now, outside=True):
             events.append(event)
             state = after
         if events:

@@ -55,7 +55,7 @@ def demo(
     """Tell the refund story for real: a plan refused, a gate, a worker killed after the payment, and one refund.
 
     It needs no key and no server: a journal and a shop's payment database on SQLite, and worker processes of its own,
-    one of which is killed with kill -9. What it prints is read back from the two databases. Exits with 0 when the
+    one of which is killed with kill -9. What came of it is read back from the two databases. Exits with 0 when the
     refund is paid, 5 when you deny it, 4 when you leave it at its gate.
     """
     place = make_folder(folder)
@@ -63,10 +63,11 @@ def demo(
         told = _play(place, lambda _gate: "approve", lambda _scene: None)
         print_json(_document(place, told))
         return _exit_code(told)
-    screen = Screen()
-    narrator = Narrator(screen, is_paced=screen.is_terminal and not fast)
+    # Not what rich thinks of the terminal: FORCE_COLOR makes nobody read along.
+    is_watched = sys.stdout.isatty()
+    narrator = Narrator(Screen(), is_paced=is_watched and not fast)
     narrator.begin(place)
-    asks = sys.stdin is not None and sys.stdin.isatty() and screen.is_terminal and not yes
+    asks = is_watched and sys.stdin is not None and sys.stdin.isatty() and not yes
     told = _play(place, narrator.ask if asks else lambda _gate: "approve", narrator.tell)
     narrator.end(_next(place, told), place)
     return _exit_code(told)

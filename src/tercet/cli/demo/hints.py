@@ -47,5 +47,6 @@ def _tercet() -> tuple[str, ...]:
         return ("tercet",)
     if not script.exists():
         return (sys.executable, "-m", "tercet")
-    here = Path.cwd()
-    return (str(script.relative_to(here) if script.is_relative_to(here) else script),)
+    here = Path.cwd()  # a bare name would be looked for elsewhere
+    is_below = script.is_relative_to(here) and script.parent != here
+    return (str(script.relative_to(here) if is_below else script),)

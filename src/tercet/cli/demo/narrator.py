@@ -39,7 +39,9 @@ class Narrator:
     def begin(self, folder: Folder) -> None:
         """Say what this is, and where it happens."""
         self._screen.say(Text("A refund at Marigold Outfitters, an invented shop.", style="bold"))
-        self._screen.say("Real processes, a real kill -9; every line below is read back from two databases:")
+        self._screen.say(
+            "Real processes and a real kill -9. What came of them is read back from two databases:"
+        )
         self._row("journal", str(folder.journal))
         self._row("payments", str(folder.payments))
 
@@ -88,7 +90,7 @@ class Narrator:
         self._screen.say(Text(f"  You are now {part}. May {_money(gate)} be paid?", style="bold"))
         while True:
             self._screen.print(
-                self._screen.legible("  Enter approves · n denies · q quits › "), end="", soft_wrap=True
+                self._screen.legible("  Enter approves · n denies · q quits: "), end="", soft_wrap=True
             )
             line = sys.stdin.readline()
             if not line:
@@ -103,7 +105,7 @@ class Narrator:
         self._mark("✗", "red", f"refused by the critic: {scene.kind}")
         self._row("why", scene.reason)
         self._row("remedy", scene.remedy)
-        self._row("journal", f"{count(scene.calls, 'call')} in {scene.session_id}, which is {scene.status}")
+        self._row("journal", f"{count(scene.calls, 'call')}; session {scene.session_id} {scene.status}")
         self._row(
             "payments", "there is a database" if scene.has_payment_database else "the file is not even there"
         )
@@ -112,7 +114,7 @@ class Narrator:
         self._mark("✓", "green", f"verified: {scene.verdict}")
         self._mark("?", "yellow", f"worker {scene.worker} has stopped at {scene.gate_name}")
         self._row("call", f"{scene.tool}, {scene.mode}, {scene.reversibility}")
-        self._row("money", _money(scene))
+        self._row("money", Text(_money(scene), style="bold"))
         for row, value in enumerate(scene.values):
             authority = " (authority)" if value.carries_authority else ""
             same = f", equals {value.same_in} of the evidence" if value.same_in else ""
@@ -141,15 +143,17 @@ class Narrator:
 
     def _crashed(self, scene: s.Crashed) -> None:
         self._mark("✗", "red", f"worker {scene.worker} is dead: signal {scene.signal}")
-        self._row("payments", _refunds(scene.refunds))
-        self._row("journal", f"{_wal(scene.intents, scene.completes)}: it does not know whether it was paid")
+        self._row("payments", Text.assemble(f"{_refunds(scene.refunds)}: ", ("the money has moved", "bold")))
+        known = Text.assemble(f"{_wal(scene.intents, scene.completes)}: ", ("it does not know", "bold"))
+        self._row("journal", known)
 
     def _recovered(self, scene: s.Recovered) -> None:
         self._mark(
             "✓", "green", f"worker {scene.worker} made the same call under the same key: {scene.status}"
         )
         self._row("key", listed([_short(key) for key in scene.keys]))
-        self._row("payments", f"{_refunds(scene.refunds)}: paid once")
+        paid = Text.assemble(f"{_refunds(scene.refunds)}: ", ("paid once", "bold green"))
+        self._row("payments", paid)
         self._row("journal", _wal(len(scene.keys), scene.completes))
 
     def _recorded(self, scene: s.Recorded) -> None:

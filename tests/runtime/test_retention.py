@@ -1,0 +1,148 @@
+"""Forgetting: what ended long ago goes with all that belongs to it, and nothing else does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Request
+from tercet.journal.errors import BlobMissing
+from tercet.runtime.messages import inbox_of
+from tercet.runtime.retention import DAY_MS, PAGE
+from tercet.runtime.runtime import Runtime
+
+from .test_sagas import WAITS, refusing, saga_pack, world
+from .workshop import ADA, ASK, BOB, Workshop, plan, step
+
+KEYED = Request(intent="work", request_key="k1")
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a journal of each kind."""
+    match request.param:
+        case "memory":
+            return "memory:"
+        case "sqlite":
+            return f"sqlite:///{tmp_path / 'runs.db'}"
+        case _:
+            return str(request.getfixturevalue("postgres_url"))
+
+
+async def left_of(runtime: Runtime, session: str) -> list[int]:
+    """How many events there are of a session, of its inbox and of what was settled in it."""
+    streams = (session, inbox_of(session), f"rollback:{session}")
+    return [(await runtime.journal.head(runtime.tenant, stream)).seq for stream in streams]
+
+
+@pytest.mark.req("R263")
+def test_what_ended_long_ago_is_forgotten_whole(workshop: Workshop, store: str) -> None:
+    """Events, inbox, settlements, blobs and the request's key go; the number of sessions is told."""
+    world(workshop, refusing())
+
+    async def main() -> None:
+        async with (
+            workshop.journal(store) as journal,
+            workshop.runtime(saga_pack(workshop), journal, tenant="forgetful") as runtime,
+        ):
+            result = await runtime.run(KEYED, plan=WAITS, actor=ADA)
+            assert result.gate is not None
+            await runtime.deny(result.gate.id, actor=BOB)
+            result = await runtime.resume(result.session_id)
+            for name in ("a", "b"):
+                await runtime.settle_rollback(result.session_id, name, actor=BOB)
+            assert all(await left_of(runtime, result.session_id))
+            state = await runtime.state(result.session_id)
+            await workshop.clock.sleep(DAY_MS)
+            assert await runtime.prune(older_than_ms=2 * DAY_MS) == 0
+            assert await runtime.prune(older_than_ms=DAY_MS // 2) == 1
+            assert await runtime.prune(older_than_ms=0) == 0
+            assert await left_of(runtime, result.session_id) == [0, 0, 0]
+            assert await runtime.sessions() == []
+            with pytest.raises(BlobMissing):
+                await journal.blob(runtime.tenant, state.kept)
+            again = await runtime.run(KEYED, plan=plan(step("z")), actor=ADA)
+            assert again.session_id != result.session_id
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R263")
+def test_only_what_is_over_and_settled_is_forgotten(workshop: Workshop, url: str) -> None:
+    """Sessions that wait, that are paused, or that left an operator something to do stay, however old they are."""
+    world(workshop, refusing())
+
+    async def main() -> None:
+        async with (
+            workshop.journal(url) as journal,
+            workshop.runtime(saga_pack(workshop), journal) as runtime,
+        ):
+            waiting = await runtime.run(ASK, plan=WAITS, actor=ADA)
+            owed = await runtime.run(ASK, plan=WAITS, actor=ADA)
+            assert owed.gate is not None
+            await runtime.deny(owed.gate.id, actor=BOB)
+            await runtime.resume(owed.session_id)
+            done = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            assert done.status == "completed"
+            await workshop.clock.sleep(10 * DAY_MS)
+            assert await runtime.prune(older_than_ms=DAY_MS) == 1
+            left = {row.session_id for row in await runtime.sessions()}
+            assert left == {waiting.session_id, owed.session_id}
+            for name in ("a", "b"):
+                await runtime.settle_rollback(owed.session_id, name, actor=BOB)
+            assert await runtime.prune(older_than_ms=DAY_MS) == 1
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R263")
+def test_a_pack_says_how_long_its_sessions_are_kept(workshop: Workshop) -> None:
+    """Without an age the pack's own counts, for its own sessions and its own tenant; a pack that is silent keeps all."""
+    workshop.tool("do.it")
+    other = workshop.pack(name="other")
+    pack = workshop.pack(session={"retention_days": 30})
+
+    async def main() -> None:
+        async with (
+            workshop.journal("memory:") as journal,
+            workshop.runtime(other, journal) as keeping,
+            workshop.runtime(pack, journal) as runtime,
+            workshop.runtime(pack, journal, tenant="elsewhere") as elsewhere,
+        ):
+            for each in (keeping, runtime, elsewhere):
+                await each.run(ASK, plan=plan(step("a")), actor=ADA)
+            await workshop.clock.sleep(29 * DAY_MS)
+            assert await runtime.prune() == 0
+            await workshop.clock.sleep(2 * DAY_MS)
+            assert await keeping.prune() == 0
+            assert await runtime.prune() == 1
+            [row] = await runtime.sessions()
+            assert row.pack == "other@1.0.0"
+            assert len(await elsewhere.sessions()) == 1
+            with pytest.raises(UsageError) as caught:
+                await runtime.prune(older_than_ms=-1)
+            assert caught.value.code == "wrong_age"
+
+    workshop.run(main())
+
+
+def test_what_stays_hides_nothing_behind_it(workshop: Workshop) -> None:
+    """More sessions of another pack than a page holds do not keep those behind them from being forgotten."""
+    workshop.tool("do.it")
+    pack = workshop.pack(session={"retention_days": 1})
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(workshop.pack(name="other"), journal) as keeping:
+                for _ in range(PAGE + 1):
+                    await keeping.run(ASK, plan=plan(step("a")), actor=ADA)
+            await workshop.clock.sleep(1)
+            async with workshop.runtime(pack, journal) as runtime:
+                await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+                await workshop.clock.sleep(2 * DAY_MS)
+                assert await runtime.prune() == 1
+                assert len(await runtime.sessions(limit=1_000)) == PAGE + 1
+
+    workshop.run(main())
