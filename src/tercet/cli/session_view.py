@@ -1,4 +1,4 @@
-"""A session: on the screen from its frame to the next command, and as JSON."""
+"""A session on the screen, from its frame to the next command."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
 from tercet.cli.outline import outline
 from tercet.cli.screen import Screen
+from tercet.cli.session_json import budget_of
 from tercet.cli.standing import Commands, Standing, left_over, standing
 from tercet.cli.text import ago, count, listed, printable, took
 from tercet.contracts import graph
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.plan import Plan
 from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.verdict import Verdict
 from tercet.journal import events as e
 from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import UNDO, OpenGate, State, StepState
+from tercet.runtime.state import UNDO, State, StepState
 from tercet.runtime.transcript import timestamp
 
 STYLES: dict[Standing, str] = {
@@ -98,7 +98,7 @@ def _snapshot(snapshot: str) -> str:
 
 
 def _used(state: State) -> str:
-    budget, used = _budget(state), state.used
+    budget, used = budget_of(state), state.used
     parts = [
         f"{count(used.tool_calls, 'call')}{_of(budget.tool_calls)}",
         f"{took(used.wall_clock)}{'' if budget.wall_clock_ms is None else f' of {took(budget.wall_clock_ms)}'}",
@@ -107,17 +107,6 @@ def _used(state: State) -> str:
         f"{count(used.replans, 're-plan')}{_of(budget.max_replans)}",
     ]
     return ", ".join(filter(None, parts))
-
-
-def _budget(state: State) -> RunBudget:
-    """The limits of a run, with what operators have added."""
-    start = RunBudget.model_validate(state.start["budget"])
-    more = {
-        name: before + amount
-        for name, amount in state.extended.items()
-        if (before := getattr(start, name)) is not None
-    }
-    return start.model_copy(update=more)
 
 
 def _of(limit: int | None) -> str:
@@ -308,73 +297,3 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
     screen.say(Text(f"  {invitation}", style="dim"))
     for line in lines:
         screen.show_command(line)
-
-
-def as_json(story: Story, commands: Commands) -> dict[str, Any]:
-    """A session as one JSON object."""
-    state = story.state
-    start = state.start
-    latencies, tools = story.latencies, Columns.of(state.plan).tools
-    return {
-        "session_id": start["session"],
-        "status": state.status,
-        "standing": standing(state),
-        "reason": state.reason,
-        "ending": state.ending,
-        "is_shadow": bool(start.get("shadow")),
-        "phase": state.phase,
-        "intent": start["request"]["intent"],
-        "input": start["request"].get("input", {}),
-        "decision": start["decision"],
-        "owner": start["actor"]["id"],
-        "run_id": start["run"],
-        "pack": start["pack"],
-        "pack_hash": start["pack_hash"],
-        "snapshot": start["snapshot"],
-        "safety_mode": start["safety_mode"],
-        "started_at": timestamp(start["at"]),
-        "updated_at": timestamp(state.at),
-        "plan": state.plan,
-        "plan_hash": state.plan_hash,
-        "steps": [
-            {
-                "id": name,
-                "tool": tools.get(name),
-                "status": step.status,
-                "attempts": step.attempt,
-                "latency_ms": latencies.get(name),
-                "error": step.error,
-                "gate": step.gate,
-            }
-            for name, step in state.steps.items()
-        ],
-        "gates": [gate_json(gate) for gate in state.gates.values()],
-        "answers": msgspec.to_builtins(state.answers),
-        "outputs": state.outputs,
-        "missing": state.missing,
-        "verdict": state.verdict,
-        "report": state.report,
-        "used": {name: getattr(state.used, name) for name in state.used.__struct_fields__},
-        "budget": _budget(state).model_dump(mode="json"),
-        "extended": state.extended,
-        "rollback": story.rollback.model_dump(mode="json") if story.rollback else None,
-        "record": state.record,
-        "next": commands.after(state, story.rollback),
-    }
-
-
-def gate_json(gate: OpenGate) -> dict[str, Any]:
-    """A gate that waits as one JSON object."""
-    return {
-        "id": gate.id,
-        "kind": gate.kind,
-        "step": gate.step,
-        "names": list(gate.names),
-        "needs": msgspec.to_builtins(gate.needs),
-        "approvals": msgspec.to_builtins(gate.approvals),
-        "digest": gate.digest,
-        "covers": gate.covers,
-        "shown": gate.shown,
-        "opened_at": timestamp(gate.at),
-        "expires_at": timestamp(gate.expires) if gate.expires else None,
-    }

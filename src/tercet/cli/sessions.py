@@ -14,8 +14,8 @@ from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, 
 from tercet.cli.options import AsJson, SessionId
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import STYLES, show_ending, show_session
-from tercet.cli.session_view import as_json as session_json
 from tercet.cli.standing import EXIT_CODES, Commands, Standing, standing, standing_of
 from tercet.cli.text import ago, listed, printable
 from tercet.contracts.errors import UsageError
