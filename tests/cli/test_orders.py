@@ -201,3 +201,16 @@ def test_what_was_said_is_kept_when_nobody_waits_for_it(kitchen: Kitchen) -> Non
     assert code == 130
     assert "· it is kept" in out
     assert ended(running)[0] == 4
+
+
+@pytest.mark.parametrize(
+    "words", [("sessions", "cancel", "S"), ("gates", "deny", "S.g1"), ("stop", "tool", "post.send")]
+)
+def test_bytes_that_are_no_text_are_no_bug(office: Office, words: tuple[str, ...]) -> None:
+    """A note in another encoding is kept as far as it is text."""
+    session = office.run(READ, SEND)
+    answer = office.say("rosa", *(word.replace("S", session) for word in words), "--note", "caf\udce9")
+    assert answer.code == 0
+    told = office.tercet("run", POST, "--intent", "post", "--request-key", "k\udce9", "--json")
+    assert told.code in (2, 5)
+    assert told.json["error"]["code"] != "internal"

@@ -25,6 +25,7 @@ from tercet.cli.standing import Commands, left_over, standing
 from tercet.cli.text import count, listed, printable
 from tercet.cli.values import amount_text
 from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import storable
 from tercet.contracts.request import Actor
 from tercet.contracts.saga import RollbackResult
 from tercet.packs import Pack
@@ -68,7 +69,7 @@ def pause(
         journal,
         session,
         speaker,
-        lambda _, actor: Pause(session=session, note=note, **_by(actor)),
+        lambda _, actor: Pause(session=session, note=storable(note), **_by(actor)),
         as_json=as_json,
     )
     return _tell(heard, _commands(journal, speaker), "pause", "is paused", as_json=as_json)
@@ -92,7 +93,7 @@ def cancel(
         journal,
         session,
         speaker,
-        lambda _, actor: Cancel(session=session, note=note, **_by(actor)),
+        lambda _, actor: Cancel(session=session, note=storable(note), **_by(actor)),
         as_json=as_json,
     )
     return _tell(heard, _commands(journal, speaker), "cancel", "is cancelled", as_json=as_json)
@@ -121,7 +122,7 @@ def extend(
         for gate in state.gates.values():
             if gate.kind == "escalation":
                 return messages.reply(gate.id, "extend", actor, note=note, value=more)
-        return Extend(session=session, more=more, note=note, **_by(actor))
+        return Extend(session=session, more=more, note=storable(note), **_by(actor))
 
     heard = _say(journal, session, speaker, words, as_json=as_json)
     told = ", ".join(amount_text(name, amount) for name, amount in more.items())
@@ -129,7 +130,7 @@ def extend(
 
 
 def _by(actor: Actor) -> dict[str, Any]:
-    return {"actor": actor.id, "roles": actor.roles, "auth": actor.auth}
+    return {"actor": storable(actor.id), "roles": actor.roles, "auth": actor.auth}
 
 
 def _say(url: str, session: str, speaker: Speaker, words: Words, *, as_json: bool) -> Heard:
