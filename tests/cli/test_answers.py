@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tercet.journal.opening import open_journal
 
 from .harness import Tercet
 from .office import POST, READ, RUSH, SEND, Office, code_of
@@ -270,6 +273,23 @@ def test_what_cannot_be_taken_back_is_left_for_a_person(tercet: Tercet, handed_o
     assert f"    tercet sessions settle {session} bake --note 'what you did'\n" in done.out
     shown = tercet("sessions", "show", session, "--json").json
     assert shown["rollback"]["requires_manual_intervention"] is True
+    assert tercet("sessions", "prune", "--older-than", "1ms", "--json").json == {"pruned": 0}
+    settled = tercet("sessions", "settle", session, "bake", "--note", "ate it", "--json").json
+    assert (settled["actor"], settled["left"]) == ("agt_support", [])
+    assert "bake was not taken back, settled by agt_support" in tercet("sessions", "show", session).out
+    assert code_of(tercet("sessions", "settle", session, "bake", "--json")) == (2, "already_settled")
+    assert code_of(tercet("sessions", "settle", session, "look", "--json")) == (2, "nothing_to_settle")
+    asyncio.run(_let_go(session))
+    assert tercet("sessions", "prune", "--older-than", "1ms").out == "1 session forgotten\n"
+    assert code_of(tercet("sessions", "show", session, "--json")) == (2, "unknown_session")
+
+
+async def _let_go(session: str) -> None:
+    """The lease on a session that is over runs out by itself; here nobody waits for that."""
+    async with open_journal("sqlite:///tercet.db") as journal:
+        lease = await journal.lease("default", session)
+        assert lease is not None
+        await journal.release(lease)
 
 
 @pytest.fixture

@@ -38,10 +38,11 @@ def test_the_commands_that_a_run_prints_lead_to_its_end(
 ) -> None:
     """Run, approve and resume, each typed as the one before printed it: the customer is paid once, and it is recorded who agreed."""
     told = tercet(*REFUND, ORDER_881)
-    approve, _, resume = (
+    show, approve, _, resume = (
         shlex.split(line)[1:] for line in told.out.splitlines() if line.startswith("    tercet")
     )
     monkeypatch.setattr(case, "local_user", lambda: "user_finance_lead")
+    assert tercet(*show).code == 0
     approved = tercet(*approve, "--note", "the lamp is broken")
     assert approved.code == 0
     assert "is approved by user_finance_lead" in approved.out
@@ -60,22 +61,25 @@ def test_the_commands_that_a_run_prints_lead_to_its_end(
     )
 
 
-def test_gates_are_listed_with_their_calls(tercet: Tercet, gate: str, question: str) -> None:
-    """The list shows each call whole, and the commands that answer it."""
+def test_gates_are_listed_with_what_they_ask(tercet: Tercet, gate: str, question: str) -> None:
+    """The list says what each gate asks, whom, until when and for whom, and how to look at one."""
     listed = tercet("gates", "list")
-    assert 'payment_id = "pay_8861"' in listed.out
-    assert f"    tercet gates deny {gate}\n" in listed.out
-    assert f"    tercet gates settle {question} --did-not-happen\n" in listed.out
+    assert f"? {gate}  may refund be called? (GATE_FINANCE_APPROVAL)" in listed.out
+    assert "adp_payments.issue_refund, for finance_lead, opened" in listed.text
+    assert "expires in 24 h, run of agt_support" in listed.text
+    assert f"? {question}  did order happen?" in listed.out
+    assert "    tercet gates show ses_" in listed.out
     found = tercet("gates", "list", "--json").json["gates"]
     assert {each["id"]: each["kind"] for each in found} == {gate: "approval", question: "reconcile"}
+    assert {each["session_id"] for each in found} == {session_of(gate), session_of(question)}
 
 
 def test_a_denied_call_is_never_made(tercet: Tercet, kitchen: Kitchen, gate: str) -> None:
-    """After a deny the session ends failed, and nothing is paid."""
+    """After a deny the session ends rejected, and nothing is paid."""
     assert tercet("gates", "deny", gate, "--note", "kept the lamp").code == 0
     done = tercet("sessions", "resume", session_of(gate), "--pack", REFUNDS)
     assert done.code == 5
-    assert "✗ failed: agt_support denied refund: kept the lamp" in done.out
+    assert "✗ rejected: agt_support denied refund: kept the lamp" in done.out
     with closing(sqlite3.connect(kitchen.folder / "refunds.db")) as db:
         assert db.execute("SELECT count(*) FROM refunds").fetchone() == (0,)
 

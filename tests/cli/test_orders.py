@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from .harness import Tercet
 from .office import POST, READ, SEND, Office, code_of
-from .runs import BAKERY, LOOK, ORDER, Kitchen, bake
+from .runs import BAKERY, LOOK, ORDER, Kitchen, bake, end
 
 
 def carried(running: subprocess.Popen[str]) -> str:
@@ -187,3 +188,29 @@ def test_a_session_lives_no_longer_than_it_may(tercet: Tercet, kitchen: Kitchen)
     assert "expired" in (shown["ending"], shown["status"])
     bad = tercet("run", BAKERY, "--plan", kitchen.plan(LOOK), "--ttl", "tomorrow", "--json")
     assert code_of(bad) == (2, "duration_invalid")
+
+
+def test_what_was_said_is_kept_when_nobody_waits_for_it(kitchen: Kitchen) -> None:
+    """Ctrl-C while the other process is busy ends the waiting with 130, and the run is paused all the same."""
+    running = kitchen.start_baking(4)
+    session = carried(running)
+    asking = kitchen.start("sessions", "pause", session)
+    assert asking.stdout is not None
+    assert "is told" in asking.stdout.readline()
+    code, out, _ = end(asking, signal.SIGINT)
+    assert code == 130
+    assert "· it is kept" in out
+    assert ended(running)[0] == 4
+
+
+@pytest.mark.parametrize(
+    "words", [("sessions", "cancel", "S"), ("gates", "deny", "S.g1"), ("stop", "tool", "post.send")]
+)
+def test_bytes_that_are_no_text_are_no_bug(office: Office, words: tuple[str, ...]) -> None:
+    """A note in another encoding is kept as far as it is text."""
+    session = office.run(READ, SEND)
+    answer = office.say("rosa", *(word.replace("S", session) for word in words), "--note", "caf\udce9")
+    assert answer.code == 0
+    told = office.tercet("run", POST, "--intent", "post", "--request-key", "k\udce9", "--json")
+    assert told.code in (2, 5)
+    assert told.json["error"]["code"] != "internal"

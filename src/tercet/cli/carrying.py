@@ -18,7 +18,7 @@ from tercet.cli.options import AsJson, SessionId
 from tercet.cli.people import actors_of
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.session_view import as_json as session_json
+from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import show_ending
 from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.text import printable
@@ -114,5 +114,5 @@ def _carry(
         if not progress.has_told:
             screen.say(f"· session {printable(session)} is over: nothing was done")
         screen.say()
-        show_ending(screen, story.state, commands, now=SystemClock().now())
+        show_ending(screen, story.state, commands, now=SystemClock().now(), rollback=story.rollback)
     return EXIT_CODES[standing(story.state)]

@@ -167,7 +167,7 @@ def _about_people(event: e.Event) -> Text | None:
         case e.CompensationBegun():
             steps = listed([each.step for each in event.undo])
             return _line("·", "yellow", f"taking back what was done: {steps or 'nothing'}")
-        case e.EffectsKept():
+        case e.EffectsKept() if event.by:
             return _line("·", "yellow", "what was done is kept")
         case _:
             return None

@@ -59,7 +59,8 @@ class Foreground:
 
     async def _carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
         async with journal_at(self._commands.journal, is_new=is_new) as journal:
-            self._runtime = Runtime(self._pack, journal, tell=self._tell, held=self._held)
+            # In the foreground one session is carried: others are looked after by whoever stays.
+            self._runtime = Runtime(self._pack, journal, tell=self._tell, held=self._held, watchdog_ms=None)
             drawing = asyncio.ensure_future(self._progress.keep_fresh())
             try:
                 async with self._runtime as runtime:

@@ -100,7 +100,8 @@ def call_rows(shown: Mapping[str, Any], *, with_sources: bool = False) -> Iterat
         if name in authority and (letters := strange_letters(value)):
             yield "", Text(f"  ! not plain letters: {printable(letters)}", style="yellow")
         if with_sources and name in sources:
-            yield "", Text(f"  ← {printable(str(sources[name]), WHOLE)}", style="dim")
+            source = printable(str(sources[name]), WHOLE)
+            yield "", Text(f"  ← {source}", style="bold yellow" if "untrusted" in source else "dim")
     yield from _way_back(shown)
     if shown.get("why"):
         yield "why", str(shown["why"])

@@ -17,7 +17,7 @@ from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at, read_st
 from tercet.cli.options import AsJson
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.session_view import gate_json
+from tercet.cli.session_json import gate_json
 from tercet.cli.standing import Commands
 from tercet.cli.text import ago, ahead, listed, printable
 from tercet.contracts.errors import UsageError

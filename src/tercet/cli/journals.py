@@ -13,12 +13,14 @@ from urllib.parse import urlsplit, urlunsplit
 import typer
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.saga import RollbackResult
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
 from tercet.runtime import opening
+from tercet.runtime.artifacts import rollback_result
 from tercet.runtime.state import State
 
 DEFAULT = "sqlite:///tercet.db"
@@ -44,6 +46,8 @@ class Story:
 
     state: State
     events: tuple[e.Event, ...]
+    rollback: RollbackResult | None = None
+    """What became of its effects, and what people have done about the rest, where it ended without success."""
 
     @property
     def latencies(self) -> dict[str, int]:
@@ -86,7 +90,8 @@ async def read_story(journal: Journal, session: str) -> Story:
     while len(events) < state.position:
         page = await journal.read(TENANT, session, after=len(events))
         events += [codec.decode(stored.data) for stored in page]
-    return Story(state=state, events=tuple(events[: state.position]))
+    rollback = await rollback_result(journal, TENANT, state)
+    return Story(state=state, events=tuple(events[: state.position]), rollback=rollback)
 
 
 def journal_words(url: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -21,11 +21,13 @@ from tercet.cli.options import AsJson, Note, SessionId
 from tercet.cli.people import ActorsPath, Speaker, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.speaking import Heard, Words, speak
-from tercet.cli.standing import Commands, standing
-from tercet.cli.text import count, printable
+from tercet.cli.standing import Commands, left_over, standing
+from tercet.cli.text import count, listed, printable
 from tercet.cli.values import amount_text
 from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import storable
 from tercet.contracts.request import Actor
+from tercet.contracts.saga import RollbackResult
 from tercet.packs import Pack
 from tercet.runtime import messages
 from tercet.runtime.messages import Cancel, Extend, Pause
@@ -67,7 +69,7 @@ def pause(
         journal,
         session,
         speaker,
-        lambda _, actor: Pause(session=session, note=note, **_by(actor)),
+        lambda _, actor: Pause(session=session, note=storable(note), **_by(actor)),
         as_json=as_json,
     )
     return _tell(heard, _commands(journal, speaker), "pause", "is paused", as_json=as_json)
@@ -91,7 +93,7 @@ def cancel(
         journal,
         session,
         speaker,
-        lambda _, actor: Cancel(session=session, note=note, **_by(actor)),
+        lambda _, actor: Cancel(session=session, note=storable(note), **_by(actor)),
         as_json=as_json,
     )
     return _tell(heard, _commands(journal, speaker), "cancel", "is cancelled", as_json=as_json)
@@ -120,7 +122,7 @@ def extend(
         for gate in state.gates.values():
             if gate.kind == "escalation":
                 return messages.reply(gate.id, "extend", actor, note=note, value=more)
-        return Extend(session=session, more=more, note=note, **_by(actor))
+        return Extend(session=session, more=more, note=storable(note), **_by(actor))
 
     heard = _say(journal, session, speaker, words, as_json=as_json)
     told = ", ".join(amount_text(name, amount) for name, amount in more.items())
@@ -128,7 +130,7 @@ def extend(
 
 
 def _by(actor: Actor) -> dict[str, Any]:
-    return {"actor": actor.id, "roles": actor.roles, "auth": actor.auth}
+    return {"actor": storable(actor.id), "roles": actor.roles, "auth": actor.auth}
 
 
 def _say(url: str, session: str, speaker: Speaker, words: Words, *, as_json: bool) -> Heard:
@@ -172,18 +174,6 @@ def _what_next(state: State, carrier: str) -> str:
 # --- what needs a runtime, and no code of a pack ---
 
 
-class Operations(Protocol):
-    """What a runtime offers operators."""
-
-    async def settle_rollback(self, session_id: str, step: str, *, actor: Actor, note: str = "") -> Any:
-        """Say that a person has taken a step back."""
-        ...
-
-    async def prune(self, *, older_than_ms: int | None = None) -> int:
-        """Forget sessions that are over; how many they were."""
-        ...
-
-
 def settle(
     session: SessionId,
     step: Annotated[
@@ -200,21 +190,22 @@ def settle(
     `tercet sessions show` names the steps of a run that ended without success and whose effects are left.
     """
     actor = speaker_by(actors).actor
-    asyncio.run(_settle(journal, session, step, actor, note))
+    left = left_over(asyncio.run(_settle(journal, session, step, actor, note)))
     commands = Commands(journal=journal)
     if as_json:
         answer = {"session_id": session, "step": step, "actor": actor.id, "auth": actor.auth}
-        print_json({**answer, "note": note, "next": [commands.show(session)]})
+        print_json({**answer, "note": note, "left": list(left), "next": [commands.show(session)]})
         return ExitCode.ACCEPTED
     screen = Screen()
     done = f"{printable(step, 80)} of {printable(session)} is settled by {printable(actor.id, 80)}"
     screen.say(Text.assemble(("✓ ", "bold green"), done))
+    screen.say(Text(f"  {f'Still left: {listed(left)}' if left else 'Nothing is left.'}", style="dim"))
     return ExitCode.ACCEPTED
 
 
-async def _settle(url: str, session: str, step: str, actor: Actor, note: str) -> None:
-    async with journal_at(url) as journal, Runtime(_no_pack(), journal) as runtime:
-        await cast("Operations", runtime).settle_rollback(session, step, actor=actor, note=note)
+async def _settle(url: str, session: str, step: str, actor: Actor, note: str) -> RollbackResult:
+    async with journal_at(url) as journal, Runtime(_no_pack(), journal, watchdog_ms=None) as runtime:
+        return await runtime.settle_rollback(session, step, actor=actor, note=note)
 
 
 def prune(
@@ -234,7 +225,10 @@ def prune(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Forget sessions that are over, with their events, their blobs and their records. It cannot be undone."""
+    """Forget sessions that are over, with their events, their blobs and their records. It cannot be undone.
+
+    A session that is not over is never forgotten, and neither is one whose effects a person still has to deal with.
+    """
     if (older_than is None) == (pack is None):
         raise UsageError(
             "it is not said which sessions are old",
@@ -252,8 +246,8 @@ def prune(
 
 
 async def _prune(url: str, pack: Pack, older_than_ms: int | None) -> int:
-    async with journal_at(url) as journal, Runtime(pack, journal) as runtime:
-        return await cast("Operations", runtime).prune(older_than_ms=older_than_ms)
+    async with journal_at(url) as journal, Runtime(pack, journal, watchdog_ms=None) as runtime:
+        return await runtime.prune(older_than_ms=older_than_ms)
 
 
 def _no_pack() -> Pack:

@@ -1,4 +1,4 @@
-"""A session: on the screen from its frame to the next command, and as JSON."""
+"""A session on the screen, from its frame to the next command."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
 from tercet.cli.outline import outline
 from tercet.cli.screen import Screen
-from tercet.cli.standing import Commands, Standing, standing
+from tercet.cli.session_json import budget_of
+from tercet.cli.standing import Commands, Standing, left_over, standing
 from tercet.cli.text import ago, count, listed, printable, took
 from tercet.contracts import graph
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.plan import Plan
+from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.verdict import Verdict
 from tercet.journal import events as e
 from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import UNDO, OpenGate, State, StepState
+from tercet.runtime.state import UNDO, State, StepState
 from tercet.runtime.transcript import timestamp
-from tercet.runtime.undoing import rollback
 
 STYLES: dict[Standing, str] = {
     "completed": "bold green",
@@ -88,7 +88,9 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
         show_rows(screen, told)
     screen.say()
     is_answered = isinstance(story.events[-1], e.GateAnswered)
-    show_ending(screen, state, commands, now=now, is_shown=True, is_answered=is_answered)
+    show_ending(
+        screen, state, commands, now=now, rollback=story.rollback, is_shown=True, is_answered=is_answered
+    )
 
 
 def _snapshot(snapshot: str) -> str:
@@ -96,7 +98,7 @@ def _snapshot(snapshot: str) -> str:
 
 
 def _used(state: State) -> str:
-    budget, used = _budget(state), state.used
+    budget, used = budget_of(state), state.used
     parts = [
         f"{count(used.tool_calls, 'call')}{_of(budget.tool_calls)}",
         f"{took(used.wall_clock)}{'' if budget.wall_clock_ms is None else f' of {took(budget.wall_clock_ms)}'}",
@@ -105,17 +107,6 @@ def _used(state: State) -> str:
         f"{count(used.replans, 're-plan')}{_of(budget.max_replans)}",
     ]
     return ", ".join(filter(None, parts))
-
-
-def _budget(state: State) -> RunBudget:
-    """The limits of a run, with what operators have added."""
-    start = RunBudget.model_validate(state.start["budget"])
-    more = {
-        name: before + amount
-        for name, amount in state.extended.items()
-        if (before := getattr(start, name)) is not None
-    }
-    return start.model_copy(update=more)
 
 
 def _of(limit: int | None) -> str:
@@ -210,6 +201,7 @@ def show_ending(
     commands: Commands,
     *,
     now: int,
+    rollback: RollbackResult | None = None,
     is_shown: bool = False,
     is_answered: bool = False,
 ) -> None:
@@ -244,26 +236,27 @@ def show_ending(
         case "in progress":
             nobody = "answered: resume it" if is_answered else "a process has it, or none: then resume it"
             screen.say(Text.assemble(("▸ in progress: ", style), nobody))
-    has_left_over = _show_rollback(screen, state)
-    if has_left_over or not (is_shown and state.is_over):
-        _show_next(screen, state, commands)
+    _show_rollback(screen, state, rollback)
+    if left_over(rollback) or not (is_shown and state.is_over):
+        _show_next(screen, state, commands, rollback)
 
 
-def _show_rollback(screen: Screen, state: State) -> bool:
-    """Prints what became of the effects of a run that is over without success; whether some are left for a person."""
+def _show_rollback(screen: Screen, state: State, rollback: RollbackResult | None) -> None:
+    """Prints what became of the effects of a run that is over without success."""
     if not state.is_over:
-        return False
-    if state.saga == "kept":
+        return
+    is_decided = state.start.get("on_failure") == "keep" or any(a.answer == "keep" for a in state.answers)
+    if state.saga == "kept" and is_decided:  # without an effect, nothing was to be decided
         screen.say("  What it did was kept.")
-    report = rollback(state)
-    for entry in report.log if report is not None else ():
+    for entry in rollback.log if rollback is not None else ():
         name = printable(entry.step_id, 80)
-        if entry.status == "COMPENSATED":
+        if entry.status is RollbackStatus.COMPENSATED:
             screen.say(Text.assemble(("  ✓ ", "green"), f"{name} was taken back"))
         else:
-            why = printable(entry.error or entry.note)
-            screen.say(Text.assemble(("  ✗ ", "red"), f"{name} was not taken back: {why}"))
-    return report is not None and report.requires_manual_intervention
+            why = printable("; ".join(filter(None, [entry.error, entry.note])))
+            settled = f", settled by {printable(entry.settled_by, 80)}" if entry.settled_by else ""
+            mark = ("  · ", "dim") if settled else ("  ✗ ", "red")
+            screen.say(Text.assemble(mark, f"{name} was not taken back{settled}: {why}"))
 
 
 def _show_outputs(screen: Screen, state: State) -> None:
@@ -293,84 +286,14 @@ _INVITATIONS: dict[Standing, str] = {
 }
 
 
-def _show_next(screen: Screen, state: State, commands: Commands) -> None:
-    lines = commands.after(state)
+def _show_next(screen: Screen, state: State, commands: Commands, rollback: RollbackResult | None) -> None:
+    lines = commands.after(state, rollback)
     if not lines:
         screen.say(Text("  The journal was in memory: nothing is left of this session.", style="dim"))
         return
     invitation = _INVITATIONS.get(standing(state), "Look at it with:")
-    if state.is_over and commands.left_over(state):
+    if left_over(rollback):
         invitation = "When you have dealt with what is left, say so:"
     screen.say(Text(f"  {invitation}", style="dim"))
     for line in lines:
         screen.show_command(line)
-
-
-def as_json(story: Story, commands: Commands) -> dict[str, Any]:
-    """A session as one JSON object."""
-    state = story.state
-    start = state.start
-    latencies, tools = story.latencies, Columns.of(state.plan).tools
-    return {
-        "session_id": start["session"],
-        "status": state.status,
-        "standing": standing(state),
-        "reason": state.reason,
-        "ending": state.ending,
-        "is_shadow": bool(start.get("shadow")),
-        "phase": state.phase,
-        "intent": start["request"]["intent"],
-        "input": start["request"].get("input", {}),
-        "decision": start["decision"],
-        "owner": start["actor"]["id"],
-        "run_id": start["run"],
-        "pack": start["pack"],
-        "pack_hash": start["pack_hash"],
-        "snapshot": start["snapshot"],
-        "safety_mode": start["safety_mode"],
-        "started_at": timestamp(start["at"]),
-        "updated_at": timestamp(state.at),
-        "plan": state.plan,
-        "plan_hash": state.plan_hash,
-        "steps": [
-            {
-                "id": name,
-                "tool": tools.get(name),
-                "status": step.status,
-                "attempts": step.attempt,
-                "latency_ms": latencies.get(name),
-                "error": step.error,
-                "gate": step.gate,
-            }
-            for name, step in state.steps.items()
-        ],
-        "gates": [gate_json(gate) for gate in state.gates.values()],
-        "answers": msgspec.to_builtins(state.answers),
-        "outputs": state.outputs,
-        "missing": state.missing,
-        "verdict": state.verdict,
-        "report": state.report,
-        "used": {name: getattr(state.used, name) for name in state.used.__struct_fields__},
-        "budget": _budget(state).model_dump(mode="json"),
-        "extended": state.extended,
-        "rollback": report.model_dump(mode="json") if (report := rollback(state)) else None,
-        "record": state.record,
-        "next": commands.after(state),
-    }
-
-
-def gate_json(gate: OpenGate) -> dict[str, Any]:
-    """A gate that waits as one JSON object."""
-    return {
-        "id": gate.id,
-        "kind": gate.kind,
-        "step": gate.step,
-        "names": list(gate.names),
-        "needs": msgspec.to_builtins(gate.needs),
-        "approvals": msgspec.to_builtins(gate.approvals),
-        "digest": gate.digest,
-        "covers": gate.covers,
-        "shown": gate.shown,
-        "opened_at": timestamp(gate.at),
-        "expires_at": timestamp(gate.expires) if gate.expires else None,
-    }

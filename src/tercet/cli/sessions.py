@@ -14,8 +14,8 @@ from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, 
 from tercet.cli.options import AsJson, SessionId
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import STYLES, show_ending, show_session
-from tercet.cli.session_view import as_json as session_json
 from tercet.cli.standing import EXIT_CODES, Commands, Standing, standing, standing_of
 from tercet.cli.text import ago, listed, printable
 from tercet.contracts.errors import UsageError
@@ -23,6 +23,7 @@ from tercet.contracts.session import SessionStatus
 from tercet.executor.clock import SystemClock
 from tercet.journal import codec
 from tercet.journal.protocol import Journal, SessionRow
+from tercet.runtime import undoing
 from tercet.runtime.machine import evolve
 from tercet.runtime.records import read_record
 from tercet.runtime.rows import details_of
@@ -169,7 +170,13 @@ def watch(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson 
         state = asyncio.run(_follow(journal, session, progress, as_json=as_json))
     if not as_json:
         screen.say()
-        show_ending(screen, state, Commands(journal=journal), now=SystemClock().now())
+        show_ending(
+            screen,
+            state,
+            Commands(journal=journal),
+            now=SystemClock().now(),
+            rollback=undoing.rollback(state),
+        )
     return EXIT_CODES[standing(state)]
 
 

@@ -11,10 +11,10 @@ from tercet.cli.journals import journal_words
 from tercet.cli.people import actors_words
 from tercet.cli.samples import sample
 from tercet.cli.text import json_text
+from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.session import SessionStatus
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.state import OpenGate, State
-from tercet.runtime.undoing import rollback
 
 Standing: TypeAlias = Literal[
     "completed",
@@ -67,6 +67,16 @@ def standing_of(status: SessionStatus, reason: str, ending: str, *, has_gates: b
             return "in progress"
         case _:
             assert_never(status)
+
+
+def left_over(rollback: RollbackResult | None) -> tuple[str, ...]:
+    """The steps whose effects a person still has to deal with."""
+    log = rollback.log if rollback is not None else ()
+    return tuple(
+        entry.step_id
+        for entry in log
+        if entry.status is not RollbackStatus.COMPENSATED and entry.settled_by is None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,27 +132,17 @@ class Commands:
             case "compensation":
                 return [self._said("gates", "decide", gate.id, word) for word in ("compensate", "keep")]
 
-    def after(self, state: State) -> list[str]:
+    def after(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
         """What may be done about a session as it stands; nothing, if its journal is gone with this process."""
         if self.journal == "memory:":
             return []
         session = state.start["session"]
         if state.is_over:
-            return [*self.left_over(state), self.show(session)]
+            return [*(self.settle(session, step) for step in left_over(rollback)), self.show(session)]
         asked = [
             line for gate in state.gates.values() for line in (self.show_gate(gate.id), *self.answers(gate))
         ]
         return [*asked, self.resume(session)]
-
-    def left_over(self, state: State) -> list[str]:
-        """What an operator still has to take back."""
-        report = rollback(state)
-        entries = report.log if report is not None else ()
-        return [
-            self.settle(state.start["session"], entry.step_id)
-            for entry in entries
-            if entry.status != "COMPENSATED" and not entry.settled_by
-        ]
 
     def _said(self, *words: str) -> str:
         """A command that somebody is recorded with."""

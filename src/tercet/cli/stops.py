@@ -17,6 +17,7 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.standing import Commands
 from tercet.cli.text import ago, printable
 from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import storable
 from tercet.executor.clock import SystemClock
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
 from tercet.runtime.transcript import timestamp
@@ -135,7 +136,7 @@ def _write(
 ) -> ExitCode:
     _demand_name(kind, name)
     by = speaker_by(actors).actor.id
-    stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=note, is_lifted=is_lifted)
+    stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=storable(note), is_lifted=is_lifted)
     asyncio.run(_post(url, stop))
     if as_json:
         print_json(_json(stop))

@@ -273,8 +273,11 @@ def frame_of(state: State) -> tuple[RunContext, Request]:
     return ctx, Request.model_validate(start["request"])
 
 
-def demand_pins(pack: Pack, state: State, setting: Setting) -> None:
-    """Raises `UsageError` if the pack or the snapshot is not the one that the session was started with."""
+def demand_pack(pack: Pack, state: State) -> None:
+    """Raises `UsageError` if the pack is not the one that the session was started with.
+
+    Asked first: a foreign pack need not even know the intent of the session.
+    """
     start = state.start
     if pack.hash != start["pack_hash"]:
         raise UsageError(
@@ -282,7 +285,12 @@ def demand_pins(pack: Pack, state: State, setting: Setting) -> None:
             code="pack_version_mismatch",
             remedy="resume it with the pack that it was started with; or move it to this one with tercet sessions migrate, or end it with tercet sessions cancel",
         )
-    if setting.compiled.hash != start["context"]:
+
+
+def demand_pins(pack: Pack, state: State, setting: Setting) -> None:
+    """Raises `UsageError` if the pack or the snapshot is not the one that the session was started with."""
+    demand_pack(pack, state)
+    if setting.compiled.hash != state.start["context"]:
         raise _snapshot_mismatch(state, "has other content now")
 
 

@@ -440,6 +440,7 @@ class Runtime:
         A pack that lets sessions go on pinned gives them the evidence that they have kept.
         """
         pack = self._packs.get(state.start["pack_hash"], self.pack)
+        opening.demand_pack(pack, state)
         if pack.session.resume == "pinned" and pack.hash == state.start["pack_hash"]:
             pack = await opening.thawed(self.journal, pack, state)
         ctx, request = opening.frame_of(state)

@@ -1,0 +1,95 @@
+"""A session and its gates as JSON, for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tercet.cli.event_view import Columns
+from tercet.cli.journals import Story
+from tercet.cli.standing import Commands, standing
+from tercet.contracts.budget import RunBudget
+from tercet.runtime.state import OpenGate, State
+from tercet.runtime.transcript import timestamp
+
+
+def as_json(story: Story, commands: Commands) -> dict[str, Any]:
+    """A session as one JSON object."""
+    state = story.state
+    start = state.start
+    latencies, tools = story.latencies, Columns.of(state.plan).tools
+    return {
+        "session_id": start["session"],
+        "status": state.status,
+        "standing": standing(state),
+        "reason": state.reason,
+        "ending": state.ending,
+        "is_shadow": bool(start.get("shadow")),
+        "phase": state.phase,
+        "intent": start["request"]["intent"],
+        "input": start["request"].get("input", {}),
+        "decision": start["decision"],
+        "owner": start["actor"]["id"],
+        "run_id": start["run"],
+        "pack": start["pack"],
+        "pack_hash": start["pack_hash"],
+        "snapshot": start["snapshot"],
+        "safety_mode": start["safety_mode"],
+        "started_at": timestamp(start["at"]),
+        "updated_at": timestamp(state.at),
+        "plan": state.plan,
+        "plan_hash": state.plan_hash,
+        "steps": [
+            {
+                "id": name,
+                "tool": tools.get(name),
+                "status": step.status,
+                "attempts": step.attempt,
+                "latency_ms": latencies.get(name),
+                "error": step.error,
+                "gate": step.gate,
+            }
+            for name, step in state.steps.items()
+        ],
+        "gates": [gate_json(gate) for gate in state.gates.values()],
+        "answers": msgspec.to_builtins(state.answers),
+        "outputs": state.outputs,
+        "missing": state.missing,
+        "verdict": state.verdict,
+        "report": state.report,
+        "used": {name: getattr(state.used, name) for name in state.used.__struct_fields__},
+        "budget": budget_of(state).model_dump(mode="json"),
+        "extended": state.extended,
+        "rollback": story.rollback.model_dump(mode="json") if story.rollback else None,
+        "record": state.record,
+        "next": commands.after(state, story.rollback),
+    }
+
+
+def gate_json(gate: OpenGate) -> dict[str, Any]:
+    """A gate that waits as one JSON object."""
+    return {
+        "id": gate.id,
+        "kind": gate.kind,
+        "step": gate.step,
+        "names": list(gate.names),
+        "needs": msgspec.to_builtins(gate.needs),
+        "approvals": msgspec.to_builtins(gate.approvals),
+        "digest": gate.digest,
+        "covers": gate.covers,
+        "shown": gate.shown,
+        "opened_at": timestamp(gate.at),
+        "expires_at": timestamp(gate.expires) if gate.expires else None,
+    }
+
+
+def budget_of(state: State) -> RunBudget:
+    """The limits of a run, with what operators have added."""
+    start = RunBudget.model_validate(state.start["budget"])
+    more = {
+        name: before + amount
+        for name, amount in state.extended.items()
+        if (before := getattr(start, name)) is not None
+    }
+    return start.model_copy(update=more)
