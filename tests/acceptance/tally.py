@@ -118,6 +118,8 @@ DIFFERENT = "what it left is not what a run leaves that nobody killed"
 
 def problems_of(found: Found, reference: dict[str, Any] | None) -> Iterator[str]:
     """What a trial shows that must not be."""
+    if found.unapproved:
+        yield f"{found.unapproved} effects happened without their approval"
     if found.is_lost:
         yield f"the run was lost: {found.status} after {found.workers} workers: {'; '.join(found.errors[:1])}"
         return
@@ -125,8 +127,6 @@ def problems_of(found: Found, reference: dict[str, Any] | None) -> Iterator[str]
         yield f"{found.duplicates} effects happened again: {found.steps}"
     if found.trial.pack in ENDINGS and any(not found.steps[step] for step in UNDONE):
         yield f"not all was taken back: {found.steps}"
-    if found.unapproved:
-        yield f"{found.unapproved} effects happened without their approval"
     if found.blind_repeats:
         yield f"{found.blind_repeats} calls were repeated blindly"
     if found.errors:

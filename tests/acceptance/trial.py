@@ -138,8 +138,7 @@ async def run_trial(trial: Trial) -> Found:
         _note_error(found, code, told, "status")
         if found.status in ("awaiting_gate", "paused"):
             await operate(trial, found, spoken, draw)
-    if not found.is_lost:
-        await look(trial, found)
+    await look(trial, found)
     return found
 
 
@@ -245,13 +244,15 @@ async def _has_let_expire(trial: Trial) -> bool:
 
 
 async def look(trial: Trial, found: Found) -> None:
-    """Count the effects, look for blind repeats in the journal, and read the record."""
+    """Count the effects; where the run came to its end, look for blind repeats in the journal, and read the record."""
     happened = effects.read(trial.effects)
     found.steps = Counter(effect.step for effect in happened)
     found.effects = sum(not effect.step.startswith(UNDO) for effect in happened)
     found.undone = len({effect.step for effect in happened if effect.step.startswith(UNDO)})
     found.unapproved = sum(not effect.warrant for effect in happened)
     found.duplicates = len(happened) - len({effect.key for effect in happened})
+    if found.is_lost:
+        return
     async with open_journal(trial.journal) as journal:
         (row,) = await journal.sessions(trial.name)
         events = [codec.decode(stored.data) for stored in await journal.read(trial.name, row.session_id)]
