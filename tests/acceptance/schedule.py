@@ -9,7 +9,7 @@ from pathlib import Path
 from tercet.testing.crash_points import POINTS
 
 from .sagas import ENDINGS
-from .trial import RANDOM, Trial
+from .trial import RANDOM, Trial, death
 
 SCENES = (
     "twelve:read_only",
@@ -52,6 +52,22 @@ WHILE_EFFECTS_ARE_TAKEN_BACK = (
     (RANDOM, RANDOM, RANDOM),
 )
 """Between INTENT and call, effect and answer, answer and COMPLETE, inside the commit, and between two ways back."""
+
+DEATHS = tuple(
+    sorted(
+        {
+            death(doing, kill)
+            for doing, plans in (
+                ("acting", WHILE_A_GATE_OPENS),
+                ("answering", WHILE_IT_IS_ANSWERED),
+                ("undoing", WHILE_EFFECTS_ARE_TAKEN_BACK),
+            )
+            for kills in plans
+            for kill in kills
+        }
+    )
+)
+"""What somebody must have died of on each journal, or the campaign has shown less than it says."""
 
 
 def trials(journal: str, folder: Path, rounds: int) -> Iterator[Trial]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,8 @@ class Tally:
     references: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     rows: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
     violations: list[str] = field(default_factory=list[str])
+    died: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    """For each backend, how many processes died while doing what, and where."""
 
     @property
     def kills(self) -> int:
@@ -59,9 +62,19 @@ class Tally:
         backend = trial.journal.partition(":")[0]
         row = self.rows.setdefault((backend, trial.declaration), Row())
         row.add(found)
+        self.died.setdefault(backend, Counter()).update(found.died)
         problems = list(problems_of(found, self.references.get(trial.scene)))
         row.different += DIFFERENT in problems
         self.violations += [f"{trial.name}: {problem}" for problem in problems]
+
+    def missed(self, wanted: Iterable[str]) -> list[str]:
+        """The deaths that nobody died: what they would have shown has not been shown."""
+        return [
+            f"{backend}: nobody died {death}"
+            for backend, died in self.died.items()
+            for death in wanted
+            if not died[death]
+        ]
 
     def table(self) -> Table:
         """Runs that succeed: one line for each backend and declaration."""
@@ -105,6 +118,8 @@ DIFFERENT = "what it left is not what a run leaves that nobody killed"
 
 def problems_of(found: Found, reference: dict[str, Any] | None) -> Iterator[str]:
     """What a trial shows that must not be."""
+    if found.unapproved:
+        yield f"{found.unapproved} effects happened without their approval"
     if found.is_lost:
         yield f"the run was lost: {found.status} after {found.workers} workers: {'; '.join(found.errors[:1])}"
         return
@@ -112,8 +127,6 @@ def problems_of(found: Found, reference: dict[str, Any] | None) -> Iterator[str]
         yield f"{found.duplicates} effects happened again: {found.steps}"
     if found.trial.pack in ENDINGS and any(not found.steps[step] for step in UNDONE):
         yield f"not all was taken back: {found.steps}"
-    if found.unapproved:
-        yield f"{found.unapproved} effects happened without their approval"
     if found.blind_repeats:
         yield f"{found.blind_repeats} calls were repeated blindly"
     if found.errors:

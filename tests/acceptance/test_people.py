@@ -106,6 +106,14 @@ def test_an_answer_outlives_its_approver(journal: str, tmp_path: Path) -> None:
     assert (found.spoken_kills, found.gates) == (1, 0)
 
 
+def test_an_answer_to_a_run_that_was_handed_over_outlives_its_approver(tmp_path: Path) -> None:
+    """Killed between the inbox and the event, whoever gave the run up has given it up: resuming it tries nothing again,
+    and goes on to the question what becomes of its effects."""
+    journal = f"sqlite:///{tmp_path / 'runs.db'}"
+    found = tried(journal, tmp_path, "abandoned:idempotent", spoken=("", "", "after_post:1"))
+    assert (found.spoken_kills, found.gates) == (1, 3)
+
+
 @pytest.mark.req("R262")
 @pytest.mark.parametrize("point", ["before_post", "inside_commit"])
 def test_an_answer_that_was_never_posted_is_asked_for_again(tmp_path: Path, point: str) -> None:

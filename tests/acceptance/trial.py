@@ -23,8 +23,9 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.opening import open_journal
-from tercet.runtime import opening
+from tercet.runtime import mail, opening
 from tercet.runtime.driver import LARGE
+from tercet.runtime.expiry import overdue
 from tercet.runtime.records import read_record
 from tercet.runtime.state import TERMINAL, UNDO, State
 from tercet.runtime.undoing import rollback
@@ -102,6 +103,8 @@ class Found:
     steps: Counter[str] = field(default_factory=Counter[str])
     left: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the run left behind, without what may differ."""
+    died: Counter[str] = field(default_factory=Counter[str])
+    """How many processes died while doing what, and where."""
     alerts: list[str] = field(default_factory=list[str])
     """The ways back of which a worker that lived to tell said that they failed."""
     errors: list[str] = field(default_factory=list[str])
@@ -123,20 +126,25 @@ async def run_trial(trial: Trial) -> Found:
         is_ending = trial.pack in ENDINGS and await _is_ending(trial)
         kills = undoing if is_ending else acting
         found.workers += 1
-        code, told = await work(trial, kills[0] if kills else "", draw)
+        kill = kills[0] if kills else ""
+        code, told = await work(trial, kill, draw)
         if _is_killed(code, told):
             found.undo_kills += is_ending
             found.kills += not is_ending
-        if is_ending or _is_killed(code, told):
+            found.died[death("undoing" if is_ending else "acting", kill)] += 1
             del kills[:1]
         found.status = told.get("status", told.get("error", f"exit {code}"))
         found.alerts += told.get("alerts", ())
         _note_error(found, code, told, "status")
         if found.status in ("awaiting_gate", "paused"):
             await operate(trial, found, spoken, draw)
-    if not found.is_lost:
-        await look(trial, found)
+    await look(trial, found)
     return found
+
+
+def death(doing: str, kill: str) -> str:
+    """The name of a death: what the process did, and the point."""
+    return f"{doing}: {kill.partition(':')[0]}"
 
 
 def _is_killed(code: int, told: Mapping[str, Any]) -> bool:
@@ -149,9 +157,17 @@ def _note_error(found: Found, code: int, told: Mapping[str, Any], wanted: str) -
 
 
 async def _is_ending(trial: Trial) -> bool:
-    """Whether the session has failed, and only its effects are left to settle."""
-    state = await state_of(trial)
-    return state is not None and bool(state.ending)
+    """Whether the next worker will find that the run has failed, and that only its effects are left to settle."""
+    async with open_journal(trial.journal) as journal:
+        rows = await journal.sessions(trial.name)
+        if not rows:
+            return False
+        state = (await opening.restore(journal, trial.name, rows[0].session_id)).state
+        now = int(time.time() * 1000)
+        letters = await mail.unread(journal, trial.name, state)
+        for _, after in mail.heard(state, letters, now, outside=True):
+            state = after
+        return bool(state.ending) or overdue(state, now) is not None
 
 
 async def state_of(trial: Trial) -> State | None:
@@ -209,6 +225,7 @@ async def operate(trial: Trial, found: Found, kills: list[str], draw: random.Ran
     code, told = await _live(process, kill, draw)
     if _is_killed(code, told):
         found.spoken_kills += 1
+        found.died[death("answering", kill)] += 1
     del kills[:1]
     _note_error(found, code, told, "answered")
     found.gates += told.get("answered", 0)
@@ -227,13 +244,15 @@ async def _has_let_expire(trial: Trial) -> bool:
 
 
 async def look(trial: Trial, found: Found) -> None:
-    """Count the effects, look for blind repeats in the journal, and read the record."""
+    """Count the effects; where the run came to its end, look for blind repeats in the journal, and read the record."""
     happened = effects.read(trial.effects)
     found.steps = Counter(effect.step for effect in happened)
     found.effects = sum(not effect.step.startswith(UNDO) for effect in happened)
     found.undone = len({effect.step for effect in happened if effect.step.startswith(UNDO)})
     found.unapproved = sum(not effect.warrant for effect in happened)
     found.duplicates = len(happened) - len({effect.key for effect in happened})
+    if found.is_lost:
+        return
     async with open_journal(trial.journal) as journal:
         (row,) = await journal.sessions(trial.name)
         events = [codec.decode(stored.data) for stored in await journal.read(trial.name, row.session_id)]
@@ -271,7 +290,7 @@ def count_blind_repeats(events: Sequence[e.Event]) -> int:
     return blind
 
 
-RECOVERING = ("adp_orders.", "adp_policy.", "book.reserve")
+RECOVERING = ("adp_orders.", "adp_policy.", "book.reserve", "book.ship")
 """The tools that recover by themselves in every scene."""
 
 

@@ -72,8 +72,7 @@ async def haunt(trial: Trial, point: str) -> Haunting:
                 _, told = await zombie.ended()
     finally:
         zombie.kill()
-    if not successor.is_lost:
-        await look(trial, successor)
+    await look(trial, successor)
     has_written = await _head(trial) != before
     return Haunting(point=point, successor=successor, refused=refused, told=told, has_written=has_written)
 

@@ -424,12 +424,14 @@ class Runtime:
         driver = self._driver(pack, setting, state, lease, work, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
         if not state.is_over:
+            now = max(self._clock.now(), state.at)
+            # What was said before is heard before: resuming what was handed to a person would close their gate.
+            letters = await mail.unread(self.journal, self.tenant, state)
+            for event, _ in mail.heard(state, letters, now, outside=True):
+                driver.begin(event)
             driver.begin(
                 e.SessionResumed(
-                    at=max(self._clock.now(), state.at),
-                    owner=self._fresh_owner(),
-                    epoch=lease.epoch,
-                    in_flight=state.in_flight,
+                    at=now, owner=self._fresh_owner(), epoch=lease.epoch, in_flight=driver.state.in_flight
                 )
             )
         return driver
