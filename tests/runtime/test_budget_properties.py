@@ -18,7 +18,7 @@ from tercet.tools import ToolContext
 from .crowd import SCENES, UNDO, Played, Scene, play
 from .workshop import ADA, ASK, BOB, Workshop, events, plan, step
 
-QUICK = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def spent(used: Used) -> dict[str, int]:
@@ -48,7 +48,7 @@ def within(state: State, limits: dict[str, int]) -> None:
 
 def counted(played: Played) -> dict[str, int]:
     """What was really used, by the events alone: calls begun, and the tokens and money of those that happened."""
-    intents = {(each.step, each.attempt): each for each in played.history if isinstance(each, e.Intent)}
+    intents = [each for each in played.history if isinstance(each, e.Intent)]
     gates = {each.gate: each for each in played.history if isinstance(each, e.GateOpened)}
     latest: dict[str, e.Intent] = {}
     done: list[e.Intent] = []
@@ -57,13 +57,13 @@ def counted(played: Played) -> dict[str, int]:
             case e.Intent():
                 latest[event.step] = event
             case e.Complete():
-                done.append(intents[event.step, event.attempt])
+                done.append(latest[event.step])
             case e.GateAnswered(answer="happened"):
                 done.append(latest[gates[event.gate].step])
             case _:
                 pass
     return {
-        "tool_calls": sum(bool(each.tool) for each in intents.values()),
+        "tool_calls": sum(bool(each.tool) for each in intents),
         "tokens": sum(each.tokens for each in done),
         "cost_microcents": sum(each.cost for each in done),
     }
