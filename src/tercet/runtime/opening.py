@@ -124,6 +124,7 @@ class AbsentPlanner:
 
     async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
         """Always raises: another planner must not take over unasked."""
+        del setting, feedback
         raise self.error
 
 
