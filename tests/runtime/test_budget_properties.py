@@ -18,7 +18,7 @@ from tercet.tools import ToolContext
 from .crowd import SCENES, UNDO, Played, Scene, play
 from .workshop import ADA, ASK, BOB, Workshop, events, plan, step
 
-QUICK = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def spent(used: Used) -> dict[str, int]:
@@ -48,7 +48,7 @@ def within(state: State, limits: dict[str, int]) -> None:
 
 def counted(played: Played) -> dict[str, int]:
     """What was really used, by the events alone: calls begun, and the tokens and money of those that happened."""
-    intents = {(each.step, each.attempt): each for each in played.history if isinstance(each, e.Intent)}
+    intents = [each for each in played.history if isinstance(each, e.Intent)]
     gates = {each.gate: each for each in played.history if isinstance(each, e.GateOpened)}
     latest: dict[str, e.Intent] = {}
     done: list[e.Intent] = []
@@ -57,13 +57,13 @@ def counted(played: Played) -> dict[str, int]:
             case e.Intent():
                 latest[event.step] = event
             case e.Complete():
-                done.append(intents[event.step, event.attempt])
+                done.append(latest[event.step])
             case e.GateAnswered(answer="happened"):
                 done.append(latest[gates[event.gate].step])
             case _:
                 pass
     return {
-        "tool_calls": sum(bool(each.tool) for each in intents.values()),
+        "tool_calls": sum(bool(each.tool) for each in intents),
         "tokens": sum(each.tokens for each in done),
         "cost_microcents": sum(each.cost for each in done),
     }
@@ -150,3 +150,28 @@ def test_concurrent_steps_share_one_budget(
         within(state, budget)
     undone = {each.step for each in history if isinstance(each, e.Complete) and each.step.startswith("~")}
     assert undone == ({f"~{name}" for name in states[-1].done} if states[-1].status == "failed" else set())
+
+
+def test_another_attempt_at_the_way_back_needs_a_budget_too(workshop: Workshop) -> None:
+    """A compensation that fails is tried again only while calls are left; what it could not do is left to a person."""
+
+    async def never(_: ToolContext, params: dict[str, Any]) -> Any:
+        raise NotDone("not now")
+
+    workshop.tool("undo.it", never)
+    workshop.tool("do.it", **UNDO)
+    workshop.tool("fail.it", never)
+    pack = workshop.pack(budget={"tool_calls": 6, "max_step_retries": 3}, on_failure="compensate")
+    both = plan(step("a", params={"id": "i"}), step("f", "fail.it", depends_on=("a",)))
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=both, actor=ADA)
+            assert result.gate is not None
+            await runtime.decide(result.gate.id, "abandon", actor=BOB)
+            assert (await runtime.resume(result.session_id)).status == "failed"
+            state = await runtime.state(result.session_id)
+            assert (state.used.tool_calls, state.steps["~a"].status) == (6, "skipped")
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1), *(("f", attempt) for attempt in (1, 2, 3, 4)), ("~a", 1)]

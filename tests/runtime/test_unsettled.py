@@ -223,3 +223,27 @@ def test_nobody_settles_a_call_with_what_it_cannot_have_brought(workshop: Worksh
             assert (result.status, result.outputs) == ("completed", {"x": "rf_1"})
 
     workshop.run(main())
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_call_that_would_be_repeated_is_asked_about_at_the_end(workshop: Workshop, happened: bool) -> None:
+    """Cancelled while a lost call waits to be called again, a run asks whether it happened before it ends."""
+    workshop.tool("do.it", lost, idempotent=True)
+    pack = workshop.pack(budget={"max_step_retries": 9})
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            running = asyncio.ensure_future(runtime.run(ASK, plan=plan(step("a")), actor=ADA))
+            await workshop.clock.sleep(10)
+            [row] = await runtime.sessions()
+            waiting = (await runtime.state(row.session_id)).steps["a"]
+            assert (waiting.status, waiting.outcome) == ("pending", "unknown")
+            await runtime.cancel(row.session_id, actor=ADA)
+            result = await running
+            assert result.gate is not None
+            assert (result.status, result.gate.kind) == ("awaiting_gate", "reconcile")
+            await runtime.settle(result.gate.id, happened=happened, value=1, actor=BOB)
+            assert (await runtime.resume(row.session_id)).status == "cancelled"
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1), ("a", 2)]
