@@ -8,12 +8,11 @@ BIN     = .venv/bin
 PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
 READY   = .venv/.ready
 PEERS   = .venv/bench/.ready
-REFUNDS = examples/refunds
 # At most eight workers: beyond that their start costs more than they save.
 PYTEST  = $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check crash requirements bench bench-critic fmt clean
+.PHONY: help setup demo test check crash requirements bench bench-critic pictures fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -22,16 +21,8 @@ help: ## list these commands
 setup: $(READY) ## create .venv and install Tercet with its development tools
 	@echo 'Everything is installed in .venv.'
 
-demo: $(READY) ## show the critic at work: one refund plan refused, one let through
-	@echo 'Plan A refunds an order without pinning the evidence of its refund window. The critic has to refuse it.'
-	@echo '$$ tercet verify $(REFUNDS) $(REFUNDS)/plans/plan_a.json'
-	@$(BIN)/tercet verify $(REFUNDS) $(REFUNDS)/plans/plan_a.json; code=$$?; \
-	  [ $$code -eq 3 ] || { echo "demo: plan A should be refused with exit code 3, got $$code" >&2; exit 1; }
-	@echo
-	@echo 'Plan B is the same refund with the evidence pinned. The critic has to let it through.'
-	@echo '$$ tercet verify $(REFUNDS) $(REFUNDS)/plans/plan_b.json'
-	@$(BIN)/tercet verify $(REFUNDS) $(REFUNDS)/plans/plan_b.json; code=$$?; \
-	  [ $$code -eq 0 ] || { echo "demo: plan B should pass with exit code 0, got $$code" >&2; exit 1; }
+demo: $(READY) ## a refund: refused, gated, approved, killed after the payment, recovered, and paid once
+	@$(BIN)/tercet demo
 
 test: $(READY) ## run the tests
 	@$(PYTEST)
@@ -53,6 +44,9 @@ bench: $(PEERS) ## measure durable steps beside LangGraph, DBOS and the journal'
 
 bench-critic: $(READY) ## measure the critic against parsing the same plan
 	@$(BIN)/python bench/critic.py
+
+pictures: $(READY) ## draw the pictures of the README anew, from what the commands really print
+	@$(BIN)/python docs/picture.py
 
 fmt: $(READY) ## format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix

@@ -4,7 +4,12 @@ Worker processes on SQLite and on PostgreSQL are killed by SIGKILL at every name
 refund pack and a plan of twelve steps in parallel branches, for every way in which a tool may recover, also where a
 call outlives its time after its effect. Each session is then resumed until it is over. Then: no run is lost, no effect
 of a tool that is idempotent or can reconcile happened twice, no call of a tool that declares nothing was repeated
-blindly, and each record equals the one of a run that nobody killed.
+blindly, none happened before its approval was in the journal, and each record equals the one of a run that nobody
+killed.
+
+Then people: runs are denied, expire at a gate, or are given up, and what they did is taken back. Workers are killed
+while gates open and while effects are taken back, approvers while they answer. The same holds, and each effect is taken
+back once.
 
 Then the zombies: workers are stopped by SIGSTOP at the same points, others take over, and the first ones wake up.
 """
@@ -19,141 +24,28 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from plugins.postgres import start_server
 from tercet.testing.crash_points import POINTS
 
-from .trial import RANDOM, Found, Trial, normalise, run_trial
-from .zombie import WINDOW, Haunting, haunt, wrongs_of
+from .schedule import HAUNTED, SAGAS, SCENES, sagas, trial, trials
+from .tally import Tally, zombie_table
+from .trial import Found, Trial, run_trial
+from .zombie import Haunting, haunt, wrongs_of
 
-SCENES = (
-    "twelve:read_only",
-    "twelve:idempotent",
-    "twelve:reconcile",
-    "twelve:nothing",
-    "refunds:idempotent",
-    "refunds:reconcile",
-    "refunds:nothing",
-)
-HANGS = {"twelve": "s06", "refunds": "s3"}
-"""In each pack the step that is made to outlive its time."""
-HAUNTED = ("twelve:idempotent", "twelve:fenced", "twelve:reconcile", "twelve:nothing", "refunds:nothing")
 LEAST_KILLS = 500
-
-
-@dataclass(kw_only=True)
-class Row:
-    """What was found for one backend and one declaration."""
-
-    trials: int = 0
-    kills: int = 0
-    gates: int = 0
-    lost: int = 0
-    duplicates: int = 0
-    blind_repeats: int = 0
-    different: int = 0
-
-
-@dataclass
-class Tally:
-    """All that was found, and what of it breaks a promise."""
-
-    references: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    rows: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
-    violations: list[str] = field(default_factory=list[str])
-
-    @property
-    def kills(self) -> int:
-        """How many workers were killed."""
-        return sum(row.kills for row in self.rows.values())
-
-    def add(self, found: Found) -> None:
-        """Count one trial."""
-        trial = found.trial
-        backend = trial.journal.partition(":")[0]
-        row = self.rows.setdefault((backend, trial.declaration), Row())
-        row.trials += 1
-        row.kills += found.kills
-        row.gates += found.gates
-        row.lost += found.is_lost
-        row.duplicates += found.duplicates
-        row.blind_repeats += found.blind_repeats
-        problems = list(problems_of(found, self.references.get(trial.scene)))
-        row.different += any("record" in problem for problem in problems)
-        self.violations += [f"{trial.name}: {problem}" for problem in problems]
-
-    def table(self) -> Table:
-        """The result, one line for each backend and declaration."""
-        table = Table(title=f"{self.kills} kills")
-        for head in ("journal", "the tool declares"):
-            table.add_column(head)
-        for head in ("runs", "kills", "gates", "lost runs", "duplicates", "blind repeats", "other records"):
-            table.add_column(head, justify="right")
-        for (backend, declaration), row in sorted(self.rows.items()):
-            repeats = f"{row.duplicates} (allowed)" if declaration == "read_only" else str(row.duplicates)
-            numbers = (row.trials, row.kills, row.gates, row.lost, repeats, row.blind_repeats, row.different)
-            table.add_row(backend, declaration, *map(str, numbers))
-        return table
-
-
-def problems_of(found: Found, reference: dict[str, Any] | None) -> Iterator[str]:
-    """What a trial shows that must not be."""
-    if found.is_lost:
-        yield f"the run was lost: {found.status} after {found.workers} workers"
-        return
-    if found.trial.declaration != "read_only" and found.duplicates:
-        yield f"{found.duplicates} effects happened again: {found.steps}"
-    if found.blind_repeats:
-        yield f"{found.blind_repeats} calls were repeated blindly"
-    if found.errors:
-        yield f"workers failed: {'; '.join(found.errors)}"
-    if reference is not None and normalise(found.record) != reference:
-        yield "its record is not that of a run that nobody killed"
-
-
-def trials(journal: str, folder: Path, rounds: int) -> Iterator[Trial]:
-    """The trials on one journal: every point, four times in a row; random instants; calls that outlive their time."""
-    for scene in SCENES:
-        pack = scene.partition(":")[0]
-        later = 3 if pack == "twelve" else 1
-        for turn in range(rounds):
-            for point in POINTS:
-                kills = (f"{point}:{1 + turn}", f"{point}:{later + turn}", f"{point}:1", f"{point}:1")
-                yield _trial(journal, folder, scene, kills)
-            for number in range(5):
-                yield _trial(journal, folder, scene, (RANDOM,) * 3, seed=turn * 5 + number)
-        for number, kill in enumerate(("", "after_effect:2", "after_answer:2", "before_append:4", RANDOM)):
-            kills = (kill,) if kill else ()
-            yield _trial(journal, folder, scene, kills, hang=HANGS[pack], seed=number)
-
-
-def _trial(
-    journal: str, folder: Path, scene: str, kills: Sequence[str], *, hang: str = "", seed: int = 0
-) -> Trial:
-    words = [journal.partition(":")[0], scene, *kills, hang, str(seed)]
-    name = "-".join(filter(None, words)).replace(":", "_")
-    return Trial(
-        name=name,
-        journal=journal.format(name=name),
-        scene=scene,
-        kills=kills,
-        hang=hang,
-        folder=folder,
-        seed=seed,
-    )
+"""For each of the two parts that kill."""
 
 
 @dataclass
 class Campaign:
-    """Both parts, on several journals, with several workers at once and a bar that shows how far they are."""
+    """All parts, on several journals, with several workers at once and a bar that shows how far they are."""
 
     journals: Sequence[str]
     folder: Path
@@ -161,15 +53,23 @@ class Campaign:
     progress: Progress
 
     async def crash(self, rounds: int) -> Tally:
-        """Kill workers, and count."""
+        """Kill workers of runs that succeed, and count."""
+        chosen = {journal: list(trials(journal, self.folder, rounds)) for journal in self.journals}
+        return await self._count("kills", SCENES, chosen)
+
+    async def fail(self, rounds: int) -> Tally:
+        """Kill workers and approvers of runs that fail and are taken back, and count."""
+        chosen = {journal: list(sagas(journal, self.folder, rounds)) for journal in self.journals}
+        return await self._count("ways back", SAGAS, chosen)
+
+    async def _count(self, part: str, scenes: Iterable[str], chosen: dict[str, list[Trial]]) -> Tally:
         tally = Tally()
-        for scene in SCENES:
-            found = await self._try(_trial(self.journals[0], self.folder, scene, ()))
-            tally.references[scene] = {} if found.is_lost else normalise(found.record)
-        for journal in self.journals:
-            chosen = list(trials(journal, self.folder, rounds))
-            bar = self._bar("kills", journal, len(chosen))
-            for ending in asyncio.as_completed([self._try(trial) for trial in chosen]):
+        calm = [self._try(trial(self.journals[0], self.folder, scene)) for scene in scenes]
+        for found in await asyncio.gather(*calm):
+            tally.references[found.trial.scene] = {} if found.is_lost else found.left
+        for journal, its in chosen.items():
+            bar = self._bar(part, journal, len(its))
+            for ending in asyncio.as_completed([self._try(each) for each in its]):
                 tally.add(await ending)
                 self.progress.update(bar, advance=1)
         return tally
@@ -185,73 +85,82 @@ class Campaign:
                 self.progress.update(bar, advance=1)
         return found
 
-    async def _try(self, trial: Trial) -> Found:
+    async def _try(self, chosen: Trial) -> Found:
         async with self.slots:
-            return await run_trial(trial)
+            return await run_trial(chosen)
 
     async def _haunt(self, journal: str, scene: str, point: str) -> Haunting:
         async with self.slots:
-            named = _trial(journal, self.folder, scene, ("zombie", point))
+            named = trial(journal, self.folder, scene, ("zombie", point))
             return await haunt(replace(named, kills=()), point)
 
     def _bar(self, part: str, journal: str, total: int) -> TaskID:
         return self.progress.add_task(f"{part}, {journal.partition(':')[0]}", total=total)
 
 
-def zombie_table(found: Sequence[Haunting]) -> Table:
-    """The zombies, one line for each journal and declaration."""
-    table = Table(title=f"{len(found)} zombies")
-    for head in ("journal", "the tool declares"):
-        table.add_column(head)
-    for head in ("zombies", "with the lock", "wrote", "second effects", f"of them at {' or '.join(WINDOW)}"):
-        table.add_column(head, justify="right")
-    rows: dict[tuple[str, str], list[Haunting]] = {}
-    for haunting in found:
-        backend = haunting.successor.trial.journal.partition(":")[0]
-        rows.setdefault((backend, haunting.declaration), []).append(haunting)
-    for (backend, declaration), each in sorted(rows.items()):
-        second = sum(haunting.successor.duplicates for haunting in each)
-        behind = sum(haunting.successor.duplicates for haunting in each if haunting.point in WINDOW)
-        written = sum(haunting.has_written for haunting in each)
-        locked = sum(bool(haunting.refused) for haunting in each)
-        table.add_row(backend, declaration, *map(str, (len(each), locked, written, second, behind)))
-    return table
+PARTS = ("kills", "sagas", "zombies")
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What the parts of a campaign found; a part that was left out found nothing."""
+
+    tally: Tally | None = None
+    failed: Tally | None = None
+    hauntings: Sequence[Haunting] = ()
+
+    def show(self, console: Console) -> list[str]:
+        """Print the tables; what breaks a promise."""
+        violations: list[str] = []
+        for part, table in ((self.tally, Tally.table), (self.failed, Tally.saga_table)):
+            if part is None:
+                continue
+            console.print(table(part))
+            violations += part.violations
+            if part.kills < LEAST_KILLS:
+                violations.append(f"only {part.kills} kills, of at least {LEAST_KILLS}")
+        if self.hauntings:
+            console.print(zombie_table(self.hauntings))
+        return violations + [
+            f"{each.successor.trial.name}: {wrong}" for each in self.hauntings for wrong in wrongs_of(each)
+        ]
 
 
 async def run(
-    journals: Sequence[str], folder: Path, *, rounds: int, parallel: int
-) -> tuple[Tally, list[Haunting]]:
-    """The whole campaign."""
+    journals: Sequence[str], folder: Path, *, rounds: int, parallel: int, parts: Sequence[str]
+) -> Outcome:
+    """The whole campaign, or parts of it."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         campaign = Campaign(journals, folder, asyncio.Semaphore(parallel), progress)
-        return await campaign.crash(rounds), await campaign.haunt()
+        return Outcome(
+            tally=await campaign.crash(rounds) if "kills" in parts else None,
+            failed=await campaign.fail(rounds) if "sagas" in parts else None,
+            hauntings=await campaign.haunt() if "zombies" in parts else (),
+        )
 
 
 def main() -> int:
-    """Run the campaign on both journals, print the table, and say whether every promise was kept."""
+    """Run the campaign on both journals, print the tables, and say whether every promise was kept."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=1, help="how often all of it is done, each time later")
-    parser.add_argument("--parallel", type=int, default=2 * (os.cpu_count() or 1), help="workers at once")
+    parser.add_argument("--parallel", type=int, default=4 * (os.cpu_count() or 1), help="workers at once")
+    parser.add_argument("--only", choices=PARTS, help="leave the other parts out")
     given = parser.parse_args()
     # Ended by a signal, it still stops its server and removes its folder.
     signal.signal(signal.SIGTERM, _end)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="tercet-crash-"))
     server = start_server(folder / "postgres")
+    parts = (given.only,) if given.only else PARTS
     try:
         journals = [f"sqlite:///{folder}/{{name}}.db", server.url]
-        tally, hauntings = asyncio.run(run(journals, folder, rounds=given.rounds, parallel=given.parallel))
+        found = asyncio.run(run(journals, folder, rounds=given.rounds, parallel=given.parallel, parts=parts))
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(tally.table())
-    console.print(zombie_table(hauntings))
-    wrongs = [f"{each.successor.trial.name}: {wrong}" for each in hauntings for wrong in wrongs_of(each)]
-    violations = [*tally.violations, *wrongs]
-    if tally.kills < LEAST_KILLS:
-        violations.append(f"only {tally.kills} kills, of at least {LEAST_KILLS}")
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    violations = found.show(console)
     for violation in violations:
         console.print(f"VIOLATION: {violation}", style="red", highlight=False)
     console.print(f"{len(violations)} violations in {time.monotonic() - began:.0f} s")

@@ -16,7 +16,8 @@ from typing import NamedTuple
 VARIABLE = "TERCET_EFFECTS_DB"
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS effects (key TEXT, step TEXT, tool TEXT, pid INTEGER, attempt INTEGER, token INTEGER);
+CREATE TABLE IF NOT EXISTS effects (key TEXT, step TEXT, tool TEXT, pid INTEGER, attempt INTEGER, token INTEGER,
+    warrant TEXT);
 CREATE TABLE IF NOT EXISTS honoured (key TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS fences (run TEXT PRIMARY KEY, token INTEGER);
 """
@@ -31,6 +32,8 @@ class Effect(NamedTuple):
     pid: int
     attempt: int = 1
     token: int = 0
+    warrant: str = ""
+    """What the journal said at that moment about why it might happen; see `witness`."""
 
 
 def create(path: Path) -> None:
@@ -42,7 +45,7 @@ def create(path: Path) -> None:
 def do(effect: Effect) -> None:
     """Let it happen, again and again if asked again and again."""
     with _open() as db:
-        db.execute("INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?)", effect)
+        db.execute("INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?)", effect)
 
 
 def do_once(effect: Effect) -> None:
@@ -50,7 +53,7 @@ def do_once(effect: Effect) -> None:
     with _open() as db:
         db.execute("BEGIN IMMEDIATE")
         if db.execute("INSERT OR IGNORE INTO honoured VALUES (?)", (effect.key,)).rowcount:
-            db.execute("INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?)", effect)
+            db.execute("INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?)", effect)
         db.execute("COMMIT")
 
 
@@ -62,7 +65,7 @@ def do_fenced(effect: Effect, run: str) -> bool:
         is_current = row is None or row[0] <= effect.token
         if is_current:
             db.execute("INSERT OR REPLACE INTO fences VALUES (?, ?)", (run, effect.token))
-            db.execute("INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?)", effect)
+            db.execute("INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?)", effect)
         db.execute("COMMIT")
     return is_current
 

@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -26,11 +26,17 @@ TESTS = Path(__file__).parents[1]
 
 
 class Worker:
-    """A worker process that has been started."""
+    """A process that has been started: a worker, or somebody who does something else with its words."""
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        main: Callable[[Sequence[str], worker.Say], None] = worker.main,
+    ) -> None:
         self._ear, mouth = _nursery().Pipe(duplex=False)
-        self._process = _nursery().Process(target=_work, args=(words, dict(environment), mouth), daemon=True)
+        given = (main, words, dict(environment), mouth)
+        self._process = _nursery().Process(target=_work, args=given, daemon=True)
         self._process.start()
         mouth.close()  # the worker has the other copy: when it ends, in whatever way, nobody has one
         self.pid = self._process.pid or 0
@@ -69,15 +75,20 @@ class Worker:
         return False
 
 
-def _work(words: Sequence[str], environment: Mapping[str, str], mouth: Connection[str, str]) -> None:
+def _work(
+    main: Callable[[Sequence[str], worker.Say], None],
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    mouth: Connection[str, str],
+) -> None:
     os.environ.update(environment)
-    worker.main(words, mouth.send)
+    main(words, mouth.send)
 
 
 @cache
 def _nursery() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([worker.__name__])
+    context.set_forkserver_preload([f"{__package__}.warmth"])
     before = os.environ.get("PYTHONPATH")
     # The server imports before it is told where from.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), before)))

@@ -1,56 +1,34 @@
 """What the campaigns run: the refund pack, and a plan of twelve steps in parallel branches, for every declaration.
 
 A scene is named `pack:declaration`, `twelve:reconcile` for example. All tools of a scene recover in the way that it
-names. With `TERCET_HANG=step` the first attempt at a step has its effect and then outlives its time.
+names.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from tercet import DecisionSpec, NotDone, Pack, Plan, Request, Tool, ToolContext, tool
 from tercet.contracts.plan_formats import load_plan
-from tercet.testing.crash_points import CrashPlan
 
-from . import effects
+from . import effects, sagas
+from .acting import TIMEOUT_MS, Scene, act
 from .effects import Effect
+from .witness import witness
 
 REFUNDS = Path(__file__).parents[2] / "examples" / "refunds"
-TIMEOUT_MS = 700
 LARGE_PAD = 70_000
-HANG = "TERCET_HANG"
-
-Declaration: TypeAlias = Literal["read_only", "idempotent", "reconcile", "nothing", "fenced"]
-DECLARATIONS: tuple[Declaration, ...] = get_args(Declaration)[:4]
-"""The four ways to recover. `fenced` declares nothing, and checks the fencing token: for the tests with zombies."""
-
-
-@cache
-def crash_plan() -> CrashPlan:
-    """The plan of this process: the runtime and the tools pass the same points."""
-    return CrashPlan.read()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scene:
-    """A pack, what is asked of it, and the plan that answers."""
-
-    pack: Pack
-    request: Request
-    plan: Plan
 
 
 def scene(name: str) -> Scene:
     """The scene of this name."""
     pack, _, declaration = name.partition(":")
+    if pack in sagas.ENDINGS:
+        return sagas.saga(pack, declaration)
     return {"twelve": _twelve, "refunds": _refunds}[pack](declaration)
 
 
@@ -63,21 +41,12 @@ def value_of(step: str, after: list[str]) -> dict[str, str]:
 # --- the tools ---
 
 
-async def _act(ctx: ToolContext, name: str, act: Callable[[Effect], None]) -> None:
-    effect = Effect(ctx.idempotency_key, ctx.step_id, name, os.getpid(), ctx.attempt, ctx.fencing_token)
-    crash_plan()("before_effect")
-    act(effect)
-    crash_plan()("after_effect")
-    if os.environ.get(HANG) == ctx.step_id and ctx.attempt == 1:
-        await asyncio.sleep(TIMEOUT_MS * 3 / 1000)
-
-
 def _fenced(ctx: ToolContext) -> Callable[[Effect], None]:
-    def act(effect: Effect) -> None:
+    def do_fenced(effect: Effect) -> None:
         if not effects.do_fenced(effect, ctx.run_id):
             raise NotDone("another process has this run", code="fenced")
 
-    return act
+    return do_fenced
 
 
 def _look_up(ctx: ToolContext) -> dict[str, str] | None:
@@ -97,25 +66,25 @@ def _after(step: str) -> list[str]:
 
 async def read_step(ctx: ToolContext, step: str, after: list[str]) -> dict[str, str]:
     """Read something."""
-    await _act(ctx, "twelve.read_only", effects.do)
+    await act(ctx, "twelve.read_only", effects.do)
     return value_of(step, after)
 
 
 async def idempotent_step(ctx: ToolContext, step: str, after: list[str]) -> dict[str, str]:
     """Do something that honours its key."""
-    await _act(ctx, "twelve.idempotent", effects.do_once)
+    await act(ctx, "twelve.idempotent", effects.do_once)
     return value_of(step, after)
 
 
 async def plain_step(ctx: ToolContext, step: str, after: list[str]) -> dict[str, str]:
     """Do something, once more at every call."""
-    await _act(ctx, "twelve.plain", effects.do)
+    await act(ctx, "twelve.plain", effects.do)
     return value_of(step, after)
 
 
 async def fenced_step(ctx: ToolContext, step: str, after: list[str]) -> dict[str, str]:
     """Do something, once more at every call, for the current owner of the run alone."""
-    await _act(ctx, "twelve.fenced", _fenced(ctx))
+    await act(ctx, "twelve.fenced", _fenced(ctx))
     return value_of(step, after)
 
 
@@ -208,21 +177,26 @@ def refund_of(payment_id: str, amount_inr: int) -> dict[str, Any]:
     }
 
 
+async def _pay(ctx: ToolContext, do: Callable[[Effect], None], payment_id: str, amount_inr: int) -> None:
+    params = {"payment_id": payment_id, "amount_inr": amount_inr}
+    await act(ctx, "refunds.pay", do, await witness().look(ctx, params))
+
+
 async def pay_once(ctx: ToolContext, payment_id: str, amount_inr: int) -> dict[str, Any]:
     """Pay, once for each key."""
-    await _act(ctx, "refunds.pay", effects.do_once)
+    await _pay(ctx, effects.do_once, payment_id, amount_inr)
     return refund_of(payment_id, amount_inr)
 
 
 async def pay(ctx: ToolContext, payment_id: str, amount_inr: int) -> dict[str, Any]:
     """Pay, once more at every call."""
-    await _act(ctx, "refunds.pay", effects.do)
+    await _pay(ctx, effects.do, payment_id, amount_inr)
     return refund_of(payment_id, amount_inr)
 
 
 async def pay_fenced(ctx: ToolContext, payment_id: str, amount_inr: int) -> dict[str, Any]:
     """Pay, once more at every call, for the current owner of the run alone."""
-    await _act(ctx, "refunds.pay", _fenced(ctx))
+    await _pay(ctx, _fenced(ctx), payment_id, amount_inr)
     return refund_of(payment_id, amount_inr)
 
 
@@ -234,6 +208,8 @@ def _find_payment(ctx: ToolContext) -> dict[str, Any] | None:
     return refund_of(*PAID) if effects.has_happened(ctx.idempotency_key) else None
 
 
-def truth_of(step: str) -> dict[str, Any]:
-    """What an operator says that a step brought."""
+def truth_of(name: str, step: str) -> dict[str, Any]:
+    """What an operator says that a step of a scene brought."""
+    if name.partition(":")[0] in sagas.ENDINGS:
+        return sagas.value_of(step)
     return refund_of(*PAID) if step in ("s1", "s2", "s3") else value_of(step, _after(step))

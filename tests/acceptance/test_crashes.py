@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.campaign import HANGS, problems_of
-from acceptance.trial import RANDOM, Trial, normalise, run_trial
+from acceptance.schedule import HANGS
+from acceptance.tally import problems_of
+from acceptance.trial import RANDOM, Trial, run_trial
 from tercet.contracts.errors import UsageError
 from tercet.testing.crash_points import POINTS, CrashPlan
 
@@ -39,7 +40,7 @@ async def compare(journal: str, folder: Path, scene: str, *kills: str, hang: str
 
     calm, killed = await asyncio.gather(*map(run_trial, trials()))
     assert not calm.is_lost, calm.status
-    assert list(problems_of(killed, normalise(calm.record))) == []
+    assert list(problems_of(killed, calm.left)) == []
     return killed.kills
 
 

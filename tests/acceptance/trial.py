@@ -1,7 +1,8 @@
 """One trial: a session whose worker processes are killed again and again, until one of them brings it to its end.
 
-The campaign's operator stands beside it: approves what waits for approval, as somebody else than the run's owner, and
-answers from the database of effects whether a call of unknown outcome happened.
+The campaign's approver stands beside it, a process of its own that may be killed as well: it approves what waits for
+approval, as somebody else than the run's owner, and answers from the database of effects whether a call of unknown
+outcome happened.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tercet import Actor
 from tercet.contracts.canonical import hash_bytes
 from tercet.journal import codec
 from tercet.journal import events as e
@@ -25,30 +26,35 @@ from tercet.journal.opening import open_journal
 from tercet.runtime import opening
 from tercet.runtime.driver import LARGE
 from tercet.runtime.records import read_record
-from tercet.runtime.runtime import Runtime
+from tercet.runtime.state import TERMINAL, UNDO, State
+from tercet.runtime.undoing import rollback
 from tercet.testing import crash_points
 
-from . import effects
+from . import approver, effects, worker
+from .acting import HANG
 from .nursery import Worker
-from .scenes import HANG, scene, truth_of
+from .sagas import ENDINGS
 
 LEASE_MS = 500
 PATIENCE_S = 60
 MOST_WORKERS = 40
-OPERATOR = Actor(id="user_operator", roles=("finance_lead",))
 RANDOM = "random"
-"""Instead of a crash point: the campaign kills the worker at an instant of its own choice."""
+"""Instead of a crash point: the campaign kills the process at an instant of its own choice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What is to be run, and how often and where its workers are to be killed."""
+    """What is to be run, and how often and where its processes are to be killed."""
 
     name: str
     journal: str
     scene: str
     kills: Sequence[str] = ()
     """One for each of the first workers: `point:n`, or `random`."""
+    undo_kills: Sequence[str] = ()
+    """The same for the first workers that find the run failed, and take its effects back."""
+    spoken_kills: Sequence[str] = ()
+    """The same for the first approvers."""
     hang: str = ""
     """The step whose first attempt outlives its time after its effect."""
     folder: Path
@@ -58,6 +64,11 @@ class Trial:
     def effects(self) -> Path:
         """The database of what happened."""
         return self.folder / f"{self.name}.effects.db"
+
+    @property
+    def pack(self) -> str:
+        """What is run."""
+        return self.scene.partition(":")[0]
 
     @property
     def declaration(self) -> str:
@@ -71,45 +82,83 @@ class Found:
 
     trial: Trial
     kills: int = 0
+    """Workers that were killed while steps were carried out."""
+    undo_kills: int = 0
+    """Workers that were killed while effects were taken back."""
+    spoken_kills: int = 0
+    """Approvers that were killed."""
     workers: int = 0
     status: str = "not started"
     gates: int = 0
+    effects: int = 0
+    undone: int = 0
+    """How many effects were taken back."""
+    unapproved: int = 0
+    """Effects that no approval in the journal had allowed when they happened."""
     duplicates: int = 0
     """Effects beyond the first of their key."""
     blind_repeats: int = 0
     """Attempts that followed one of unknown outcome without an operator's word, for tools that declare nothing."""
     steps: Counter[str] = field(default_factory=Counter[str])
-    record: dict[str, Any] = field(default_factory=dict[str, Any])
+    left: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the run left behind, without what may differ."""
+    alerts: list[str] = field(default_factory=list[str])
+    """The ways back of which a worker that lived to tell said that they failed."""
     errors: list[str] = field(default_factory=list[str])
-    """How workers ended that neither were killed nor came to a result."""
+    """How processes ended that neither were killed nor came to a result."""
 
     @property
     def is_lost(self) -> bool:
         """Whether the run did not come to its end."""
-        return self.status != "completed"
+        return self.status != ENDINGS.get(self.trial.pack, "completed")
 
 
 async def run_trial(trial: Trial) -> Found:
-    """Kill its workers as told, then let it come to its end, and look at what is left."""
+    """Kill its workers and approvers as told, then let it come to its end, and look at what is left."""
     found = Found(trial=trial)
     effects.create(trial.effects)
     draw = random.Random(trial.seed)  # noqa: S311 - instants, not secrets
-    kills = list(trial.kills)
-    while found.workers < MOST_WORKERS and found.is_lost:
-        kill = kills[0] if kills else ""
+    acting, undoing, spoken = list(trial.kills), list(trial.undo_kills), list(trial.spoken_kills)
+    while found.workers < MOST_WORKERS and found.status not in TERMINAL:
+        is_ending = trial.pack in ENDINGS and await _is_ending(trial)
+        kills = undoing if is_ending else acting
         found.workers += 1
-        code, told = await work(trial, kill, draw)
-        if code == -signal.SIGKILL and not told:
-            found.kills += 1
+        code, told = await work(trial, kills[0] if kills else "", draw)
+        if _is_killed(code, told):
+            found.undo_kills += is_ending
+            found.kills += not is_ending
+        if is_ending or _is_killed(code, told):
             del kills[:1]
         found.status = told.get("status", told.get("error", f"exit {code}"))
-        if "status" not in told and code != -signal.SIGKILL:
-            found.errors.append(f"exit {code}: {told.get('reason', 'it said nothing')}")
-        if found.status == "awaiting_gate":
-            found.gates += await operate(trial, told["session"])
+        found.alerts += told.get("alerts", ())
+        _note_error(found, code, told, "status")
+        if found.status in ("awaiting_gate", "paused"):
+            await operate(trial, found, spoken, draw)
     if not found.is_lost:
         await look(trial, found)
     return found
+
+
+def _is_killed(code: int, told: Mapping[str, Any]) -> bool:
+    return code == -signal.SIGKILL and not told
+
+
+def _note_error(found: Found, code: int, told: Mapping[str, Any], wanted: str) -> None:
+    if wanted not in told and code != -signal.SIGKILL:
+        found.errors.append(f"exit {code}: {told.get('reason', 'it said nothing')}")
+
+
+async def _is_ending(trial: Trial) -> bool:
+    """Whether the session has failed, and only its effects are left to settle."""
+    state = await state_of(trial)
+    return state is not None and bool(state.ending)
+
+
+async def state_of(trial: Trial) -> State | None:
+    """How the session of a trial stands; None before it has begun."""
+    async with open_journal(trial.journal) as journal:
+        rows = await journal.sessions(trial.name)
+        return (await opening.restore(journal, trial.name, rows[0].session_id)).state if rows else None
 
 
 # --- workers ---
@@ -117,48 +166,61 @@ async def run_trial(trial: Trial) -> Found:
 
 async def work(trial: Trial, kill: str, draw: random.Random) -> tuple[int, dict[str, Any]]:
     """One worker, killed or not: its exit code, and what it said at its end."""
-    worker = start(trial, "" if kill == RANDOM else kill)
+    return await _live(start(trial, "" if kill == RANDOM else kill), kill, draw)
+
+
+async def _live(process: Worker, kill: str, draw: random.Random) -> tuple[int, dict[str, Any]]:
+    """The life of a process, which the campaign may end at a random instant."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             if kill == RANDOM:
-                await worker.said()
+                await process.said()
                 await asyncio.sleep(0.25 * draw.random() ** 2)  # more often early: most runs are short
-                worker.kill()
-            return await worker.ended()
+                process.kill()
+            return await process.ended()
     except TimeoutError:
         return 0, {"error": "hung", "reason": f"it did not end within {PATIENCE_S} s"}
     finally:
-        worker.kill()
+        process.kill()
 
 
-def start(trial: Trial, crash: str = "") -> Worker:
-    """Start a worker, told by its environment where to die and what to hang at."""
+def start(
+    trial: Trial, crash: str = "", main: Callable[[Sequence[str], worker.Say], None] = worker.main
+) -> Worker:
+    """Start a process, told by its environment where to die and what to hang at."""
     told = {
         "TERCET_REFUNDS_DB": str(trial.folder / f"{trial.name}.refunds.db"),
         effects.VARIABLE: str(trial.effects),
         crash_points.VARIABLE: crash,
         HANG: trial.hang,
     }
-    return Worker((trial.journal, trial.name, trial.scene, str(LEASE_MS)), told)
+    return Worker((trial.journal, trial.name, trial.scene, str(LEASE_MS)), told, main)
 
 
-# --- the operator ---
+# --- the approver ---
 
 
-async def operate(trial: Trial, session: str) -> int:
-    """Answer every open gate of a session, truthfully; how many there were."""
-    async with Runtime(
-        scene(trial.scene).pack, trial.journal, tenant=trial.name, lease_ms=LEASE_MS
-    ) as runtime:
-        gates = (await runtime.state(session)).gates
-        for gate in gates.values():
-            if gate.kind == "approval":
-                await runtime.approve(gate.id, actor=OPERATOR)
-            elif effects.has_happened(gate.shown["key"], trial.effects):
-                await runtime.settle(gate.id, happened=True, value=truth_of(gate.step), actor=OPERATOR)
-            else:
-                await runtime.settle(gate.id, happened=False, actor=OPERATOR)
-    return len(gates)
+async def operate(trial: Trial, found: Found, kills: list[str], draw: random.Random) -> None:
+    """Let an approver answer every open gate, or be killed over it; every other gate that is to expire is left alone."""
+    if trial.pack == "expired" and trial.seed % 2 and await _has_let_expire(trial):
+        return
+    kill = kills[0] if kills else ""
+    process = start(trial, "" if kill == RANDOM else kill, approver.main)
+    code, told = await _live(process, kill, draw)
+    if _is_killed(code, told):
+        found.spoken_kills += 1
+    del kills[:1]
+    _note_error(found, code, told, "answered")
+    found.gates += told.get("answered", 0)
+
+
+async def _has_let_expire(trial: Trial) -> bool:
+    """Wait until the gate that nobody is to answer has expired; False if another one waits."""
+    state = await state_of(trial)
+    expiring = [gate for gate in state.gates.values() if "GATE_SHIPPING" in gate.names] if state else []
+    for gate in expiring:
+        await asyncio.sleep(max(0, gate.expires / 1000 - time.time()))
+    return bool(expiring)
 
 
 # --- what is left ---
@@ -168,25 +230,34 @@ async def look(trial: Trial, found: Found) -> None:
     """Count the effects, look for blind repeats in the journal, and read the record."""
     happened = effects.read(trial.effects)
     found.steps = Counter(effect.step for effect in happened)
+    found.effects = sum(not effect.step.startswith(UNDO) for effect in happened)
+    found.undone = len({effect.step for effect in happened if effect.step.startswith(UNDO)})
+    found.unapproved = sum(not effect.warrant for effect in happened)
     found.duplicates = len(happened) - len({effect.key for effect in happened})
     async with open_journal(trial.journal) as journal:
         (row,) = await journal.sessions(trial.name)
         events = [codec.decode(stored.data) for stored in await journal.read(trial.name, row.session_id)]
         assert sum(isinstance(event, e.SessionEnded) for event in events) == 1
         state = (await opening.restore(journal, trial.name, row.session_id)).state
-        found.record = await read_record(journal, trial.name, state)
+        record = await read_record(journal, trial.name, state)
+    taken_back = rollback(state)
+    found.left = {
+        "status": state.status,
+        "record": normalise(record),
+        "rollback": taken_back.model_dump(mode="json") if taken_back else None,
+    }
     if trial.declaration in ("nothing", "fenced"):
         found.blind_repeats = count_blind_repeats(events)
 
 
 def count_blind_repeats(events: Sequence[e.Event]) -> int:
-    """Attempts above read_only whose predecessor nobody has said not to have happened."""
+    """Attempts at tools that declare nothing whose predecessor nobody has said not to have happened."""
     doubtful: set[str] = set()
     asked: dict[str, str] = {}
     blind = 0
     for event in events:
         match event:
-            case e.Intent() if not event.tool.startswith(READ_ONLY):
+            case e.Intent() if not event.tool.startswith(RECOVERING):
                 blind += event.step in doubtful
                 doubtful.add(event.step)
             case e.Abort(outcome="not_done"):
@@ -200,7 +271,8 @@ def count_blind_repeats(events: Sequence[e.Event]) -> int:
     return blind
 
 
-READ_ONLY = ("adp_orders.", "adp_policy.")
+RECOVERING = ("adp_orders.", "adp_policy.", "book.reserve")
+"""The tools that recover by themselves in every scene."""
 
 
 # --- records ---
@@ -212,11 +284,12 @@ def normalise(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record without ids, times, durations, attempts, and hashes over them; results in the order of the steps."""
     plain = {key: value for key, value in record.items() if key not in _IDS_AND_HASHES}
     report = {key: value for key, value in record["report"].items() if key not in _IDS_AND_HASHES}
-    scores = dict(report["score"]["scorecard"]["scores"])
-    scores["latency"] = None  # it scores durations
+    if report.get("score") is not None:
+        scores = {**report["score"]["scorecard"]["scores"], "latency": None}  # it scores durations
+        report["score"] = {**report["score"], "scorecard": scores}
     return {
         **plain,
-        "report": {**report, "score": {**report["score"], "scorecard": scores}},
+        "report": report,
         "approvals": [
             {key: value for key, value in approval.items() if key not in ("decided_at", "digest")}
             for approval in record["approvals"]

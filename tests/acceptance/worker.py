@@ -11,30 +11,39 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from tercet import Actor, TercetError
-from tercet.runtime.runtime import RunResult, Runtime
+from tercet.runtime.runtime import Runtime
 from tercet.testing.crash_points import plant
 
-from .scenes import Scene, crash_plan, scene
+from .acting import Scene, crash_plan
+from .scenes import scene
+from .witness import witness
 
 Say: TypeAlias = Callable[[str], None]
 """How a worker tells the campaign something."""
+ALERT = "compensation_failed"
+"""What an operator is alerted of."""
 
 
 async def work(journal: str, tenant: str, chosen: Scene, lease_ms: int, say: Say) -> dict[str, Any]:
     """Carry the tenant's session as far as it goes; start one if there is none."""
-    async with Runtime(chosen.pack, journal, tenant=tenant, lease_ms=lease_ms, crash=crash_plan()) as runtime:
+    alerts: list[str] = []
+
+    def hear(name: str, fields: dict[str, Any]) -> None:
+        if name == ALERT:
+            alerts.append(fields["action"])
+
+    async with Runtime(
+        chosen.pack, journal, tenant=tenant, lease_ms=lease_ms, crash=crash_plan(), signal=hear
+    ) as runtime:
         say("ready")
+        witness().journal = runtime.journal
         found = await runtime.sessions()
-        return told(
+        result = (
             await runtime.resume(found[0].session_id)
             if found
             else await runtime.run(chosen.request, plan=chosen.plan, actor=Actor(id="agt_campaign"))
         )
-
-
-def told(result: RunResult) -> dict[str, Any]:
-    """What the campaign wants to know."""
-    return {"status": result.status, "session": result.session_id, "reason": result.reason}
+        return {"status": result.status, "reason": result.reason, "alerts": alerts}
 
 
 def main(words: Sequence[str], say: Say) -> None:

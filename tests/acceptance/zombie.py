@@ -53,7 +53,7 @@ async def haunt(trial: Trial, point: str) -> Haunting:
     """Stop a worker at a point, let another end its session, and wake the first one up."""
     effects.create(trial.effects)
     await _approve(trial)
-    zombie = await _stopped(trial, f"{point}:{HAUNTED[trial.scene.partition(':')[0]]}:stop")
+    zombie = await _stopped(trial, f"{point}:{HAUNTED[trial.pack]}:stop")
     refused: dict[str, Any] = {}
     try:
         async with asyncio.timeout(4 * PATIENCE_S):
@@ -90,8 +90,9 @@ async def _stopped(trial: Trial, crash: str) -> Worker:
 async def _approve(trial: Trial) -> None:
     """Bring a refund to the payment: its gate is approved, and the next worker pays."""
     if trial.scene.startswith("refunds"):
-        _, told = await work(trial, "", random.Random(0))  # noqa: S311 - instants, not secrets
-        await operate(trial, told["session"])
+        draw = random.Random(0)  # noqa: S311 - instants, not secrets
+        await work(trial, "", draw)
+        await operate(trial, Found(trial=trial), [], draw)
 
 
 async def _head(trial: Trial) -> bytes:

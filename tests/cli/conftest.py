@@ -14,6 +14,7 @@ from tercet.cli import case
 from tercet.cli.main import app
 
 from .harness import PLANS, REFUNDS, Answer, Tercet
+from .office import Office
 from .runs import Kitchen
 
 
@@ -53,7 +54,15 @@ def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kitchen:
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.delenv("TERCET_JOURNAL", raising=False)
+    monkeypatch.delenv("TERCET_ACTORS", raising=False)
+    monkeypatch.setenv("POST_LOG", str(folder / "post.log"))
     monkeypatch.setenv("BAKERY_DB", str(folder / "bakery.db"))
     monkeypatch.setenv("TERCET_REFUNDS_DB", str(folder / "refunds.db"))
     monkeypatch.setattr(case, "local_user", lambda: "agt_support")
     return Kitchen(folder)
+
+
+@pytest.fixture
+def office(tercet: Tercet, kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch) -> Office:
+    """A post office at which anybody may sit down."""
+    return Office(tercet, kitchen, monkeypatch)

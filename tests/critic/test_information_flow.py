@@ -16,6 +16,8 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.verdict import Verdict
+from tercet.critic.flow import origins
+from tercet.critic.review import Review
 
 from .houses import (
     EVIL,
@@ -758,3 +760,14 @@ def test_all_violations_are_reported_with_their_sources() -> None:
         ("/steps/1/params/amount", "literal"),
         ("/steps/1/when", "s1#/note"),
     ]
+
+
+def test_an_approver_is_told_where_each_value_came_from() -> None:
+    """Every parameter with its place in the words of the plan, trusted or not, and why not."""
+    params = {"to": {"$from": "s1#/payment_id"}, "text": {"$from": "s1#/note"}}
+    proposed = plan(look_up(), step("s2", LOOSE, params=params))
+    review = Review(DESK.ctx, DESK.compiled, DESK.spec, proposed)
+    told = {origin.parameter: origin for origin in origins(review, "s2")}
+    assert (told["/to"].came_from, told["/to"].trust) == ("s1#/payment_id", Trust.TRUSTED)
+    assert (told["/text"].came_from, told["/text"].trust) == ("s1#/note", Trust.UNTRUSTED)
+    assert "other people's words" in told["/text"].detail

@@ -339,7 +339,7 @@ def test_an_approval_binds_to_the_resolved_call(workshop: Workshop) -> None:
 
 
 def test_a_run_that_fails_waits_for_its_calls(workshop: Workshop) -> None:
-    """After a denial the end comes when the last call has ended."""
+    """After a denial what was done is taken back when the last call has ended, and then the end comes."""
     workshop.tool("do.it")
     case = Case(workshop, plan(*map(step, "ab")))
     case.begin("a")
@@ -349,4 +349,6 @@ def test_a_run_that_fails_waits_for_its_calls(workshop: Workshop) -> None:
     )
     assert case.due() == ()
     case.happen(e.Complete(at=1_000, step="a", attempt=1))
-    assert case.due() == (c.End(status="failed"),)
+    assert case.due() == (c.TakeBack(how="ask"),)
+    case.happen(e.EffectsKept(at=1_000))
+    assert case.due() == (c.End(status="rejected"),)

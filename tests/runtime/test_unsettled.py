@@ -130,7 +130,7 @@ def test_a_denial_leaves_the_other_question_open(workshop: Workshop, url: str, h
             assert await gates(runtime, session) == {"a": asked["a"]}
             await runtime.settle(asked["a"].id, happened=happened, value=1 if happened else None, actor=BOB)
             result = await runtime.resume(session)
-            assert (result.status, result.reason) == ("failed", "bob denied b: no")
+            assert (result.status, result.reason) == ("rejected", "bob denied b: no")
             state = await runtime.state(session)
             assert state.steps["a"].outcome == ("done" if happened else "not_done")
 
@@ -162,12 +162,13 @@ def test_a_call_that_is_lost_after_a_denial_is_asked_about(workshop: Workshop) -
             assert result.gate is not None
             assert (result.gate.kind, result.gate.step) == ("reconcile", "a")
             await runtime.settle(result.gate.id, happened=False, actor=BOB)
-            assert (await runtime.resume(result.session_id)).status == "failed"
+            assert (await runtime.resume(result.session_id)).status == "rejected"
 
     workshop.run(main())
     assert workshop.calls == [("a", 1)]
 
 
+@pytest.mark.req("R157")
 def test_giving_up_leaves_the_question_open(workshop: Workshop, url: str) -> None:
     """A session that gives up while a lost call is asked about ends when it is answered, and not before."""
     workshop.tool("do.it", lost)

@@ -30,6 +30,12 @@ ADA = Actor(id="ada")
 """Who asks."""
 BOB = Actor(id="bob", roles=("boss",))
 """Who answers."""
+CLEO = Actor(id="cleo", roles=("boss",))
+"""Who may answer as well."""
+LEA = Actor(id="lea", roles=("law",))
+"""Who may answer for the law."""
+DAN = Actor(id="dan")
+"""Who holds no role."""
 
 ASK = Request(intent="work", input={"order": "o1", "count": 2})
 
@@ -90,6 +96,13 @@ class Workshop:
             with self.clock.hold():  # a server takes its time to be reached
                 opened = await stack.enter_async_context(open_journal(url))
             yield cast("Journal", _Held(opened, self.clock))
+
+    @asynccontextmanager
+    async def processes(self, pack: Pack, url: str, number: int) -> AsyncGenerator[list[Runtime], None]:
+        """So many runtimes, each with a journal of its own on the same file."""
+        async with AsyncExitStack() as stack:
+            journals = [await stack.enter_async_context(self.journal(url)) for _ in range(number)]
+            yield [await stack.enter_async_context(self.runtime(pack, each)) for each in journals]
 
 
 class _Held:

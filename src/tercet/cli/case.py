@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -23,6 +24,7 @@ from tercet.contracts.verdict import CriticReport, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
 from tercet.packs import Pack
+from tercet.packs.people import actor_for
 
 if sys.platform != "win32":
     import pwd
@@ -87,5 +89,12 @@ def local_user() -> str:
 
 def local_actor(pack: Pack) -> Actor:
     """Who sits at this machine, with the roles that the pack gives them."""
-    user = local_user()
-    return next((actor for actor in pack.actors if actor.id == user), Actor(id=user))
+    return recognised(pack.actors, local_user())
+
+
+def recognised(actors: Sequence[Actor], user: str) -> Actor:
+    """The actor that a user of this machine is.
+
+    Their login is kept with it: under whatever name they come back, it is the same person.
+    """
+    return actor_for(actors, user).model_copy(update={"os_user": user, "auth": "local"})

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.text import Text
 
 from tercet.cli.text import listed, printable, took
+from tercet.cli.values import amount_text
 from tercet.contracts.verdict import CriticReport
 from tercet.journal import events as e
-from tercet.runtime.state import State
+from tercet.runtime.state import UNDO, State
 
 WIDEST_STEP = 20
 WIDEST_TOOL = 34
@@ -24,9 +25,19 @@ SKIPPED = {
 ANSWERS = {
     "approve": "approved",
     "deny": "denied",
+    "modify": "sent back",
+    "withdraw": "withdrawn",
+    "grant": "granted",
     "happened": "said to have happened",
     "did_not_happen": "said not to have happened",
+    "extend": "extended",
+    "replan": "sent back for another plan",
+    "accept_partial": "accepted as partial",
+    "abandon": "abandoned",
+    "compensate": "answered with compensate",
+    "keep": "answered with keep",
 }
+"""What an answer makes of its gate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +49,11 @@ class Columns:
     tool: int
 
     @classmethod
-    def of(cls, plan: Mapping[str, Any]) -> Columns:
-        """The columns of a plan as it was recorded."""
+    def of(cls, plan: Mapping[str, Any], undo: Sequence[e.Undo] = ()) -> Columns:
+        """The columns of a plan as it was recorded, and of the calls that take it back."""
         steps: list[dict[str, Any]] = plan.get("steps", [])
         tools = {step["id"]: printable(step.get("tool") or step.get("kind", "tool"), 80) for step in steps}
+        tools |= {f"{UNDO}{each.step}": printable(each.tool, 80) for each in undo}
         return cls(
             tools=tools,
             step=min(WIDEST_STEP, max(map(len, tools), default=0)),
@@ -53,7 +65,7 @@ class Columns:
         tool = self.tools.get(step, "")
         line = Text.assemble(
             (f"{mark} ", style),
-            (f"{printable(step):<{self.step}}  ", "bold"),
+            (f"{step_text(step):<{self.step}}  ", "bold"),
             f"{tool:<{self.tool}}  ",
             (text, "dim" if is_quiet else style),
         )
@@ -61,9 +73,14 @@ class Columns:
         return line
 
 
+def step_text(step: str) -> str:
+    """A step's name; one that takes another back says so."""
+    return printable(f"↶ {step.removeprefix(UNDO)}" if step.startswith(UNDO) else step)
+
+
 def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one case for each kind of event
     """What an event means; `state` is the session's state with the plan that the event is about."""
-    columns = Columns.of(state.plan)
+    columns = Columns.of(state.plan, state.undo)
     match event:
         case e.Intent() if event.tool:
             again = f"attempt {event.attempt}" if event.attempt > 1 else ""
@@ -88,7 +105,7 @@ def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one ca
             return columns.line("✗", "red", event.step, f"the critic {wish}: {_short(event.reason)}")
         case e.LoopGuardTripped():
             return columns.line("✗", "red", event.step, f"loop guard: {_short(event.reason)}")
-        case e.GateOpened():
+        case e.GateOpened() if event.step:
             return columns.line("?", "yellow", event.step, _asked(event))
         case e.GateAnswered():
             return _answered(event)
@@ -111,12 +128,47 @@ def _about_session(event: e.Event) -> Text | None:
         case e.SessionResumed():
             calls = f"; {listed(event.in_flight)} was under way" if event.in_flight else ""
             return _line("·", "dim", f"resumed{calls}")
+        case e.GateOpened():
+            return _line("?", "yellow", _asked(event))
+        case e.ApprovalGranted():
+            how = f"granted by policy {printable(event.policy, 120)}"
+            return _line("✓", "green", f"{printable(event.step, 120)}: {how}")
         case e.SessionPaused():
             return _line("·", "yellow", f"paused: {_short(event.reason)}")
+        case e.GivenUp():
+            return _line("✗", "red", f"given up: {_short(event.reason)}")
         case e.SessionEnded(status="completed"):
             return _line("✓", "bold green", "completed")
         case e.SessionEnded():
             return _line("✗", "bold red", f"{printable(event.status)}: {_short(event.reason)}")
+        case _:
+            return _about_people(event)
+
+
+def _about_people(event: e.Event) -> Text | None:
+    """The line of an event that an operator, or the time, brought about."""
+    match event:
+        case e.SessionCancelled():
+            note = f": {_short(event.reason)}" if event.reason else ""
+            return _line("✗", "red", f"cancelled by {printable(event.by, 80)}{note}")
+        case e.SessionExpired():
+            return _line("✗", "red", _short(event.reason))
+        case e.SessionMigrated():
+            return _line(
+                "·",
+                "yellow",
+                f"moved to {printable(event.pack, 120)} by {printable(event.by, 80)}: reviewed anew",
+            )
+        case e.BudgetExtended():
+            more = ", ".join(amount_text(name, amount) for name, amount in event.more.items())
+            return _line("✓", "green", f"may use {more} more, by {printable(event.by, 80)}")
+        case e.MessageDropped():
+            return _line("·", "yellow", f"not heard: {_short(event.reason)}")
+        case e.CompensationBegun():
+            steps = listed([each.step for each in event.undo])
+            return _line("·", "yellow", f"taking back what was done: {steps or 'nothing'}")
+        case e.EffectsKept():
+            return _line("·", "yellow", "what was done is kept")
         case _:
             return None
 
@@ -146,13 +198,20 @@ def _settled(event: e.Settled) -> str:
 
 
 def _asked(event: e.GateOpened) -> str:
-    if event.kind == "approval":
-        return f"waits for {listed(event.names) or 'an approval'}"
-    return "waits for somebody to say whether it happened"
+    match event.kind:
+        case "approval":
+            return f"waits for {listed(event.names) or 'an approval'}"
+        case "reconcile":
+            return "waits for somebody to say whether it happened"
+        case "escalation":
+            return "handed to a person"
+        case "compensation":
+            return "somebody is asked whether what was done is taken back"
 
 
 def _answered(event: e.GateAnswered) -> Text:
-    mark, style = ("✗", "red") if event.answer == "deny" else ("✓", "green")
+    is_bad = event.answer in ("deny", "abandon", "withdraw")
+    mark, style = ("✗", "red") if is_bad else ("✓", "green")
     note = f": {_short(event.note)}" if event.note else ""
     return _line(mark, style, f"{ANSWERS[event.answer]} by {printable(event.actor, 80)}{note}")
 

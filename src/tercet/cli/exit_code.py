@@ -17,5 +17,5 @@ class ExitCode(IntEnum):
     WAITING = 4
     """The session waits at a gate, or is paused and can be resumed."""
     FAILED = 5
-    """The session failed or was escalated, or the journal could not go on."""
+    """The session failed, was escalated, rejected or cancelled, or expired; or the journal could not go on."""
     INTERRUPTED = 130

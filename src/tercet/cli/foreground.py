@@ -110,17 +110,18 @@ class Patience:
             self._first = found
             left = took(max(0, found.until - SystemClock().now()))
             self._progress.say(
-                f"· {_process(found.owner)} has this session; unless it is alive, its lease ends in {left}: waiting"
+                f"· {process_name(found.owner)} has this session; unless it is alive, its lease ends in {left}: waiting"
             )
         elif found.until > self._first.until and self._gives_up:
             raise UsageError(
-                f"{_process(found.owner)} carries session {found.stream} on, and is alive",
+                f"{process_name(found.owner)} carries session {found.stream} on, and is alive",
                 code="session_running",
                 remedy=f"follow it with {self._commands.watch(found.stream)}, or stop that process first",
             )
 
 
-def _process(owner: str) -> str:
+def process_name(owner: str) -> str:
+    """The process that a lease names, for people."""
     host, _, rest = owner.partition(":")
     number = rest.partition(":")[0]
     return printable(f"process {number} on {host}" if number else owner, 120)

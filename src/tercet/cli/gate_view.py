@@ -1,51 +1,177 @@
-"""A gate on the screen: the call that waits, whole. An approver sees every value that will be used."""
+"""A gate in a few rows: what is asked, about which call, who may answer, and until when.
+
+An approver sees every value that will be used. What agents and customers wrote cannot draw on the screen: it is in
+quotes, on its own rows, and everything in it that does not print is spelt out.
+"""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from rich.text import Text
 
 from tercet.cli.screen import Screen
-from tercet.cli.text import listed, printable
-from tercet.contracts.shape import as_object
+from tercet.cli.text import ago, ahead, clock_time, listed, printable
+from tercet.cli.values import WHOLE, name_text, strange_letters, value_text, with_reading
+from tercet.contracts import references
+from tercet.contracts.shape import as_list, as_object
 from tercet.runtime.state import OpenGate
 
-WHOLE = 1_000_000
-"""Values at a gate are not shortened."""
+Row: TypeAlias = tuple[str, Text | str]
+
+LABEL = 10
 
 
-def show_gate(screen: Screen, gate: OpenGate, *, owner: str) -> None:
+def show_gate(screen: Screen, gate: OpenGate, *, owner: str, now: int) -> None:
     """Prints what a gate asks, about which call, and who may not answer: the owner of the run."""
-    if gate.kind == "approval":
-        question = f"may {gate.step} be called? ({listed(gate.names) or 'this call needs an approval'})"
-    else:
-        question = f"did {gate.step} happen?"
-    screen.put(Text.assemble(("? ", "yellow"), (printable(question), "bold")), rest="  ")
-    for label, text in _rows(gate, owner):
-        screen.put(printable(text, WHOLE), first=f"  {label:<8}")
+    show_question(screen, gate)
+    show_rows(screen, brief_rows(gate, owner, now))
 
 
-def _rows(gate: OpenGate, owner: str) -> list[tuple[str, str]]:
-    shown = gate.shown
+def show_question(screen: Screen, gate: OpenGate) -> None:
+    """Prints what a gate asks."""
+    screen.put(Text.assemble(("? ", "yellow"), (printable(question(gate)), "bold")), rest="  ")
+
+
+def show_rows(screen: Screen, rows: Iterable[Row]) -> None:
+    """Prints labelled rows; an empty label goes on with the row above."""
+    for label, text in rows:
+        shown = printable(text, WHOLE) if isinstance(text, str) else text
+        first = f"  {label:<{LABEL}}"
+        if _is_hash(shown) and len(first) + len(shown) > screen.width:
+            # Whole on a line of its own, to be compared and copied.
+            screen.put(Text(label), first="  ") if label else None
+            first = "    "
+        screen.put(shown, first=first)
+
+
+def _is_hash(text: Text | str) -> bool:
+    plain = text.plain if isinstance(text, Text) else text
+    return plain.strip().startswith("sha256:") and " " not in plain.strip()
+
+
+def question(gate: OpenGate) -> str:
+    """What a gate asks."""
+    match gate.kind:
+        case "approval":
+            also = f" and {listed(list(gate.covers))}" if gate.covers else ""
+            return f"may {gate.step}{also} be called? ({listed(gate.names) or 'this call needs an approval'})"
+        case "reconcile":
+            return f"did {gate.step} happen?"
+        case "escalation":
+            return "how shall this run go on?"
+        case "compensation":
+            return "shall what this run did be taken back?"
+
+
+def brief_rows(gate: OpenGate, owner: str, now: int) -> Iterator[Row]:
+    """What must be known at least before a gate is answered."""
+    yield "gate", gate.id
+    match gate.kind:
+        case "approval":
+            yield from call_rows(gate.shown)
+            for other in as_list(gate.shown.get("sequence")) or ():
+                yield from call_rows(as_object(other) or {})
+            yield from approval_rows(gate, owner)
+        case "reconcile":
+            yield from call_rows(gate.shown)
+        case "escalation":
+            yield "why", str(gate.shown.get("reason", ""))
+        case "compensation":
+            yield "why", str(gate.shown.get("reason", ""))
+            yield from undo_rows(gate)
+    yield from expiry_rows(gate, now)
+
+
+# --- the call ---
+
+
+def call_rows(shown: Mapping[str, Any], *, with_sources: bool = False) -> Iterator[Row]:
+    """A call as it would be made, with the way back from it."""
     nature = [str(shown[name]) for name in ("mode", "reversibility") if name in shown]
-    rows = [("gate", gate.id), ("call", ", ".join([str(shown.get("tool", "?")), *nature]))]
+    step = f"{shown['step']}: " if "step" in shown else ""
+    yield "call", f"{step}{', '.join([str(shown.get('tool', '?')), *nature])}"
     params = as_object(shown.get("params")) or {}
-    rows += [
-        ("" if row else "with", f"{name} = {_json(value)}")
-        for row, (name, value) in enumerate(params.items())
-    ]
-    rows += (
-        [("undo", f"there is no way back: {shown['no_compensation']}")]
-        if shown.get("no_compensation")
-        else []
-    )
-    rows += [("by", f"somebody other than {owner}, who started the run")] if gate.kind == "approval" else []
-    rows += [("why", str(shown["why"]))] if shown.get("why") else []
-    rows += [("key", str(shown["key"]))] if shown.get("key") else []
-    return rows
+    authority = frozenset(map(str, shown.get("authority", ())))
+    sources = as_object(shown.get("sources")) or {}
+    for number, (name, value) in enumerate(params.items()):
+        yield "" if number else "with", _parameter(name, value, is_authority=name in authority)
+        if name in authority and (letters := strange_letters(value)):
+            yield "", Text(f"  ! not plain letters: {printable(letters)}", style="yellow")
+        if with_sources and name in sources:
+            yield "", Text(f"  ← {printable(str(sources[name]), WHOLE)}", style="dim")
+    yield from _way_back(shown)
+    if shown.get("why"):
+        yield "why", str(shown["why"])
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _parameter(name: str, value: Any, *, is_authority: bool) -> Text:
+    text = Text(f"{name_text(name)} = ")
+    text.append(with_reading(name, value), style="bold" if is_authority else "")
+    if is_authority:
+        text.append("  authority", style="red")
+    return text
+
+
+def _way_back(shown: Mapping[str, Any]) -> Iterator[Row]:
+    if shown.get("no_compensation"):
+        yield "undo", f"there is no way back: {shown['no_compensation']}"
+    elif way := as_object(shown.get("compensation")):
+        yield "undo", f"{way.get('tool')}{_given(way)}; approved together with the call"
+    elif shown.get("reversibility") == "irreversible":
+        yield "undo", "it cannot be taken back"
+
+
+# --- who, and until when ---
+
+
+def approval_rows(gate: OpenGate, owner: str) -> Iterator[Row]:
+    """Whom a gate asks for, who has approved so far, and who may not."""
+    label = "by"
+    for name, need in gate.needs.items():
+        whom = f"{need.quorum} of {' or '.join(need.roles)}" if need.roles else f"{need.quorum} of anybody"
+        so_far = f"; so far {listed(gate.approvers(name))}" if gate.approvers(name) else ""
+        yield label, f"{f'{name}: ' if name else ''}{whom}{so_far}"
+        label = ""
+    yield label, f"somebody other than {owner}, who started the run"
+
+
+def expiry_rows(gate: OpenGate, now: int) -> Iterator[Row]:
+    """Until when a gate may be answered."""
+    if gate.expires > now:
+        yield "expires", f"{ahead(gate.expires - now)}, {clock_time(gate.expires)}"
+    elif gate.expires:
+        late = f"expired {ago(now - gate.expires)}: it cannot be answered any more"
+        yield "expires", Text(late, style="red")
+
+
+# --- the way back from a run ---
+
+
+def undo_rows(gate: OpenGate) -> Iterator[Row]:
+    """What would be taken back, in this order, and what cannot be."""
+    for number, entry in enumerate(as_list(gate.shown.get("undo")) or ()):
+        yield "" if number else "undo", undo_text(as_object(entry) or {})
+
+
+def undo_text(undo: Mapping[str, Any]) -> Text:
+    """The way back from one step."""
+    step = name_text(str(undo.get("step", "?")))
+    if not undo.get("tool"):
+        why = printable(str(undo.get("note", "")), WHOLE)
+        return Text.assemble((f"✗ {step}", "red"), f"  cannot be taken back: {why}")
+    given = _given(undo)
+    return Text.assemble(("← ", "green"), f"{step}  {name_text(str(undo['tool']))}{given}")
+
+
+def _given(call: Mapping[str, Any]) -> str:
+    """What a call is given, in a few words: references as arrows."""
+    params = as_object(call.get("params")) or {}
+    pairs = [f"{name_text(name)} {_bound_to(value)}" for name, value in params.items()]
+    return f" with {', '.join(pairs)}" if pairs else ""
+
+
+def _bound_to(value: Any) -> str:
+    reference = references.as_reference(members) if (members := as_object(value)) else None
+    return f"= {value_text(value)}" if reference is None else f"← {printable(reference.text, WHOLE)}"

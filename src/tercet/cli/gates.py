@@ -1,221 +1,176 @@
-"""`tercet gates`: the questions that sessions wait with, and their answers.
-
-Answers are bound to the call that was shown, and recorded with the name of the user of this machine. Whoever started
-a run does not approve it; roles, quorum and expiry are not looked at yet.
-"""
+"""`tercet gates list` and `show`: the questions that sessions wait with."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any, TypeAlias
 
-import orjson
+import msgspec
 import typer
 from rich.text import Text
 
-from tercet.cli import case
-from tercet.cli.event_view import ANSWERS
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.foreground import Patience
-from tercet.cli.gate_view import show_gate
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.gate_page import GatePage, show_page
+from tercet.cli.gate_view import question
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at, read_story
 from tercet.cli.options import AsJson
-from tercet.cli.progress import Progress, Silence
+from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_view import gate_json
 from tercet.cli.standing import Commands
-from tercet.cli.text import printable
+from tercet.cli.text import ago, ahead, listed, printable
 from tercet.contracts.errors import UsageError
-from tercet.contracts.request import Actor
+from tercet.contracts.gate import HandOff
 from tercet.executor.clock import SystemClock
+from tercet.journal import events as e
 from tercet.journal.protocol import Journal
 from tercet.runtime import opening
-from tercet.runtime.answering import Reply, append_reply
-from tercet.runtime.runtime import LEASE_MS
+from tercet.runtime.messages import session_of
+from tercet.runtime.rows import details_of
 from tercet.runtime.state import OpenGate, State
 
-_UNFINISHED = ("awaiting_gate", "in_progress", "paused")
+_UNFINISHED = ("awaiting_gate", "paused", "in_progress")
 _PAGE = 100
+MOST = 200
 
 GateId: TypeAlias = Annotated[
     str, typer.Argument(metavar="GATE", help="The gate: the session's id, a dot, and g with a number.")
-]
-Note: TypeAlias = Annotated[
-    str, typer.Option(metavar="TEXT", help="Why; it is kept with the answer.", show_default=False)
 ]
 
 LIST_EXAMPLES = """\
 tercet gates list
 tercet gates list --json
 """
-APPROVE_EXAMPLES = """\
-tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
-"""
-DENY_EXAMPLES = """\
-tercet gates deny ses_0123456789abcdef.g1 --note "the customer kept the lamp"
-"""
-SETTLE_EXAMPLES = """\
-tercet gates settle ses_0123456789abcdef.g2 --did-not-happen
-tercet gates settle ses_0123456789abcdef.g2 --happened --value '{"refund_id": "rf_17"}'
+SHOW_EXAMPLES = """\
+tercet gates show ses_0123456789abcdef.g1
+tercet gates show ses_0123456789abcdef.g1 --actors examples/refunds
 """
 
 
 def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """List the gates that wait for an answer, each with the call that it is about."""
+    """List the gates that wait for an answer, with what each asks, whom, and until when: at most 200."""
     found = asyncio.run(_open_gates(journal))
     if as_json:
         print_json(
             {"gates": [{**gate_json(gate), "session_id": state.start["session"]} for state, gate in found]}
         )
         return ExitCode.ACCEPTED
-    screen, commands = Screen(), Commands(journal=journal)
-    if not found:
+    screen, now = Screen(), SystemClock().now()
+    for state, gate in found:
+        _show_line(screen, state, gate, now)
+    if found:
+        screen.say(Text("Look at one before you answer it:", style="dim"))
+        screen.show_command(Commands(journal=journal).show_gate(found[0][1].id))
+    else:
         screen.say("No gate waits.")
-    for number, (state, gate) in enumerate(found):
-        if number:
-            screen.say()
-        show_gate(screen, gate, owner=state.start["actor"]["id"])
-        for line in commands.answers(gate):
-            screen.show_command(line)
     return ExitCode.ACCEPTED
 
 
+def _show_line(screen: Screen, state: State, gate: OpenGate, now: int) -> None:
+    headline = Text.assemble(("? ", "yellow"), (gate.id, "bold"), f"  {printable(question(gate))}")
+    screen.put(headline, rest="  ")
+    roles = sorted({role for need in gate.needs.values() for role in need.roles})
+    parts = [
+        printable(str(gate.shown["tool"]), 80) if "tool" in gate.shown else "",
+        f"for {listed(roles)}" if roles else "",
+        f"opened {ago(now - gate.at)}",
+        _deadline(gate, now),
+        f"run of {printable(state.start['actor']['id'], 80)}",
+    ]
+    screen.put(Text(", ".join(filter(None, parts)), style="dim"), first="    ")
+
+
+def _deadline(gate: OpenGate, now: int) -> str:
+    if not gate.expires:
+        return ""
+    return f"expires {ahead(gate.expires - now)}" if gate.expires > now else "expired"
+
+
 async def _open_gates(url: str) -> list[tuple[State, OpenGate]]:
+    found: list[tuple[State, OpenGate]] = []
     async with journal_at(url) as journal:
-        states = [
-            (await opening.restore(journal, TENANT, session)).state async for session in _unfinished(journal)
-        ]
-    return [(state, gate) for state in states for gate in state.gates.values()]
+        async for session in _waiting(journal):
+            state = (await opening.restore(journal, TENANT, session)).state
+            found += [(state, gate) for gate in state.gates.values()]
+            if len(found) >= MOST:
+                break
+    return found[:MOST]
 
 
-async def _unfinished(journal: Journal) -> AsyncGenerator[str]:
+async def _waiting(journal: Journal) -> AsyncGenerator[str]:
+    """The sessions whose rows name a gate; only those are read whole."""
     for status in _UNFINISHED:
         before: str | None = None
         while page := await journal.sessions(TENANT, status=status, limit=_PAGE, before=before):
             for row in page:
-                yield row.session_id
+                if details_of(row).gates:
+                    yield row.session_id
             before = page[-1].session_id
 
 
-def approve(
-    gate: GateId, *, note: Note = "", journal: JournalUrl = DEFAULT, as_json: AsJson = False
+def show(
+    gate: GateId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
 ) -> ExitCode:
-    """Approve the call that a gate shows. The answer is appended to the journal; resuming the session makes the call.
+    """Show a gate whole, before it is answered.
 
-    It is recorded with the name of this machine's user, who must not be the one who started the run. Roles, quorum and
-    expiry of gates are not looked at in this version.
+    An approval shows the call with every parameter, which of them carry authority, where each value came from, the
+    evidence with its hash, how the call is taken back, who may approve and who has, when the gate expires, what is left of
+    the budget, the rest of the plan, and the digest that an answer binds to. A run that was handed over shows what is known
+    of it and the ways to go on; one that failed after effects shows how they would be taken back. Nothing is written.
     """
-    return _answer(journal, Reply(gate=gate, answer="approve", actor=_actor(), note=note), as_json=as_json)
-
-
-def deny(
-    gate: GateId, *, note: Note = "", journal: JournalUrl = DEFAULT, as_json: AsJson = False
-) -> ExitCode:
-    """Deny the call that a gate shows: it is never made, and the session ends failed as soon as it is resumed.
-
-    The answer is recorded with the name of this machine's user.
-    """
-    return _answer(journal, Reply(gate=gate, answer="deny", actor=_actor(), note=note), as_json=as_json)
-
-
-def settle(
-    gate: GateId,
-    *,
-    happened: Annotated[
-        bool | None,
-        typer.Option(
-            "--happened/--did-not-happen",
-            help="Whether the call took effect; if it did not, it is made when the session is resumed.",
-            show_default=False,
-        ),
-    ] = None,
-    value: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="What the call brought, if it happened: later steps may refer to it."
-        ),
-    ] = None,
-    note: Note = "",
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
-) -> ExitCode:
-    """Say whether a call of unknown outcome happened, after looking where it would have left its mark.
-
-    The answer is recorded with the name of this machine's user.
-    """
-    if happened is None:
-        raise UsageError(
-            "it is not said whether the call happened",
-            code="usage",
-            remedy="say --happened or --did-not-happen; look where it would have left its mark, do not guess",
-        )
-    if value is not None and not happened:
-        raise UsageError(
-            "a call that did not happen brought nothing", code="usage", remedy="leave --value out"
-        )
-    reply = Reply(
-        gate=gate,
-        answer="happened" if happened else "did_not_happen",
-        actor=_actor(),
-        note=note,
-        value=_value(value),
-    )
-    return _answer(journal, reply, as_json=as_json)
-
-
-def _value(text: str | None) -> Any:
-    try:
-        return None if text is None else orjson.loads(text.encode(errors="surrogatepass"))
-    except orjson.JSONDecodeError as error:
-        raise UsageError(
-            f"the value is not JSON: {error}",
-            code="value_invalid",
-            remedy="""write --value '{"refund_id": "rf_17"}', or --value '"text"'""",
-        ) from error
-
-
-def _actor() -> Actor:
-    return Actor(id=case.local_user())
-
-
-def _answer(url: str, reply: Reply, *, as_json: bool) -> ExitCode:
-    """Append an answer; waits for whoever has the session to let go of it."""
-    screen, commands = Screen(), Commands(journal=url)
-    with Silence() if as_json else Progress(screen, SystemClock()) as progress:
-        patience = Patience(progress, commands, gives_up=False)
-        state = asyncio.run(_append(url, reply, patience))
-    resume = commands.resume(reply.session)
+    page = asyncio.run(_page(journal, gate))
+    speaker = speaker_by(actors)
+    commands = Commands(journal=journal, pack=speaker.pack or "PACK", actors=speaker.path)
+    answers = commands.answers(page.gate) if page.is_open else []
     if as_json:
-        print_json(
-            {
-                "gate": reply.gate,
-                "answer": reply.answer,
-                "actor": reply.actor.id,
-                "auth": reply.actor.auth,
-                "session_id": reply.session,
-                "status": state.status,
-                "next": [resume],
-            }
-        )
+        print_json(_page_json(page, answers))
         return ExitCode.ACCEPTED
-    done = f"{reply.gate} is {ANSWERS[reply.answer]} by {reply.actor.id}"
-    screen.say(Text.assemble(("✓ ", "bold green"), printable(done)))
-    screen.say(Text("  Go on with:", style="dim"))
-    screen.show_command(resume)
+    screen = Screen()
+    show_page(screen, page, now=SystemClock().now())
+    if answers:
+        screen.say()
+        screen.say(Text("  Answer with one of:", style="dim"))
+        for line in answers:
+            screen.show_command(line)
     return ExitCode.ACCEPTED
 
 
-async def _append(url: str, reply: Reply, patience: Patience) -> State:
+async def _page(url: str, gate: str) -> GatePage:
+    session = session_of(gate)
     async with journal_at(url) as journal:
-        return await append_reply(
-            journal,
-            TENANT,
-            reply,
-            owner=f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}",
-            clock=SystemClock(),
-            lease_ms=LEASE_MS,
-            held=patience.wait_for,
-        )
+        story = await read_story(journal, session)
+        state = story.state
+        opened = [event for event in story.events if isinstance(event, e.GateOpened) and event.gate == gate]
+        if not opened:
+            raise UsageError(
+                f"session {session} has no gate {gate}",
+                code="gate_not_open",
+                remedy="tercet gates list names the gates that wait",
+            )
+        found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
+        digest = found.shown.get("packet")
+        packet = HandOff.model_validate_json(await journal.blob(TENANT, digest)) if digest else None
+    return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet)
+
+
+def _closed(event: e.GateOpened) -> OpenGate:
+    """A gate that is not open any more, as it was opened."""
+    fields = {name: getattr(event, name) for name in _FIELDS}
+    return OpenGate(id=event.gate, **fields)
+
+
+_FIELDS = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires")
+
+
+def _page_json(page: GatePage, answers: list[str]) -> dict[str, Any]:
+    return {
+        **gate_json(page.gate),
+        "is_open": page.is_open,
+        "session_id": page.state.start["session"],
+        "status": page.state.status,
+        "owner": page.state.start["actor"]["id"],
+        "packet": page.packet.model_dump(mode="json") if page.packet else None,
+        "answers": msgspec.to_builtins(page.answers),
+        "next": answers,
+    }

@@ -12,8 +12,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tercet.cli import check, gates, init, schema, sessions, verify
+from tercet.cli import answers, carrying, check, gates, init, orders, schema, sessions, stops, verify
 from tercet.cli import run as running
+from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.failure import report, understand, wants_json
 from tercet.cli.foreground import leave
@@ -58,7 +59,7 @@ app = typer.Typer(
     name="tercet",
     cls=Commands,
     help="Tercet: an agent runtime that can say no.",
-    epilog="Exit codes: 0 accepted, 2 wrong use, 3 refused by the critic, 4 waiting or paused, 5 failed.",
+    epilog="Exit codes: 0 accepted, 2 wrong use, 3 refused by the critic, 4 waiting or paused, 5 failed, escalated, rejected, expired or cancelled.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -66,16 +67,32 @@ app = typer.Typer(
 
 
 COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
+    "demo": (demo.demo, demo.EXAMPLES),
     "verify": (verify.verify, verify.EXAMPLES),
     "run": (running.run, running.EXAMPLES),
     "sessions list": (sessions.list_sessions, sessions.LIST_EXAMPLES),
     "sessions show": (sessions.show, sessions.SHOW_EXAMPLES),
     "sessions watch": (sessions.watch, sessions.WATCH_EXAMPLES),
-    "sessions resume": (sessions.resume, sessions.RESUME_EXAMPLES),
+    "sessions resume": (carrying.resume, carrying.RESUME_EXAMPLES),
+    "sessions pause": (orders.pause, orders.PAUSE_EXAMPLES),
+    "sessions cancel": (orders.cancel, orders.CANCEL_EXAMPLES),
+    "sessions extend": (orders.extend, orders.EXTEND_EXAMPLES),
+    "sessions migrate": (carrying.migrate, carrying.MIGRATE_EXAMPLES),
+    "sessions settle": (orders.settle, orders.SETTLE_EXAMPLES),
+    "sessions prune": (orders.prune, orders.PRUNE_EXAMPLES),
     "gates list": (gates.list_gates, gates.LIST_EXAMPLES),
-    "gates approve": (gates.approve, gates.APPROVE_EXAMPLES),
-    "gates deny": (gates.deny, gates.DENY_EXAMPLES),
-    "gates settle": (gates.settle, gates.SETTLE_EXAMPLES),
+    "gates show": (gates.show, gates.SHOW_EXAMPLES),
+    "gates approve": (answers.approve, answers.APPROVE_EXAMPLES),
+    "gates deny": (answers.deny, answers.DENY_EXAMPLES),
+    "gates modify": (answers.modify, answers.MODIFY_EXAMPLES),
+    "gates withdraw": (answers.withdraw, answers.WITHDRAW_EXAMPLES),
+    "gates settle": (answers.settle, answers.SETTLE_EXAMPLES),
+    "gates decide": (answers.decide, answers.DECIDE_EXAMPLES),
+    "stop tool": (stops.stop_tool, stops.TOOL_EXAMPLES),
+    "stop pack": (stops.stop_pack, stops.PACK_EXAMPLES),
+    "stop tenant": (stops.stop_tenant, stops.TENANT_EXAMPLES),
+    "stop list": (stops.list_stops, stops.LIST_EXAMPLES),
+    "stop lift": (stops.lift, stops.LIFT_EXAMPLES),
     "check": (check.check, check.EXAMPLES),
     "init": (init.init, init.EXAMPLES),
     "schema": (schema.schema, schema.EXAMPLES),
@@ -83,8 +100,9 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
 """Every command with the examples in its help."""
 
 GROUPS = {
-    "sessions": "Look at the runs of a journal, follow them, and go on with them.",
-    "gates": "Answer the questions that runs wait with.",
+    "sessions": "Look at the runs of a journal, follow them, steer them, and go on with them.",
+    "gates": "Look at the questions that runs wait with, and answer them.",
+    "stop": "Emergency stops: nothing that is stopped is called any more.",
 }
 
 

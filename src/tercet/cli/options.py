@@ -13,3 +13,9 @@ PackFolder: TypeAlias = Annotated[
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else. Errors too.")
 ]
+Note: TypeAlias = Annotated[
+    str, typer.Option(metavar="TEXT", help="Why; it is kept with what you say.", show_default=False)
+]
+SessionId: TypeAlias = Annotated[
+    str, typer.Argument(metavar="ID", help="The session: ses_ and sixteen letters or digits.")
+]

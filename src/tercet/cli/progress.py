@@ -71,7 +71,7 @@ class Progress:
     def tell(self, state: State, event: e.Event) -> None:
         """Show an event."""
         with _unbroken(self.screen):
-            self._columns = Columns.of(state.plan)
+            self._columns = Columns.of(state.plan, state.undo)
             self._follow(event)
             self._head(state, event)
             line = line_of(state, event)

@@ -26,11 +26,14 @@ A mistake is answered with what to do about it: on stderr, or with `--json` on s
 | 1 | a bug in Tercet, or an output that cannot be written; `TERCET_TRACEBACK=1` shows where |
 | 2 | wrong use: an option, a plan, a pack or an input that cannot be understood, a session that is not there, a journal that cannot be opened |
 | 3 | refused by the critic |
-| 4 | a run waits at a gate, or was paused by Ctrl-C or SIGTERM; `tercet sessions resume` goes on |
-| 5 | a run failed or was escalated; or its journal could not go on (full, locked, damaged or gone while it was used): what was written before is safe |
+| 4 | a run waits at a gate, or was paused by Ctrl-C, SIGTERM, an operator or an emergency stop; `tercet sessions resume` goes on |
+| 5 | a run failed, was escalated, rejected or cancelled, or expired; or its journal could not go on (full, locked, damaged or gone while it was used): what was written before is safe |
 | 130 | interrupted |
 
-Whoever starts a run or answers a gate is recorded under the name that the operating system has for them: it is as strong as the logins of the machine, and no stronger.
+Whoever starts a run, answers a gate or stops something is the user that the operating system says, mapped by the `actors.toml` of a pack: to the actor whose `os_user` they are, else to the one whose id is their name.
+Commands that load no pack are told with `--actors`, which reads that one file and never code.
+It is recorded as `auth: local`: as strong as the logins of the machine and the permissions of its files, and no stronger.
+Whoever started a run stays the same person for it, whatever file they name.
 
 Colours follow the terminal, `NO_COLOR` and `FORCE_COLOR`; the width follows the terminal and `COLUMNS`.
 """

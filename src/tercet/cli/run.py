@@ -8,10 +8,12 @@ import typer
 
 from tercet.cli.case import local_actor
 from tercet.cli.documents import load_pack, read_input, read_plan
+from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.people import actors_of
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_view import as_json as session_json
@@ -24,6 +26,7 @@ from tercet.executor.clock import SystemClock
 EXAMPLES = """\
 tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4
 tercet run examples/refunds --plan examples/refunds/plans/plan_a.json  # refused: exit 3
+tercet run examples/refunds --plan examples/refunds/plans/plan_b.json --shadow
 """
 
 
@@ -63,6 +66,26 @@ def run(
             help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
         ),
     ] = None,
+    shadow: Annotated[
+        bool,
+        typer.Option(
+            "--shadow", help="Only rehearse: the plan is reviewed and recorded, and nothing is called."
+        ),
+    ] = False,
+    request_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="A name for this request: sent again with the same key, it is the session that it began; another request under the key is wrong use.",
+        ),
+    ] = None,
+    ttl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How long the session may live, waiting included, such as 90d, 12h or 30m: by default as long as the pack says.",
+        ),
+    ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -74,25 +97,36 @@ def run(
     at once.
 
     Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5 if
-    it failed or was escalated, or if the journal could not go on.
+    it failed, was escalated, rejected, cancelled or expired, or if the journal could not go on.
     """
+    ttl_ms = None if ttl is None else read_duration(ttl)
     loaded = load_pack(pack)
     given = None if plan is None else read_plan(plan)
     asked = intent or (given.intent if given else None)
     spec = loaded.decision_for(asked)
-    request = Request(intent=asked or (*spec.intents, spec.id)[0], input=read_input(input_))
-    commands = Commands(journal=journal, pack=str(pack))
+    request = Request(
+        intent=asked or (*spec.intents, spec.id)[0], input=read_input(input_), request_key=request_key
+    )
+    commands = Commands(journal=journal, pack=str(pack), actors=actors_of(pack))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
     story = Foreground(loaded, progress, commands).carry(
         lambda runtime: runtime.run(
-            request, plan=given, safety_mode=safety_mode, snapshot=snapshot, actor=local_actor(loaded)
+            request,
+            plan=given,
+            safety_mode=safety_mode,
+            snapshot=snapshot,
+            actor=local_actor(loaded),
+            ttl_ms=ttl_ms,
+            shadow=shadow,
         ),
         is_new=True,
     )
     if as_json:
         print_json(session_json(story, commands))
     else:
+        if not progress.has_told:
+            screen.say(f"· this request was sent before, and is session {story.state.start['session']}")
         screen.say()
-        show_ending(screen, story.state, commands)
+        show_ending(screen, story.state, commands, now=SystemClock().now())
     return EXIT_CODES[standing(story.state)]

@@ -10,8 +10,9 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.case_view import show_decisive
-from tercet.cli.event_view import ANSWERS, SKIPPED, Columns, scores
-from tercet.cli.gate_view import show_gate
+from tercet.cli.event_view import ANSWERS, SKIPPED, Columns, scores, step_text
+from tercet.cli.gate_page import MARKS
+from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
 from tercet.cli.outline import outline
 from tercet.cli.screen import Screen
@@ -22,25 +23,22 @@ from tercet.contracts.budget import RunBudget
 from tercet.contracts.plan import Plan
 from tercet.contracts.verdict import Verdict
 from tercet.journal import events as e
-from tercet.runtime.state import OpenGate, State, StepState
+from tercet.runtime.session_fold import ESCALATED
+from tercet.runtime.state import UNDO, OpenGate, State, StepState
 from tercet.runtime.transcript import timestamp
+from tercet.runtime.undoing import rollback
 
-MARKS = {
-    "pending": ("·", "dim"),
-    "gated": ("?", "yellow"),
-    "in_flight": ("▸", "cyan"),
-    "unknown": ("?", "yellow"),
-    "done": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "skipped": ("○", "dim"),
-}
 STYLES: dict[Standing, str] = {
     "completed": "bold green",
     "refused": "bold red",
     "failed": "bold red",
+    "rejected": "bold red",
+    "expired": "bold red",
+    "cancelled": "bold red",
     "waiting": "bold yellow",
     "paused": "bold yellow",
     "escalated": "bold red",
+    "ending": "bold yellow",
     "in progress": "bold cyan",
 }
 
@@ -90,7 +88,7 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
         show_rows(screen, told)
     screen.say()
     is_answered = isinstance(story.events[-1], e.GateAnswered)
-    show_ending(screen, state, commands, is_shown=True, is_answered=is_answered)
+    show_ending(screen, state, commands, now=now, is_shown=True, is_answered=is_answered)
 
 
 def _snapshot(snapshot: str) -> str:
@@ -98,7 +96,7 @@ def _snapshot(snapshot: str) -> str:
 
 
 def _used(state: State) -> str:
-    budget, used = RunBudget.model_validate(state.start["budget"]), state.used
+    budget, used = _budget(state), state.used
     parts = [
         f"{count(used.tool_calls, 'call')}{_of(budget.tool_calls)}",
         f"{took(used.wall_clock)}{'' if budget.wall_clock_ms is None else f' of {took(budget.wall_clock_ms)}'}",
@@ -107,6 +105,17 @@ def _used(state: State) -> str:
         f"{count(used.replans, 're-plan')}{_of(budget.max_replans)}",
     ]
     return ", ".join(filter(None, parts))
+
+
+def _budget(state: State) -> RunBudget:
+    """The limits of a run, with what operators have added."""
+    start = RunBudget.model_validate(state.start["budget"])
+    more = {
+        name: before + amount
+        for name, amount in state.extended.items()
+        if (before := getattr(start, name)) is not None
+    }
+    return start.model_copy(update=more)
 
 
 def _of(limit: int | None) -> str:
@@ -125,8 +134,28 @@ def _show_steps(screen: Screen, story: Story) -> None:
         step = state.steps[name]
         mark, style = MARKS[step.status]
         line = Text.assemble((f"{mark} ", style), (f"{printable(name)}  ", "bold"), tools[name])
-        line.append(f"  {_progress(step, latencies.get(name))}", style="dim" if style != "red" else "red")
+        told = (
+            "never called"
+            if state.is_over and step.status == "gated"
+            else _progress(step, latencies.get(name))
+        )
+        line.append(f"  {told}", style="dim" if style != "red" else "red")
         screen.put(line, first=entry.first, rest=f"{entry.rest}  ")
+    for undo in state.undo:
+        _show_undo(screen, undo, state.steps.get(f"{UNDO}{undo.step}"))
+
+
+def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
+    """Prints the way back from a step, and how far it is."""
+    if step is None:
+        screen.put(undo_text(msgspec.to_builtins(undo)), rest="  ")
+        return
+    mark, style = MARKS[step.status]
+    name, tool = step_text(f"{UNDO}{undo.step}"), printable(undo.tool, 80)
+    told = {"done": "taken back", "pending": ""}.get(step.status, _progress(step, None))
+    screen.put(
+        Text.assemble((f"{mark} ", style), (f"{name}  ", "bold"), tool, (f"  {told}", "dim")), rest="  "
+    )
 
 
 def _progress(step: StepState, latency: int | None) -> str:
@@ -152,8 +181,12 @@ def _told(state: State, record: Any) -> Iterator[tuple[str, str]]:
     """What was said about a session, by whom."""
     verdict = state.verdict
     yield "review", f"{verdict['outcome']}: {_reasons(verdict)}" if verdict else ""
+    yield (
+        "shadow",
+        "nothing is called: the run ends once its plan was reviewed" if state.start.get("shadow") else "",
+    )
     answers = [
-        f"{a.gate.rpartition('.')[2]} {ANSWERS[a.answer]} by {a.actor}{f' ({a.note})' if a.note else ''}"
+        f"{a.gate.rpartition('.')[2] or a.step} {ANSWERS[a.answer]} by {a.actor}{f' ({a.note})' if a.note else ''}"
         for a in state.answers
     ]
     yield "answers", listed(answers, most=20)
@@ -172,7 +205,13 @@ def _reasons(verdict: Mapping[str, Any]) -> str:
 
 
 def show_ending(
-    screen: Screen, state: State, commands: Commands, *, is_shown: bool = False, is_answered: bool = False
+    screen: Screen,
+    state: State,
+    commands: Commands,
+    *,
+    now: int,
+    is_shown: bool = False,
+    is_answered: bool = False,
 ) -> None:
     """Prints where a session stands and why, and the commands that may come next.
 
@@ -181,28 +220,50 @@ def show_ending(
     """
     where = standing(state)
     style = STYLES[where]
+    reason = printable(state.reason)
     match where:
         case "completed":
-            work = f" in {took(state.used.wall_clock)}: {count(len(state.done), 'step')} done"
-            screen.say(Text.assemble(("✓ completed", style), work))
+            partial = " as partial" if state.partial else ""
+            shadow = ": only rehearsed, nothing was called" if state.start.get("shadow") else ""
+            work = shadow or f" in {took(state.used.wall_clock)}: {count(len(state.done), 'step')} done"
+            screen.say(Text.assemble((f"✓ completed{partial}", style), work))
             _show_outputs(screen, state)
         case "refused":
             _show_refusal(screen, state)
-        case "failed":
-            screen.say(Text.assemble(("✗ failed: ", style), printable(state.reason)))
+        case "failed" | "rejected" | "expired" | "cancelled":
+            screen.say(Text.assemble((f"✗ {where}", style), f": {reason}" if reason else ""))
         case "escalated":
-            reason = printable(state.reason.removeprefix("escalated: "))
-            screen.say(Text.assemble(("✗ escalated: ", style), reason))
+            screen.say(Text.assemble(("✗ escalated: ", style), reason.removeprefix(ESCALATED)))
         case "paused":
-            screen.say(Text.assemble(("· paused: ", style), printable(state.reason)))
+            screen.say(Text.assemble(("· paused: ", style), reason))
+        case "ending":
+            screen.say(Text.assemble((f"· ending {state.ending}: ", style), reason))
         case "waiting":
             for gate in state.gates.values():
-                show_gate(screen, gate, owner=state.start["actor"]["id"])
+                show_gate(screen, gate, owner=state.start["actor"]["id"], now=now)
         case "in progress":
             nobody = "answered: resume it" if is_answered else "a process has it, or none: then resume it"
             screen.say(Text.assemble(("▸ in progress: ", style), nobody))
-    if not (is_shown and state.is_over):
+    has_left_over = _show_rollback(screen, state)
+    if has_left_over or not (is_shown and state.is_over):
         _show_next(screen, state, commands)
+
+
+def _show_rollback(screen: Screen, state: State) -> bool:
+    """Prints what became of the effects of a run that is over without success; whether some are left for a person."""
+    if not state.is_over:
+        return False
+    if state.saga == "kept":
+        screen.say("  What it did was kept.")
+    report = rollback(state)
+    for entry in report.log if report is not None else ():
+        name = printable(entry.step_id, 80)
+        if entry.status == "COMPENSATED":
+            screen.say(Text.assemble(("  ✓ ", "green"), f"{name} was taken back"))
+        else:
+            why = printable(entry.error or entry.note)
+            screen.say(Text.assemble(("  ✗ ", "red"), f"{name} was not taken back: {why}"))
+    return report is not None and report.requires_manual_intervention
 
 
 def _show_outputs(screen: Screen, state: State) -> None:
@@ -224,9 +285,10 @@ def _show_refusal(screen: Screen, state: State) -> None:
 
 
 _INVITATIONS: dict[Standing, str] = {
-    "waiting": "Answer, and then resume:",
+    "waiting": "Look, answer, and then resume:",
     "paused": "Go on with:",
-    "escalated": "When what is in its way is out of the way, go on with:",
+    "escalated": "Look, and decide how it goes on; to try again as it stands, resume:",
+    "ending": "It comes to its end when somebody resumes it:",
     "in progress": "Go on with:",
 }
 
@@ -236,7 +298,10 @@ def _show_next(screen: Screen, state: State, commands: Commands) -> None:
     if not lines:
         screen.say(Text("  The journal was in memory: nothing is left of this session.", style="dim"))
         return
-    screen.say(Text(f"  {_INVITATIONS.get(standing(state), 'Look at it with:')}", style="dim"))
+    invitation = _INVITATIONS.get(standing(state), "Look at it with:")
+    if state.is_over and commands.left_over(state):
+        invitation = "When you have dealt with what is left, say so:"
+    screen.say(Text(f"  {invitation}", style="dim"))
     for line in lines:
         screen.show_command(line)
 
@@ -251,6 +316,8 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "status": state.status,
         "standing": standing(state),
         "reason": state.reason,
+        "ending": state.ending,
+        "is_shadow": bool(start.get("shadow")),
         "phase": state.phase,
         "intent": start["request"]["intent"],
         "input": start["request"].get("input", {}),
@@ -284,7 +351,9 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "verdict": state.verdict,
         "report": state.report,
         "used": {name: getattr(state.used, name) for name in state.used.__struct_fields__},
-        "budget": RunBudget.model_validate(start["budget"]).model_dump(mode="json"),
+        "budget": _budget(state).model_dump(mode="json"),
+        "extended": state.extended,
+        "rollback": report.model_dump(mode="json") if (report := rollback(state)) else None,
         "record": state.record,
         "next": commands.after(state),
     }
@@ -297,7 +366,11 @@ def gate_json(gate: OpenGate) -> dict[str, Any]:
         "kind": gate.kind,
         "step": gate.step,
         "names": list(gate.names),
+        "needs": msgspec.to_builtins(gate.needs),
+        "approvals": msgspec.to_builtins(gate.approvals),
         "digest": gate.digest,
+        "covers": gate.covers,
         "shown": gate.shown,
         "opened_at": timestamp(gate.at),
+        "expires_at": timestamp(gate.expires) if gate.expires else None,
     }

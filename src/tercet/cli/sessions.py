@@ -1,41 +1,38 @@
-"""`tercet sessions`: what is in the journal, and going on with it."""
+"""`tercet sessions list`, `show` and `watch`: what is in the journal."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_args
+from typing import Annotated, Any, cast, get_args
 
 import msgspec
 import typer
 from rich.text import Text
 
-from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, SessionId
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_view import STYLES, show_ending, show_session
 from tercet.cli.session_view import as_json as session_json
-from tercet.cli.standing import EXIT_CODES, Commands, Standing, standing
-from tercet.cli.text import ago, printable
+from tercet.cli.standing import EXIT_CODES, Commands, Standing, standing, standing_of
+from tercet.cli.text import ago, listed, printable
 from tercet.contracts.errors import UsageError
+from tercet.contracts.session import SessionStatus
 from tercet.executor.clock import SystemClock
 from tercet.journal import codec
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.runtime.machine import evolve
 from tercet.runtime.records import read_record
-from tercet.runtime.state import SessionState, State
+from tercet.runtime.rows import details_of
+from tercet.runtime.state import TERMINAL, State
 from tercet.runtime.transcript import timestamp
 
 POLL_S = 0.2
 MOST = 200
-
-SessionId: TypeAlias = Annotated[
-    str, typer.Argument(metavar="ID", help="The session: ses_ and sixteen letters or digits.")
-]
+ESCALATED = "escalated"
+STATES = (*get_args(SessionStatus), ESCALATED)
 
 LIST_EXAMPLES = """\
 tercet sessions list
@@ -48,28 +45,27 @@ WATCH_EXAMPLES = """\
 tercet sessions watch ses_0123456789abcdef
 tercet sessions watch ses_0123456789abcdef --json
 """
-RESUME_EXAMPLES = """\
-tercet sessions resume ses_0123456789abcdef --pack examples/refunds
-"""
 
 
 def list_sessions(
     *,
     status: Annotated[
         str | None,
-        typer.Option(
-            metavar="STATUS", help=f"Only those that are so, one of {', '.join(get_args(SessionState))}."
-        ),
+        typer.Option(metavar="STATUS", help=f"Only those that are so, one of {', '.join(STATES)}."),
     ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """List the sessions of the journal, newest first: at most 200."""
-    if status is not None and status not in get_args(SessionState):
+    """List the sessions of the journal, newest first: at most 200.
+
+    Each is shown with its state, the gate that it waits at or the step that comes next, and how it is ending if it is.
+    Escalated are those paused sessions that were handed to a person.
+    """
+    if status is not None and status not in STATES:
         raise UsageError(
             f"a session is never {status!r}",
             code="unknown_status",
-            remedy=f"choose one of {', '.join(get_args(SessionState))}",
+            remedy=f"choose one of {', '.join(STATES)}",
         )
     rows = asyncio.run(_rows(journal, status))
     if as_json:
@@ -80,14 +76,27 @@ def list_sessions(
 
 
 async def _rows(url: str, status: str | None) -> list[SessionRow]:
+    recorded = "paused" if status == ESCALATED else status
     async with journal_at(url) as journal:
-        return await journal.sessions(TENANT, status=status, limit=MOST)
+        rows = await journal.sessions(TENANT, status=recorded, limit=MOST)
+    return [row for row in rows if status != ESCALATED or _standing(row) == ESCALATED]
+
+
+def _standing(row: SessionRow) -> Standing:
+    details = details_of(row)
+    status = cast("SessionStatus", row.status)
+    return standing_of(status, details.reason, details.ending, has_gates=bool(details.gates))
 
 
 def _row_json(row: SessionRow) -> dict[str, Any]:
+    details = details_of(row)
     return {
         "session_id": row.session_id,
         "status": row.status,
+        "standing": _standing(row),
+        "reason": details.reason,
+        "gates": list(details.gates),
+        "ending": details.ending,
         "intent": row.intent,
         "pack": row.pack,
         "snapshot": row.snapshot,
@@ -98,33 +107,36 @@ def _row_json(row: SessionRow) -> dict[str, Any]:
     }
 
 
-_STANDINGS: dict[str, Standing] = {
-    "awaiting_gate": "waiting",
-    "in_progress": "in progress",
-    "paused": "paused",
-    "completed": "completed",
-    "failed": "failed",
-}
-
-
 def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
     if not rows:
         screen.say("There is no session of this kind.")
     table = [
-        (row.session_id, row.status, printable(row.intent, 40), ago(now - row.updated_at), _next(row))
+        (row.session_id, _word(row), printable(row.intent, 30), ago(now - row.updated_at), _next(row))
         for row in rows
     ]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row, cells in zip(rows, table, strict=True):
         session, status, *others = (f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
-        style = STYLES[_STANDINGS.get(row.status, "in progress")].removeprefix("bold ")
+        style = STYLES[_standing(row)].removeprefix("bold ")
         line = Text.assemble((session, "bold"), (status, style), "".join(others).rstrip())
         screen.say(line)
 
 
+def _word(row: SessionRow) -> str:
+    where = _standing(row)
+    return where if where in (ESCALATED, "ending") else row.status
+
+
 def _next(row: SessionRow) -> str:
-    is_over = row.status in ("completed", "failed")
-    return f"next {printable(row.next_step, 40)}" if row.next_step and not is_over else ""
+    """What a session waits for, or does next."""
+    details = details_of(row)
+    if row.status in TERMINAL:
+        return ""
+    if details.gates:
+        return f"gate {listed([gate.rpartition('.')[2] for gate in details.gates])}"
+    if details.ending:
+        return f"as {details.ending}"
+    return f"next {printable(row.next_step, 40)}" if row.next_step else ""
 
 
 def show(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
@@ -157,7 +169,7 @@ def watch(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson 
         state = asyncio.run(_follow(journal, session, progress, as_json=as_json))
     if not as_json:
         screen.say()
-        show_ending(screen, state, Commands(journal=journal))
+        show_ending(screen, state, Commands(journal=journal), now=SystemClock().now())
     return EXIT_CODES[standing(state)]
 
 
@@ -188,35 +200,3 @@ async def _read_on(
             if as_json:
                 print_json({"seq": stored.seq, "event": msgspec.to_builtins(event)}, is_line=True)
     return state
-
-
-def resume(
-    session: SessionId,
-    *,
-    pack: Annotated[
-        Path, typer.Option(metavar="PACK", help="The folder of the pack that the session was started with.")
-    ],
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
-) -> ExitCode:
-    """Go on with a session that was paused or answered, or whose process has died.
-
-    What had been done stays done. If a dead process still has the lease on the session, this waits until it runs out,
-    and says for how long; if that process turns out to be alive, it is left alone. A session that is over is shown, and
-    nothing is done. Exits as `tercet run` does.
-    """
-    loaded = load_pack(pack)
-    commands = Commands(journal=journal, pack=str(pack))
-    screen = Screen()
-    progress = Silence() if as_json else Progress(screen, SystemClock())
-    story = Foreground(loaded, progress, commands).carry(
-        lambda runtime: runtime.resume(session), is_new=False
-    )
-    if as_json:
-        print_json(session_json(story, commands))
-    else:
-        if not progress.has_told:
-            screen.say(f"· session {printable(session)} is over: nothing was done")
-        screen.say()
-        show_ending(screen, story.state, commands)
-    return EXIT_CODES[standing(story.state)]

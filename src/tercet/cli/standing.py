@@ -8,46 +8,74 @@ from typing import Literal, TypeAlias, assert_never
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import journal_words
+from tercet.cli.people import actors_words
+from tercet.cli.samples import sample
+from tercet.cli.text import json_text
+from tercet.contracts.session import SessionStatus
+from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.state import OpenGate, State
+from tercet.runtime.undoing import rollback
 
 Standing: TypeAlias = Literal[
-    "completed", "refused", "failed", "waiting", "paused", "escalated", "in progress"
+    "completed",
+    "refused",
+    "failed",
+    "rejected",
+    "expired",
+    "cancelled",
+    "waiting",
+    "paused",
+    "escalated",
+    "ending",
+    "in progress",
 ]
 
 EXIT_CODES: dict[Standing, ExitCode] = {
     "completed": ExitCode.ACCEPTED,
     "refused": ExitCode.REFUSED,
     "failed": ExitCode.FAILED,
+    "rejected": ExitCode.FAILED,
+    "expired": ExitCode.FAILED,
+    "cancelled": ExitCode.FAILED,
     "waiting": ExitCode.WAITING,
     "paused": ExitCode.WAITING,
     "escalated": ExitCode.FAILED,
+    "ending": ExitCode.WAITING,
     "in progress": ExitCode.WAITING,
 }
 
 
 def standing(state: State) -> Standing:
     """Where a session stands. Refused means that the critic let no plan through."""
-    match state.status:
-        case "completed":
-            return "completed"
-        case "failed":
-            return "refused" if state.verdict.get("outcome", "ok") != "ok" else "failed"
+    if state.status == "failed" and state.verdict.get("outcome", "ok") != "ok":
+        return "refused"
+    return standing_of(state.status, state.reason, state.ending, has_gates=bool(state.gates))
+
+
+def standing_of(status: SessionStatus, reason: str, ending: str, *, has_gates: bool) -> Standing:
+    """Where a session stands, as far as a list knows."""
+    match status:
+        case "completed" | "failed" | "rejected" | "expired" | "cancelled":
+            return status
+        case _ if ending and not has_gates:
+            return "ending"
         case "awaiting_gate":
             return "waiting"
         case "paused":
-            return "escalated" if state.reason.startswith("escalated: ") else "paused"
+            return "escalated" if reason.startswith(ESCALATED) else "paused"
         case "in_progress":
             return "in progress"
         case _:
-            assert_never(state.status)
+            assert_never(status)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Commands:
-    """The commands that may come next, with the words that lead them to the same journal and pack."""
+    """The commands that may come next, with the words that lead them to the same journal, pack and people."""
 
     journal: str
     pack: str = "PACK"
+    actors: str = ""
 
     def show(self, session: str) -> str:
         """Look at a session."""
@@ -61,11 +89,38 @@ class Commands:
         """Go on with a session."""
         return self._line("sessions", "resume", session, "--pack", self.pack)
 
+    def settle(self, session: str, step: str) -> str:
+        """Say that somebody has taken a step back by hand."""
+        return self._said("sessions", "settle", session, step, "--note", "what you did")
+
+    def show_gate(self, gate: str) -> str:
+        """Look at a gate."""
+        return self._line("gates", "show", gate)
+
+    def lift(self, kind: str, name: str) -> str:
+        """Lift an emergency stop."""
+        return self._said("stop", "lift", *((kind,) if kind == "tenant" else (kind, name)))
+
+    def paused(self) -> str:
+        """Look for sessions that can be resumed."""
+        return self._line("sessions", "list", "--status", "paused")
+
     def answers(self, gate: OpenGate) -> list[str]:
         """The answers that a gate may get."""
-        if gate.kind == "approval":
-            return [self._line("gates", word, gate.id) for word in ("approve", "deny")]
-        return [self._line("gates", "settle", gate.id, word) for word in ("--happened", "--did-not-happen")]
+        match gate.kind:
+            case "approval":
+                return [self._said("gates", word, gate.id) for word in ("approve", "deny")]
+            case "reconcile":
+                value = json_text(sample(gate.shown.get("result_schema")), indent=None)
+                return [
+                    self._said("gates", "settle", gate.id, "--happened", "--value", value),
+                    self._said("gates", "settle", gate.id, "--did-not-happen"),
+                ]
+            case "escalation":
+                options = gate.shown.get("options", ())
+                return [self._said("gates", "decide", gate.id, *_OPTIONS[word]) for word in options]
+            case "compensation":
+                return [self._said("gates", "decide", gate.id, word) for word in ("compensate", "keep")]
 
     def after(self, state: State) -> list[str]:
         """What may be done about a session as it stands; nothing, if its journal is gone with this process."""
@@ -73,9 +128,34 @@ class Commands:
             return []
         session = state.start["session"]
         if state.is_over:
-            return [self.show(session)]
-        answers = [line for gate in state.gates.values() for line in self.answers(gate)]
-        return [*answers, self.resume(session)]
+            return [*self.left_over(state), self.show(session)]
+        asked = [
+            line for gate in state.gates.values() for line in (self.show_gate(gate.id), *self.answers(gate))
+        ]
+        return [*asked, self.resume(session)]
+
+    def left_over(self, state: State) -> list[str]:
+        """What an operator still has to take back."""
+        report = rollback(state)
+        entries = report.log if report is not None else ()
+        return [
+            self.settle(state.start["session"], entry.step_id)
+            for entry in entries
+            if entry.status != "COMPENSATED" and not entry.settled_by
+        ]
+
+    def _said(self, *words: str) -> str:
+        """A command that somebody is recorded with."""
+        return self._line(*words, *actors_words(self.actors))
 
     def _line(self, *words: str) -> str:
         return shlex.join(["tercet", *words, *journal_words(self.journal)])
+
+
+_OPTIONS = {
+    "extend": ("extend", "--tool-calls", "10"),
+    "replan": ("replan", "--note", "what to do otherwise"),
+    "accept_partial": ("accept-partial",),
+    "abandon": ("abandon",),
+}
+"""How each way to go on is typed after a run was handed over."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 # C0 and C1 controls, surrogates, and the marks that reorder or hide text. JSON escapes only the first 32 by itself.
@@ -71,3 +72,17 @@ def ago(ms: int) -> str:
     if ms < 7_200_000:
         return f"{ms // 60_000} min ago"
     return f"{ms // 3_600_000} h ago" if ms < 172_800_000 else f"{ms // 86_400_000} days ago"
+
+
+def ahead(ms: int) -> str:
+    """How long until something is: `in 40 s`, `in 3 min`, `in 5 h`, `in 2 days`."""
+    if ms < 120_000:
+        return f"in {ms // 1_000} s"
+    if ms < 7_200_000:
+        return f"in {round(ms / 60_000)} min"
+    return f"in {round(ms / 3_600_000)} h" if ms < 172_800_000 else f"in {round(ms / 86_400_000)} days"
+
+
+def clock_time(ms: int) -> str:
+    """A moment for people: `2026-05-09 14:30:00 UTC`."""
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

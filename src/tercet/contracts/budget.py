@@ -29,6 +29,9 @@ class RunBudget(Authored):
     max_repairs: int = Field(default=3, ge=0)
     max_iterations: int = Field(default=50, ge=1)
     max_depth: int = Field(default=3, ge=0)
+    """How deep a run may stand inside of others that its tools start."""
+    max_global_iterations: int = Field(default=200, ge=1)
+    """How many iterations a run and all those that it leads to have together."""
 
 
 class BudgetUse(Shape):

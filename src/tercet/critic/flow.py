@@ -50,6 +50,19 @@ def authority_is_bound(review: Review) -> Refusals:
             yield from _compensation(worth, call)
 
 
+def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
+    """Where each value of a call came from, and whether that place is trusted: what an approver is shown."""
+    worth = Worth(review)
+    return tuple(_traced(worth, found) for found in review.found[review.position[step_id]])
+
+
+def _traced(worth: Worth, found: Found) -> Origin:
+    if not worth.is_trusted(found, None):
+        return _origin(worth, found, None)
+    came_from = found.text if type(found) is Reference else "literal"
+    return Origin(parameter=pointer.join(found.place), came_from=came_from, trust=Trust.TRUSTED)
+
+
 def _unbound(
     worth: Worth, tool: ToolSpec, scanned: Sequence[Found], own: EffectiveStep | None = None
 ) -> Iterator[Origin]:

@@ -25,8 +25,8 @@ def idempotency_key(
 
 
 def call_hash(tool: str, params: dict[str, Any]) -> str:
-    """The hash of a call: what the loop guard compares."""
-    return _hashed([tool, params])
+    """The hash of a call: what the loop guard compares, within one run, so that sorted JSON is enough."""
+    return hash_bytes(_sorted([tool, params]))
 
 
 def _hashed(value: list[Any]) -> str:
@@ -34,4 +34,8 @@ def _hashed(value: list[Any]) -> str:
         return digest(value)
     except UsageError:
         # An integer that canonical JSON does not have. Sorted JSON still says the same thing the same way.
-        return hash_bytes(orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str))
+        return hash_bytes(_sorted(value))
+
+
+def _sorted(value: list[Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)

@@ -5,8 +5,8 @@ Only stored bytes are hashed, so a chain can be checked without knowing what an 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
+from hashlib import sha256
 
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import Journal, Position, Stored
@@ -21,7 +21,12 @@ _PAGE = 1000
 
 def link(chain: bytes, data: bytes) -> bytes:
     """The chain after one more event."""
-    return hashlib.sha256(chain + data).digest()
+    return sha256(chain + data).digest()
+
+
+def extend_chain(chain: bytes, events: Iterable[bytes]) -> list[bytes]:
+    """The chain after each of these events."""
+    return [chain := sha256(chain + data).digest() for data in events]
 
 
 def follow(position: Position, events: Iterable[Stored], *, stream: str) -> Position:

@@ -3,6 +3,8 @@
 A *stream* is named by tenant and stream id and holds events at positions 1, 2, 3 and so on. The journal stores bytes;
 it knows neither plans nor steps. Times are milliseconds since 1970 in UTC and come from the caller: no backend looks
 at a clock to decide anything.
+
+None of these values can hold itself, so the collector of cycles need not look at them (`gc=False`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ CheckpointKind: TypeAlias = Literal["point", "fold"]
 """`point` is small and written at every verdict; `fold` holds the whole folded state."""
 
 
-class NewCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+class NewCheckpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A checkpoint to be written with an append, at a position that exists once the append is done."""
 
     kind: CheckpointKind
@@ -23,7 +25,7 @@ class NewCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What lists of sessions show. A view: the events are the truth, and the row is written with them."""
 
     session_id: str
@@ -43,7 +45,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """When somebody should look at the session: a time to live that ends, a heartbeat that should have come."""
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True):
+class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One atomic unit: all of it becomes durable, or nothing."""
 
     tenant: str
@@ -62,7 +64,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to ring the tenant's bell: others who write must look at what this unit says."""
 
 
-class Position(msgspec.Struct, frozen=True):
+class Position(msgspec.Struct, frozen=True, gc=False):
     """Where a stream ends: the last position, and the chain over all bytes up to it."""
 
     seq: int
@@ -71,7 +73,7 @@ class Position(msgspec.Struct, frozen=True):
     """How often the tenant's bell had been rung after the commit that led here; only an append knows it."""
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """One event as it is stored."""
 
     seq: int
@@ -79,7 +81,7 @@ class Stored(msgspec.Struct, frozen=True):
     chain: bytes
 
 
-class StoredCheckpoint(msgspec.Struct, frozen=True):
+class StoredCheckpoint(msgspec.Struct, frozen=True, gc=False):
     """One checkpoint as it is stored; `hash` is `sha256:` and the digest of its bytes."""
 
     seq: int
@@ -88,14 +90,14 @@ class StoredCheckpoint(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class ClaimHolder(msgspec.Struct, frozen=True):
+class ClaimHolder(msgspec.Struct, frozen=True, gc=False):
     """Who holds an idempotency key: the stream, and where it ended after the append that claimed it."""
 
     stream: str
     seq: int
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
+class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The right to write to a stream, until another epoch begins."""
 
     tenant: str

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from tercet.contracts.errors import UsageError
-from tercet.journal.chain import ZERO, link
+from tercet.journal.chain import ZERO, extend_chain
 from tercet.journal.errors import LeaseHeld, LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, Lease, Position
 
@@ -19,7 +19,7 @@ MOST_BYTES = 512
 """The longest name. PostgreSQL cannot index a pair of much longer ones."""
 
 
-class StreamState(msgspec.Struct, frozen=True):
+class StreamState(msgspec.Struct, frozen=True, gc=False):
     """Where a stream ends, and who may write to it. `owner` is None when nobody holds the lease."""
 
     seq: int = 0
@@ -36,7 +36,7 @@ class StreamState(msgspec.Struct, frozen=True):
 NEW = StreamState()
 
 
-class Acquire(msgspec.Struct, frozen=True, kw_only=True):
+class Acquire(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A wish for a new epoch."""
 
     tenant: str
@@ -47,7 +47,7 @@ class Acquire(msgspec.Struct, frozen=True, kw_only=True):
     grace_ms: int
 
 
-class Renew(msgspec.Struct, frozen=True, kw_only=True):
+class Renew(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A wish for a later end of the same epoch."""
 
     tenant: str
@@ -57,7 +57,7 @@ class Renew(msgspec.Struct, frozen=True, kw_only=True):
     ttl_ms: int
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True):
+class Release(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An epoch is given up."""
 
     tenant: str
@@ -65,7 +65,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     lease: Lease
 
 
-class Forget(msgspec.Struct, frozen=True, kw_only=True):
+class Forget(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A stream is removed by whoever holds its lease."""
 
     tenant: str
@@ -80,16 +80,13 @@ Act: TypeAlias = Append | LeaseAct | Forget
 def extend(state: StreamState, unit: Append) -> tuple[StreamState, list[bytes]]:
     """The state after a unit, and the chain at each of its events; or `LeaseLost` or `PositionConflict`."""
     never_leased = unit.epoch is None and state.epoch == 0
-    holds_lease = unit.epoch == state.epoch and state.owner is not None
-    if not never_leased and not holds_lease:
+    if not never_leased and (unit.epoch != state.epoch or state.owner is None):
         raise LeaseLost(stream=unit.stream, epoch=unit.epoch, current=state.epoch)
     if unit.expected != state.seq:
         raise PositionConflict(stream=unit.stream, expected=unit.expected, actual=state.seq)
-    chain, links = state.chain, list[bytes]()
-    for data in unit.events:
-        chain = link(chain, data)
-        links.append(chain)
-    return StreamState(state.seq + len(links), chain, state.owner, state.epoch, state.until), links
+    links = extend_chain(state.chain, unit.events)
+    end = links[-1] if links else state.chain
+    return StreamState(state.seq + len(links), end, state.owner, state.epoch, state.until), links
 
 
 def lease(state: StreamState, act: LeaseAct) -> tuple[StreamState, Lease]:

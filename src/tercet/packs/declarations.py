@@ -84,9 +84,9 @@ def read_policies(draft: Draft) -> tuple[Policy, ...]:
     return _read(draft, POLICIES, Policy)
 
 
-def read_actors(draft: Draft) -> tuple[Actor, ...]:
-    """The actors of `actors.toml`."""
-    return _read(draft, ACTORS, Actor)
+def read_actors(draft: Draft, file: str = ACTORS.file) -> tuple[Actor, ...]:
+    """The actors of `actors.toml`, or of a file by another name."""
+    return _read(draft, ACTORS._replace(file=file), Actor)
 
 
 def _read(draft: Draft, declared: Declared, model: type[ModelT]) -> tuple[ModelT, ...]:

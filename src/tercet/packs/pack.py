@@ -28,6 +28,7 @@ from tercet.packs.checks.people import os_users_are_distinct
 from tercet.packs.header import Header
 from tercet.packs.loading import read_folder
 from tercet.packs.parts import Parts, Spot
+from tercet.packs.people import actor_for
 from tercet.tools.tool import Tool
 
 _T = TypeVar("_T")
@@ -154,9 +155,7 @@ class Pack(Header):
 
     def actor_for(self, os_user: str) -> Actor:
         """Who a user of the operating system is here: mapped to an actor, called like one, or nobody with a role."""
-        found = next((actor for actor in self.actors if actor.os_user == os_user), None)
-        named = next((actor for actor in self.actors if actor.id == os_user), None)
-        return found or named or Actor(id=os_user)
+        return actor_for(self.actors, os_user)
 
     @cached_property
     def derived(self) -> dict[Any, Any]:

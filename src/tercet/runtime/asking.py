@@ -11,11 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tercet.contracts import references
+from tercet.contracts import pointer
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
+from tercet.critic.flow import origins
+from tercet.critic.review import Review
 from tercet.journal.events import Need
 from tercet.runtime import commands as c
+from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 
@@ -68,9 +71,9 @@ def ask_for(
     """The gate at which a call waits, and with it those that the same people would be asked about."""
     known = [setting.compiled.gates_by_name[name] for name in gates if name in setting.compiled.gates_by_name]
     needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in known}
-    shown = _shown(setting, asked)
+    shown = _shown(state, setting, asked)
     if sequence:
-        shown["sequence"] = [{"step": other.name, **_shown(setting, other)} for other in sequence]
+        shown["sequence"] = [{"step": other.name, **_shown(state, setting, other)} for other in sequence]
     if (before := state.steps[asked.name].approved) != "":
         shown["changed"] = f"what was approved before is not what would run now: {before[:20]}…"
     return c.Ask(
@@ -85,7 +88,7 @@ def ask_for(
     )
 
 
-def _shown(setting: Setting, asked: Resolved) -> dict[str, Any]:
+def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
     call = asked.call
     known = setting.compiled.evidence
     return {
@@ -93,7 +96,7 @@ def _shown(setting: Setting, asked: Resolved) -> dict[str, Any]:
         "description": call.tool.description,
         "params": asked.params,
         "authority": sorted(call.tool.authority_parameters & set(asked.params)),
-        "sources": {name: _came_from(value) for name, value in call.params.items()},
+        "sources": _sources(state, setting, asked),
         "mode": str(call.mode),
         "reversibility": str(call.reversibility),
         "compensation": call.compensate.model_dump(mode="json") if call.compensate else None,
@@ -106,15 +109,16 @@ def _shown(setting: Setting, asked: Resolved) -> dict[str, Any]:
     }
 
 
-def _came_from(value: Any) -> str:
-    """Where a parameter came from, in the words of the plan."""
-    match value:
-        case {"$from": str(text)} | {"$evidence": str(text)} | {"$cel": str(text)}:
-            return text
-        case dict() | list():
-            return "the plan, with references inside" if references.scan(value) else "the plan"
-        case _:
-            return "the plan"
+def _sources(state: State, setting: Setting, asked: Resolved) -> dict[str, str]:
+    """Where the value of each parameter came from, in the words of the plan, and whether that place is trusted."""
+    review = Review(setting.ctx, setting.compiled, setting.spec, read_plan(state.plan))
+    found: dict[str, str] = {}
+    for origin in origins(review, asked.name):
+        name = pointer.parts(origin.parameter)[0]
+        said = "a literal of the plan" if origin.came_from == "literal" else origin.came_from
+        told = f"{said}, {origin.trust}" + (f": {origin.detail}" if origin.detail else "")
+        found[name] = f"{found[name]}; {told}" if name in found else told
+    return found
 
 
 def budget_left(state: State, setting: Setting) -> dict[str, int]:

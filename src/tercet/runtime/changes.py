@@ -19,6 +19,8 @@ LEASE_EXPIRED = "lease_expired"
 EMERGENCY_STOP = "emergency_stop"
 """The code of a call that was withheld because an operator stopped its tool, pack or tenant; it costs no retry."""
 WITHHELD = (LEASE_EXPIRED, EMERGENCY_STOP)
+NOT_MADE = (*WITHHELD, "deadline")
+"""The codes of calls that were not made after all."""
 MODIFIED = "modified"
 """The code of a step that a person sent back to the planner."""
 ANSWERS: dict[str, tuple[str, ...]] = {

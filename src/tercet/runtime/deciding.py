@@ -29,7 +29,7 @@ from tercet.executor.identity import idempotency_key
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
 from tercet.runtime.asking import Resolved, ask_for, call_digest
-from tercet.runtime.changes import INTERRUPTED, STOPPED, WITHHELD
+from tercet.runtime.changes import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
 from tercet.runtime.demands import gates_of
 from tercet.runtime.results import Results
 from tercet.runtime.session_fold import ESCALATED
@@ -65,7 +65,7 @@ def decide(
             return (c.Score(),)
         case Phase.COMMIT | Phase.FAIL if not state.is_over:
             return tuple(_ending(state, setting, course, blobs))
-        case Phase.HALT if is_escalated(state) and not state.gates:
+        case Phase.HALT if is_escalated(state) and not _is_handed_over(state):
             return (c.HandOver(),)
         case _:
             return ()
@@ -74,6 +74,10 @@ def decide(
 def is_escalated(state: State) -> bool:
     """Whether a run was handed to a person."""
     return state.phase is Phase.HALT and state.reason.startswith(ESCALATED)
+
+
+def _is_handed_over(state: State) -> bool:
+    return any(gate.kind == "escalation" for gate in state.gates.values())
 
 
 def _ending(
@@ -91,10 +95,17 @@ def _ending(
     elif acting is not None and is_open:
         asked = (name for name in is_open if state.steps[name].status == "unknown")
         yield from (acting.find_out(n, state.steps[n]) for n in asked if not state.steps[n].gate)
-    elif state.phase is Phase.FAIL and state.keys and not state.gates and state.saga in ("", "agreed"):
+    elif _has_effects(state) and not state.gates and state.saga in ("", "agreed"):
         yield c.TakeBack(how="compensate" if state.saga else state.start.get("on_failure", "ask"))
     elif not state.gates:
         yield c.End(status="completed" if state.phase is Phase.COMMIT else state.ending or "failed")
+
+
+def _has_effects(state: State) -> bool:
+    """Whether there may be something to take back. A denial of a paused run is carried out first, like any other."""
+    is_denied = state.ending == "rejected" and state.status == "in_progress"
+    # By their keys and not by the steps that are done: a call whose result was unusable happened all the same.
+    return state.phase is Phase.FAIL and (bool(state.keys) or is_denied)
 
 
 _COUNTED = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.REVIEW, Phase.ACT, Phase.VERIFY})
@@ -126,17 +137,12 @@ class Acting:
         if step.status == "done":
             return is_looping(step) and not name.startswith(UNDO)
         is_harmless = step.outcome != "done" or name.startswith(UNDO)
-        is_excused = self.course.steps[name].optional and is_harmless
+        is_excused = self.course.steps[name].optional and is_harmless and step.code != MODIFIED
         return not is_excused and not can_retry(self.state, self.setting, step)
 
     def _drained(self, last: str) -> Iterator[c.Command]:
         """Nothing new begins; what has begun is seen through, and then the step is judged."""
-        begun = [
-            name
-            for name in self.state.frontier
-            if self.state.steps[name].status in ("in_flight", "unknown")
-            or (self.state.steps[name].status == "pending" and self.state.steps[name].outcome == "unknown")
-        ]
+        begun = [name for name in self.state.frontier if self.state.steps[name].is_reserving]
         for name in begun:
             command = self._due(name, self.state.steps[name])
             if command is not None:
@@ -167,9 +173,15 @@ class Acting:
             return self._unknown(name, step)
         return self._back(name, step) if name.startswith(UNDO) else self._ready(name, step)
 
-    def _back(self, name: str, step: StepState) -> c.Dispatch:
+    def _back(self, name: str, step: StepState) -> c.Command:
         """The call that takes a step back: resolved when that was decided, approved with the step, paid from what was
-        kept back for it."""
+        kept back for it. Another attempt is paid from what the budget has left besides."""
+        if (shortage := self._shortage_back(name, step)) is not None:
+            return (
+                self.ask_whether(name, step)
+                if step.is_unsettled
+                else c.Fault(step=name, code="budget_exceeded", reason=shortage)
+            )
         undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
         return c.Dispatch(
             step=name,
@@ -178,6 +190,26 @@ class Acting:
             occurrence=0,
             attempt=step.attempt + 1,
             not_before=step.not_before,
+        )
+
+    def _shortage_back(self, name: str, step: StepState) -> str | None:
+        """Why the budget does not allow this call, if those that take other steps back are to be made as well."""
+        budget, used = self.setting.ctx.run_budget, self.state.used
+        later = [
+            f"{UNDO}{undo.step}"
+            for undo in self.state.undo
+            if undo.tool and undo.step != name.removeprefix(UNDO)
+        ]
+        due = [other for other in later if not self.state.steps[other].attempt]
+        kept = step.cost if step.is_reserving else 0
+        return _first_short(
+            ("tool calls", budget.tool_calls, used.tool_calls + used.reserved_calls, 1 + len(due)),
+            (
+                "micro-cents",
+                budget.cost_microcents,
+                used.cost + used.reserved_cost - kept,
+                sum(self.course.calls[other].tool.cost_microcents for other in (name, *due)),
+            ),
         )
 
     # --- unknown outcomes ---
@@ -303,27 +335,29 @@ class Acting:
         """Why the budget does not allow this call."""
         budget, used = self.setting.ctx.run_budget, self.state.used
         waits = max(0, step.not_before - self.state.at)
+        kept_tokens, kept_cost = (step.tokens, step.cost) if step.is_reserving else (0, 0)
         back_calls, back_cost = self.course.way_back(call)
-        needs = (
+        return _first_short(
             (
                 "tool calls",
                 budget.tool_calls,
                 used.tool_calls + used.reserved_calls + used.held_calls - step.hold_calls,
                 1 + back_calls,
             ),
-            ("tokens", budget.tokens, used.tokens + used.reserved_tokens, call.step.estimated_tokens),
+            (
+                "tokens",
+                budget.tokens,
+                used.tokens + used.reserved_tokens - kept_tokens,
+                call.step.estimated_tokens,
+            ),
             (
                 "micro-cents",
                 budget.cost_microcents,
-                used.cost + used.reserved_cost + used.held_cost - step.hold_cost,
+                used.cost + used.reserved_cost - kept_cost + used.held_cost - step.hold_cost,
                 call.tool.cost_microcents + back_cost,
             ),
             ("ms of wall clock", budget.wall_clock_ms, used.wall_clock + waits, 1),
         )
-        for unit, limit, spent, needed in needs:
-            if limit is not None and spent + needed > limit:
-                return f"{needed:,} {unit} are needed, {max(0, limit - spent):,} are left"
-        return None
 
     # --- approvals ---
 
@@ -343,9 +377,9 @@ class Acting:
             policy = granted_by(setting.ctx, setting.compiled, setting.spec, plan, name, params)
             if policy is not None:
                 return c.Grant(step=name, policy=policy, digest=bound)
-        return ask_for(self.state, setting, asked, gates, tuple(self._sequence(name, gates)))
+        return ask_for(self.state, setting, asked, gates, tuple(self._sequence(asked, gates)))
 
-    def _sequence(self, name: str, gates: tuple[str, ...]) -> Iterator[Resolved]:
+    def _sequence(self, asked: Resolved, gates: tuple[str, ...]) -> Iterator[Resolved]:
         """The other calls that the same people would be asked about, where a gate covers a sequence of them.
 
         Only calls whose parameters are known by now: what an approver cannot see, they cannot approve.
@@ -353,9 +387,10 @@ class Acting:
         known = self.setting.compiled.gates_by_name
         if not gates or any(known[gate].covers != "sequence" for gate in gates if gate in known):
             return
+        keys = {asked.key}  # a repetition has another key when its turn comes: it is asked about by itself
         for other, call in self.course.calls.items():
             step = self.state.steps[other]
-            if other == name or step.status != "pending" or step.attempt or step.gate:
+            if other == asked.name or step.status != "pending" or step.attempt or step.gate:
                 continue
             if self.course.steps[other].when is not None:
                 continue
@@ -364,8 +399,19 @@ class Acting:
             except ResolutionError:
                 continue
             action = self._new_action(call, params)
-            if action is not None and gates_of(self.setting, self.course, other, params) == gates:
+            if action is None or action[1] in keys:
+                continue
+            if gates_of(self.setting, self.course, other, params) == gates:
+                keys.add(action[1])
                 yield Resolved(name=other, call=call, params=params, key=action[1])
+
+
+def _first_short(*needs: tuple[str, int | None, int, int]) -> str | None:
+    """The first dimension that does not last, of unit, limit, what is spent and what is needed."""
+    for unit, limit, spent, needed in needs:
+        if limit is not None and spent + needed > limit:
+            return f"{needed:,} {unit} are needed, {max(0, limit - spent):,} are left"
+    return None
 
 
 def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
@@ -380,7 +426,7 @@ def _is_pure(call: EffectiveStep) -> bool:
 
 def is_unsettled(step: StepState) -> bool:
     """Whether a step is to be called again although nobody knows whether it happened already."""
-    return step.attempt > 0 and step.outcome == "unknown"
+    return step.is_unsettled
 
 
 def can_retry(state: State, setting: Setting, step: StepState) -> bool:

@@ -9,12 +9,15 @@ from tercet.contracts.loop import Phase
 
 P = Phase
 
+_RUNNING = (P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY)
+
 MOVES: tuple[tuple[Phase, str, Phase], ...] = (
     (P.PLAN, "plan_proposed", P.DECOMPOSE),
     (P.PLAN, "planning_failed", P.FAIL),
     (P.DECOMPOSE, "decomposed", P.RETRIEVE),
     (P.RETRIEVE, "evidence_retrieved", P.REVIEW),
     (P.REVIEW, "plan_reviewed: ok", P.ACT),
+    (P.REVIEW, "plan_reviewed: ok", P.COMMIT),  # a rehearsal, which ends here
     (P.REVIEW, "plan_reviewed: replan", P.PLAN),
     (P.REVIEW, "plan_reviewed: reject", P.FAIL),
     (P.ACT, "step_judged: replan", P.PLAN),
@@ -24,20 +27,30 @@ MOVES: tuple[tuple[Phase, str, Phase], ...] = (
     (P.VERIFY, "run_reported: accept", P.COMMIT),
     (P.VERIFY, "run_reported: replan", P.PLAN),
     (P.VERIFY, "run_reported: escalate", P.HALT),
-    *(
-        (phase, "session_paused", P.HALT)
-        for phase in (P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY)
-    ),
-    *(
-        (P.HALT, "session_resumed", phase)
-        for phase in (P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY)
-    ),
     (P.HALT, "gate_answered: deny", P.FAIL),
-    *((phase, "given_up", P.FAIL) for phase in (P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY)),
+    (P.HALT, "gate_answered: extend", P.ACT),
+    (P.HALT, "gate_answered: extend", P.VERIFY),
+    (P.HALT, "gate_answered: replan", P.PLAN),
+    (P.HALT, "gate_answered: accept_partial", P.COMMIT),
+    (P.HALT, "gate_answered: abandon", P.FAIL),
+    *((phase, "session_paused", P.HALT) for phase in _RUNNING),
+    *((P.HALT, "session_resumed", phase) for phase in _RUNNING),
+    *((phase, "given_up", P.FAIL) for phase in _RUNNING),
+    *((phase, "session_cancelled", P.FAIL) for phase in (*_RUNNING, P.HALT)),
+    *((phase, "session_expired", P.FAIL) for phase in (*_RUNNING, P.HALT)),
+    *((phase, "session_migrated", P.REVIEW) for phase in (P.DECOMPOSE, P.RETRIEVE, P.ACT, P.VERIFY, P.HALT)),
+    (P.HALT, "session_migrated", P.PLAN),
 )
 
 
-ANYWHERE = ("session_paused", "session_resumed", "given_up")
+ANYWHERE = (
+    "session_paused",
+    "session_resumed",
+    "given_up",
+    "session_cancelled",
+    "session_expired",
+    "session_migrated",
+)
 """Moves that are possible in every phase, and drawn once."""
 
 

@@ -57,5 +57,8 @@ def _holding(
 ) -> Iterable[Answer]:
     for approval in approvals:
         held = roles(approval.actor)
-        if not set(wanted).isdisjoint(approval.roles if held is None else held):
+        if held is None:
+            # Whoever was on the list and is not any more holds nothing; of others only their answers are known.
+            held = () if approval.listed else approval.roles
+        if not set(wanted).isdisjoint(held):
             yield approval

@@ -4,14 +4,13 @@ One turn: fold what has ended into events, ask `decide` for the next command, ca
 until nothing is due; append everything as one unit; then begin the calls whose INTENT has become durable. So COMPLETE,
 verdict, checkpoint and the next INTENT share one append, and a step costs one barrier. An effect never begins before
 its INTENT is durable: if the append fails, nothing is called.
-
-One file, although a long one: every part of it reads and moves the one state of the one session.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -23,34 +22,31 @@ from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
+from tercet.contracts.session import ProgressEnvelope
 from tercet.contracts.shape import as_object
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.backoff import delay_ms
-from tercet.executor.gateway import Attempt
-from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import JournalError, LeaseLost
-from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
+from tercet.journal.protocol import Lease
 from tercet.planner.template import PlanningError
-from tercet.runtime import checkpoint, deciding, mail, undoing
 from tercet.runtime import commands as c
-from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED, STOPPED, WITHHELD
+from tercet.runtime import deciding, mail, undoing
+from tercet.runtime.calls import Calls
+from tercet.runtime.changes import NOT_MADE, STOPPED
 from tercet.runtime.drift import approved_drift
 from tercet.runtime.expiry import overdue
-from tercet.runtime.machine import evolve
+from tercet.runtime.ledger import Ledger
+from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
-from tercet.runtime.rows import row_of
+from tercet.runtime.rest import Rest
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
-from tercet.runtime.surroundings import Surroundings
+from tercet.runtime.surroundings import Surroundings, untold
 from tercet.runtime.work import PLANNER_MISSING
-from tercet.tools import ToolContext
 
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
-NOT_MADE = (*WITHHELD, "deadline")
-"""The codes of calls that were not made after all."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
 
@@ -66,17 +62,6 @@ class Halt:
     """How long calls under way may still take; None lets each take its own time."""
 
 
-@dataclass
-class _Unit:
-    """What one turn will append."""
-
-    events: list[e.Event] = field(default_factory=list[e.Event])
-    blobs: list[bytes] = field(default_factory=list[bytes])
-    claims: list[str] = field(default_factory=list[str])
-    checkpoints: list[NewCheckpoint] = field(default_factory=list[NewCheckpoint])
-    begin: list[e.Intent] = field(default_factory=list[e.Intent])
-
-
 class Driver:
     """One session in one process, under one lease."""
 
@@ -84,10 +69,11 @@ class Driver:
         self, around: Surroundings, setting: Setting, state: State, lease: Lease, *, tail_bytes: int = 0
     ) -> None:
         self.around = around
+        self._rest = Rest()
+        self.ledger = Ledger(around, state, lease, tail_bytes=tail_bytes)
         self.state = state
-        self.lease = lease
-        self.log: list[e.Event] = []
-        """The events of this process."""
+        """As the ledger has it: all the rest reads it here."""
+        self.calls = Calls(around, lease, nudge=self._rest.nudge, stop=self._stop_for)
         self.halt: Halt | None = None
         """Set once nothing more shall begin."""
         self._has_mail = False
@@ -97,24 +83,16 @@ class Driver:
         self._bell = 0
         self._base = self._extended_setting = setting
         self._extended: dict[str, int] = {}
-        self._resting: asyncio.Future[None] | None = None
-        self._is_nudged = False
         self._grace_until: float | None = None
         self._course: Course | None = None
-        self._course_of = ("", 0)
+        self._course_of: tuple[Any, Any] = (state.plan, state.undo) if not state.plan else (None, None)
         self._blobs: dict[str, Any] = {}
-        self._unit = _Unit()
-        self._calls: dict[str, tuple[e.Intent, Attempt]] = {}
-        """The calls under way, by step."""
-        self._over: list[tuple[e.Intent, Ended]] = []
-        """Calls that have ended and are not folded yet."""
-        self._tail_bytes = tail_bytes
-        self._fold_bytes = 0
 
-    def begin(self, event: e.Event, *, claims: tuple[str, ...] = ()) -> None:
+    def begin(self, event: e.Event, *, claims: tuple[str, ...] = (), blobs: tuple[bytes, ...] = ()) -> None:
         """The event with which this process begins or takes over; it is appended with the first turn."""
         self._record(event)
-        self._unit.claims += claims
+        self.ledger.unit.claims += claims
+        self.ledger.unit.blobs += blobs
 
     @property
     def setting(self) -> Setting:
@@ -124,10 +102,19 @@ class Driver:
             self._extended_setting = self._base.extended(self._extended)
         return self._extended_setting if self._extended else self._base
 
+    @property
+    def lease(self) -> Lease:
+        """The right to write, which somebody else may renew."""
+        return self.calls.lease
+
+    @lease.setter
+    def lease(self, lease: Lease) -> None:
+        self.calls.lease = lease
+
     def look_into_inbox(self) -> None:
         """Somebody may have said something to this session."""
         self._has_mail = True
-        self._nudge()
+        self._rest.nudge()
 
     async def read_up_to(self, position: int) -> State | None:
         """The state once the inbox has been read up to a position, and that is durable; None if the session was let go
@@ -140,12 +127,16 @@ class Driver:
     def stop(self, halt: Halt | None = None) -> None:
         """Begin nothing more, and come to a halt."""
         if self.halt is None or self.halt.grace_ms is None:
-            read = (
-                self.halt.inbox if self.halt is not None else 0
-            )  # a pause that was asked for is not asked for again
             wanted = halt or Halt()
+            read = (
+                0 if self.halt is None else self.halt.inbox
+            )  # a pause that was asked for is not asked for again
             self.halt = replace(wanted, inbox=max(wanted.inbox, read))
-        self._nudge()
+        self._rest.nudge()
+
+    def _stop_for(self, stop: Stop | None) -> None:
+        """Come to a halt because the lease is lost, or because an operator stopped what would be called."""
+        self.stop(None if stop is None else Halt(reason=stop.reason, by=stop.by, grace_ms=None))
 
     async def load_blobs(self) -> None:
         """Read the large values that steps still to come refer to."""
@@ -162,16 +153,15 @@ class Driver:
             while True:
                 wake = await self._turn()
                 await self._flush()
-                if self._unit.begin or self._unit.events:
+                if self.ledger.unit.begin or self.ledger.unit.events:
                     raise InternalError("a turn left work behind")
                 if self._has_mail and not self.state.is_over:
                     continue
-                if not self._calls and (wake is None or self.halt is not None or self.state.is_over):
+                if not self.calls and (wake is None or self.halt is not None or self.state.is_over):
                     return self.state if self.halt is None else await self._halted(self.halt)
                 await self._wait(wake)
         finally:
-            for _, attempt in self._calls.values():
-                attempt.abandon()
+            self.calls.abandon()
             for _, listener in self._listeners:
                 if not listener.done():
                     listener.set_result(None)
@@ -182,7 +172,7 @@ class Driver:
             await self._read_inbox()
         if (late := overdue(self.state, self._now())) is not None:
             self._record(late)
-            self._point("expired")
+            self.ledger.point("expired")
         while True:
             wake: int | None = None
             position = self.state.position
@@ -193,8 +183,13 @@ class Driver:
                 elif self.halt is None or not isinstance(command, c.Dispatch | c.Settle | c.Propose):
                     await self._carry_out(command)
                     break
-            if self.state.position == position:
+            if self.state.position == position or self._is_all_under_way():
                 return wake
+
+    def _is_all_under_way(self) -> bool:
+        """Whether every step that could be looked at is being called, so that nothing can be due."""
+        under_way = len(self.calls) + len(self.ledger.unit.begin)
+        return bool(self.ledger.unit.begin) and under_way == len(self.state.frontier)
 
     async def _read_inbox(self) -> None:
         """Make events of what people said; a wish to pause waits until the calls under way have ended."""
@@ -211,63 +206,37 @@ class Driver:
         if self.halt is not None:
             await self._wait_for_calls(self.halt)
         elif wake is None:
-            await self._rest()
+            await self._rest.wait()
         else:
             alarm = asyncio.ensure_future(self.around.clock.sleep(wake - self.around.clock.now()))
-            alarm.add_done_callback(self._ring)
+            alarm.add_done_callback(self._rest.nudge)
             try:
-                await self._rest()
+                await self._rest.wait()
             finally:
-                alarm.remove_done_callback(self._ring)  # else cancelling it would wake the driver again
+                alarm.remove_done_callback(self._rest.nudge)  # else cancelling it would wake the driver again
                 alarm.cancel()
         await self._fold_ended()
 
     async def _fold_ended(self) -> None:
-        while self._over:
-            intent, ended = self._over.pop(0)
-            del self._calls[intent.step]
-            await self._crash("after_answer")
+        for intent, ended in self.calls.ended():
+            if (waiting := self.around.crash("after_answer")) is not None:
+                await waiting
             self._ended(intent, ended)
             await self._count(intent.tool, ended)
-
-    def _ring(self, _: asyncio.Future[None]) -> None:
-        self._nudge()
-
-    def _nudge(self) -> None:
-        """There is something to do: wake the driver, or keep it from going to rest."""
-        self._is_nudged = True
-        if self._resting is not None and not self._resting.done():
-            self._resting.set_result(None)
-
-    async def _rest(self, seconds: float | None = None) -> None:
-        """Until somebody nudges this driver, or so many seconds have passed. A bare future: this happens at every step."""
-        if not self._is_nudged:
-            loop = asyncio.get_running_loop()
-            self._resting = loop.create_future()
-            alarm = None if seconds is None else loop.call_later(seconds, self._nudge)
-            try:
-                await self._resting
-            finally:
-                self._resting = None
-                if alarm is not None:
-                    alarm.cancel()
-        self._is_nudged = False
 
     async def _wait_for_calls(self, halt: Halt) -> None:
         """Let calls in flight end for a while; those that do not are left behind, their outcome unknown."""
         loop = asyncio.get_running_loop()
-        while self._calls:
+        while self.calls:
             left = None if halt.grace_ms is None else self._grace(loop.time(), halt.grace_ms)
             if left is not None and left <= 0:
                 break
-            await self._rest(left)
+            await self._rest.wait(left)
             await self._fold_ended()
             if self.halt is not None:
                 halt = self.halt  # a pause turns into a stop of the process
-        for intent, attempt in self._calls.values():
-            attempt.abandon()
+        for intent in self.calls.abandon():
             self._ended(intent, Unknown(error="the process was told to stop", code=STOPPED))
-        self._calls.clear()
 
     def _grace(self, now: float, grace_ms: int) -> float:
         """How many seconds are left of the grace, which begins when it is first asked for."""
@@ -278,33 +247,32 @@ class Driver:
     async def _halted(self, halt: Halt) -> State:
         if not self.state.is_over and self.state.status == "in_progress" and not self.state.ending:
             self._record(e.SessionPaused(at=self._now(), reason=halt.reason, by=halt.by, inbox=halt.inbox))
-            self._unit.checkpoints.append(checkpoint.fold(self.state))
-            await self._flush()
+            await self._flush(is_folded=True)
         return self.state
 
     # --- commands ---
 
     async def _carry_out(self, command: c.Command) -> None:
         match command:
-            case c.Propose() | c.Settle():
-                await self._flush()  # what comes next may take long: nothing is left unwritten
-                await self._look_outside(command)
-            case c.Score() | c.End() | c.HandOver() | c.TakeBack():
-                await self._look_back(command)
             case c.Dispatch():
                 self._dispatch(command)
-            case c.Note():
-                self._note(command)
             case c.Judge():
                 now, draw = self._now(), self.around.draw
                 for event in self.around.work.judge(
                     self.state, self.setting, self.course, command.step, now, draw
                 ):
                     self._record(event)
-                self._point("step")
+                self.ledger.point("step")
+            case c.Note():
+                self._note(command)
+            case c.Propose() | c.Settle():
+                await self._flush()  # what comes next may take long: nothing is left unwritten
+                await self._look_outside(command)
+            case c.Score() | c.End() | c.HandOver() | c.TakeBack():
+                await self._look_back(command)
             case c.Review():
                 self._record(self.around.work.review(self.state, self._plan(), self.setting, self._now()))
-                self._point(str(self.state.verdict.get("outcome", "")))
+                self.ledger.point(str(self.state.verdict.get("outcome", "")))
                 for tool in {step.tool for step in self._plan().steps if step.tool}:
                     await self.around.breakers.refresh(tool, self._now())
             case _:
@@ -360,23 +328,23 @@ class Driver:
     async def _look_back(self, command: c.Score | c.End | c.HandOver | c.TakeBack) -> None:
         """Commands that read all that has happened."""
         work = self.around.work
-        events = await self._events()
+        events = await self.ledger.events()
         match command:
             case c.Score():
                 self._record(
                     work.score(self.state, self.setting, self.course, events, self._blobs, self._now())
                 )
-                self._point("run")
+                self.ledger.point("run")
             case c.End():
                 ended, record = work.end(
                     self.state, self.setting, self.course, events, self._blobs, command.status, self._now()
                 )
-                self._unit.blobs.append(record)
+                self.ledger.unit.blobs.append(record)
                 self._record(ended)
-                self._point(command.status)
+                self.ledger.point(command.status)
             case c.HandOver():
                 opened, packet = work.hand_over(self.state, self.setting, events, self._now())
-                self._unit.blobs.append(packet)
+                self.ledger.unit.blobs.append(packet)
                 self._record(opened)
             case c.TakeBack():
                 await self._take_back(command, events)
@@ -401,7 +369,7 @@ class Driver:
         call = self._call(command.step)
         tool = self.around.tools[call.tool.name]
         if (stop := self.around.board.stopped(tool.name)) is not None:
-            self.stop(Halt(reason=stop.reason, by=stop.by, grace_ms=None))
+            self._stop_for(stop)
             return
         if (drift := self._drift(command.step, call, now)) is not None:
             self._record(drift)
@@ -427,8 +395,8 @@ class Driver:
             self.state, self.setting, self._followed(), command, now, self.lease.epoch, circuit
         )
         self._record(intent)
-        self._unit.claims.append(intent.key)
-        self._unit.begin.append(intent)
+        self.ledger.unit.claims.append(intent.key)
+        self.ledger.unit.begin.append(intent)
 
     def _drift(self, name: str, call: EffectiveStep, now: int) -> e.StepRefused | None:
         """What has changed since a call was approved, so that it must not be made: looked at just before its INTENT."""
@@ -461,7 +429,9 @@ class Driver:
             self._settled(name, "run_again", by, self._now() + wait)
             return
         tool = self.around.tools[call.tool.name]
-        found = await self.around.gateway.look_up(tool, self._context(name, step.key, step.attempt, 0))
+        found = await self.around.gateway.look_up(
+            tool, self.calls.context(self.state.start, name, step.key, step.attempt)
+        )
         now, due = self._now(), step.since + call.tool.settle_after_ms
         match found:
             case Done():
@@ -492,63 +462,6 @@ class Driver:
 
     # --- calls ---
 
-    def _begin(self, intent: e.Intent) -> None:
-        def tell(ended: Ended) -> None:
-            self._over.append((intent, ended))
-            self._nudge()
-
-        async def check() -> NotHappened | None:
-            return await self._withheld(intent)
-
-        attempt = self.around.gateway.begin(
-            self.around.tools[intent.tool],
-            intent.params,
-            self._context(intent.step, intent.key, intent.attempt, intent.deadline),
-            timeout_ms=max(0, intent.deadline - self._now()),
-            tell=tell,
-            check=check,
-        )
-        self._calls[intent.step] = (intent, attempt)
-
-    async def _withheld(self, intent: e.Intent) -> NotHappened | None:
-        """Why a call is not made after all, looked at just before it."""
-        if self.around.clock.now() >= self.lease.until and not await self._has_renewed():
-            return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
-        if self._now() >= intent.deadline:
-            return NotHappened(
-                error="its deadline passed before the call", code="deadline", is_retriable=False
-            )
-        if (stop := self.around.board.stopped(intent.tool)) is not None:
-            self.stop(Halt(reason=stop.reason, by=stop.by, grace_ms=None))
-            return NotHappened(error=stop.reason, code=EMERGENCY_STOP)
-        await self._crash("before_call")
-        return None
-
-    async def _has_renewed(self) -> bool:
-        """Renew a lease that has run out, which works unless somebody else has the session by now: then stop."""
-        now, ttl = self.around.clock.now(), self.around.lease_ms
-        try:
-            self.lease = await self.around.journal.renew(self.lease, now_ms=now, ttl_ms=ttl)
-        except LeaseLost:
-            self.stop()
-            return False
-        except JournalError:
-            return False
-        return True
-
-    def _context(self, step: str, key: str, attempt: int, deadline: int) -> ToolContext:
-        start = self.state.start
-        return ToolContext(
-            tenant=start["tenant"],
-            run_id=start["run"],
-            step_id=step,
-            actor=start["actor"]["id"],
-            idempotency_key=key,
-            attempt=attempt,
-            deadline=self.around.work.moment(deadline) if deadline else None,
-            fencing_token=self.lease.epoch,
-        )
-
     def _ended(self, intent: e.Intent, ended: Ended) -> None:
         """Fold the end of a call into an event."""
         match ended:
@@ -577,7 +490,7 @@ class Driver:
         declared: list[str] = self.state.plan.get("declared_outputs", []) if blob else []
         carries = tuple(output for output in declared if output in (as_object(ended.value) or ()))
         if blob:
-            self._unit.blobs.append(data)
+            self.ledger.unit.blobs.append(data)
             if name in self.state.needed or carries:
                 self._blobs[blob] = ended.value
         self._record(
@@ -608,51 +521,32 @@ class Driver:
     # --- events ---
 
     def _record(self, event: e.Event) -> None:
-        before = self.state.phase
-        self.state = evolve(self.state, event)
-        self._unit.events.append(event)
-        if self.state.phase is not before:
-            self._point(str(self.state.phase))
+        self.state = self.ledger.record(event)
 
-    def _point(self, verdict: str) -> None:
-        """A checkpoint; of several in one unit only the last one says anything that the others do not."""
-        self._unit.checkpoints = [checkpoint.point(self.state, verdict)]
-
-    async def _flush(self) -> None:
-        """Append what has been recorded, then begin the calls whose INTENT is now durable."""
-        unit = self._unit
-        if not unit.events:
+    async def _flush(self, *, is_folded: bool = False) -> None:
+        """Write what has been recorded, then begin the calls whose INTENT is now durable."""
+        unit = await self.ledger.write(is_folded=is_folded)
+        if unit is None:
             return
-        self._unit = _Unit()
-        encoded = tuple(codec.encode(event) for event in unit.events)
-        self._tail_bytes += sum(map(len, encoded))
-        if self._tail_bytes > max(checkpoint.SMALLEST_FOLD, checkpoint.TAIL * self._fold_bytes):
-            folded = checkpoint.fold(self.state)
-            self._fold_bytes, self._tail_bytes = len(folded.data), 0
-            unit.checkpoints.append(folded)
-        await self._crash("before_append")
-        position = await self._append(unit, encoded)
-        await self._crash("after_append")
-        if position.bell != self._bell:
-            # Somebody said something to the tenant: it is heard before a call begins.
-            self._bell = position.bell
+        if self.ledger.bell != self._bell:
+            # Somebody said something to the tenant: an emergency stop is heard before a call begins.
+            self._bell = self.ledger.bell
             self._has_mail = True
-            await self.around.board.refresh(position.bell)
-        self.log += unit.events
+            await self.around.board.refresh(self._bell)
         for intent in unit.begin:
-            self._begin(intent)
+            self.calls.begin(intent, self.state.start, self._now())
         if self._listeners:
             self._tell_listeners()
-        for event in unit.events:
-            self.around.tell(self.state, event)
-        self._show_progress()
+        if self.around.tell is not untold:
+            for event in unit.events:
+                self.around.tell(self.state, event)
+        if self.around.progress is not None:
+            self._show_progress(self.around.progress)
 
-    def _show_progress(self) -> None:
+    def _show_progress(self, show: Callable[[ProgressEnvelope], None]) -> None:
         """Whoever watches may fail; the run does not."""
-        if self.around.progress is None:
-            return
         try:
-            self.around.progress(envelope(self.state, self._now()))
+            show(envelope(self.state, self._now()))
         except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
             run = self.state.start["run"]
             self.around.signal(
@@ -665,79 +559,16 @@ class Driver:
                 listener.set_result(self.state)
         self._listeners = [each for each in self._listeners if not each[1].done()]
 
-    async def _append(self, unit: _Unit, encoded: tuple[bytes, ...]) -> Position:
-        """Write a unit, all or nothing: a verdict whose checkpoint cannot be written was never given."""
-        run = self.state.start["run"]
-        try:
-            position = await self.around.journal.append(
-                Append(
-                    tenant=self.lease.tenant,
-                    stream=self.lease.stream,
-                    expected=self.state.position - len(unit.events),
-                    epoch=self.lease.epoch,
-                    events=encoded,
-                    checkpoints=tuple(unit.checkpoints),
-                    blobs=tuple(unit.blobs),
-                    claims=tuple(unit.claims),
-                    row=row_of(self.state),
-                )
-            )
-        except JournalError as error:
-            self.around.signal("failed", {"loop_id": run, "reason": error.message, "code": error.code})
-            raise
-        self._measure(run, unit)
-        return position
-
-    def _measure(self, run: str, unit: _Unit) -> None:
-        signal = self.around.signal
-        for written in unit.checkpoints:
-            size = len(written.data)
-            signal("checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size})
-        for event in unit.events:
-            match event:
-                case e.Intent():
-                    signal("action_dispatched", {"loop_id": run, "action": event.step, "tool": event.tool})
-                case e.SessionResumed():
-                    recovered = len(event.in_flight)
-                    signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
-                case e.StepSkipped() if event.step.startswith(UNDO):
-                    step = self.state.steps[event.step]
-                    signal("compensation_failed", {"loop_id": run, "action": event.step, "error": step.error})
-                case e.GateOpened():
-                    signal("gate_opened", {"loop_id": run, "gate": event.gate, "kind": event.kind})
-                case _:
-                    pass
-
-    async def _events(self) -> list[e.Event]:
-        """Every event of the session, from the journal where this process has not seen them all."""
-        if len(self.log) + len(self._unit.events) == self.state.position:
-            return [*self.log, *self._unit.events]
-        await self._flush()
-        found: list[e.Event] = []
-        while len(found) < self.state.position:
-            page = await self.around.journal.read(self.lease.tenant, self.lease.stream, after=len(found))
-            if not page:
-                raise InternalError(
-                    f"the journal ends at {len(found)}, before position {self.state.position}"
-                )
-            found += [codec.decode(stored.data) for stored in page]
-        return found
-
-    async def _crash(self, point: str) -> None:
-        waiting = self.around.crash(point)
-        if waiting is not None:
-            await waiting
-
     # --- the plan ---
 
     @property
     def course(self) -> Course | None:
         """The plan of the state, ready to be followed."""
-        wanted = (self.state.plan_hash, len(self.state.undo))
-        if self.state.plan and self._course_of != wanted:
+        state = self.state
+        if state.plan is not self._course_of[0] or state.undo is not self._course_of[1]:
             course = Course.of(read_plan(self.state.plan), self.setting.surface)
             self._course = course.with_undo(self.state.undo, self.around.tools) if self.state.undo else course
-            self._course_of = wanted
+            self._course_of = (state.plan, state.undo)
         return self._course
 
     def _followed(self) -> Course:

@@ -16,8 +16,8 @@ from tercet.journal import events as e
 from tercet.runtime.changes import ANSWERS, MODIFIED, changed, demand, illegal, more, step_of, with_step
 from tercet.runtime.saga_fold import effects_kept
 from tercet.runtime.session_fold import ending, extended, revived
-from tercet.runtime.state import Answer, OpenGate, State
-from tercet.runtime.step_fold import complete
+from tercet.runtime.state import Answer, OpenGate, State, StepState
+from tercet.runtime.step_fold import complete, did_not_happen
 
 P = Phase
 
@@ -64,9 +64,12 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
     demand(state, event, is_met=is_fitting, why=f"{event.answer} is no answer to a gate of kind {gate.kind}")
     is_late = bool(gate.expires) and event.at >= gate.expires
     demand(state, event, is_met=not is_late, why="its time to live is over")
+    # A withdrawal says nothing of the calls that have begun: they ran with an approval.
+    is_kept = event.answer == "withdraw"
+    about = [step for step in gate.calls if not is_kept or can_be_held(state.steps[step])]
     answered = changed(
         state,
-        answers=(*state.answers, *(_recorded(gate, event, step) for step in gate.calls)),
+        answers=(*state.answers, *(_recorded(gate, event, step) for step in about)),
         inbox=max(state.inbox, event.inbox),
     )
     return _FOLDS[event.answer](answered, gate, event)
@@ -79,6 +82,7 @@ def _recorded(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
         step=step,
         actor=event.actor,
         roles=event.roles,
+        listed=event.listed,
         auth=event.auth,
         answer=event.answer,
         digest=gate.calls[step],
@@ -95,6 +99,8 @@ def _without(state: State, gate: OpenGate) -> dict[str, OpenGate]:
 
 
 def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    is_own = event.actor == state.start["actor"]["id"]
+    demand(state, event, is_met=not is_own, why="they started this run")
     demand(
         state,
         event,
@@ -112,11 +118,16 @@ def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     return let_through
 
 
+def can_be_held(step: StepState) -> bool:
+    """Whether a call can still be kept from being made: it has not begun, and no attempt at it may have happened."""
+    return step.status in ("gated", "pending") and not step.is_unsettled
+
+
 def _withdraw(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     """One approval less; if the gate had them all, it is open again, and those of its calls wait that have not begun."""
     left = tuple(a for a in gate.approvals if a.actor != event.actor)
     demand(state, event, is_met=len(left) < len(gate.approvals), why="there is no approval of theirs")
-    waiting = [name for name in gate.calls if state.steps[name].status in ("gated", "pending")]
+    waiting = [name for name in gate.calls if can_be_held(state.steps[name])]
     demand(state, event, is_met=bool(waiting), why="its calls have begun")
     for name in waiting:
         state = changed(state, steps=with_step(state, name, status="gated", gate=gate.id, approved=""))
@@ -138,29 +149,30 @@ def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    """The call goes back to the planner with what the person says: its step counts as refused."""
-    for name in gate.calls:
-        state = changed(
-            state,
-            steps=with_step(
-                state,
-                name,
-                status="failed",
-                outcome="refused",
-                gate="",
-                error=event.note,
-                code=MODIFIED,
-                is_retriable=False,
-            ),
-        )
-    return changed(state, gates=_without(state, gate), unjudged=(*state.unjudged, *gate.calls))
+    """The call goes back to the planner with what the person says: its step counts as refused, and those that the same
+    gate was about wait for the next plan."""
+    for name in gate.covers:
+        state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
+    refused = with_step(
+        state,
+        gate.step,
+        status="failed",
+        outcome="refused",
+        gate="",
+        approved="",
+        error=event.note,
+        code=MODIFIED,
+        is_retriable=False,
+    )
+    return changed(state, steps=refused, gates=_without(state, gate), unjudged=(*state.unjudged, gate.step))
 
 
 # --- calls of unknown outcome ---
 
 
 def _did_not_happen(state: State, gate: OpenGate, _: e.GateAnswered) -> State:
-    steps = with_step(state, gate.step, status="pending", outcome="not_done", gate="", asked=0, not_before=0)
+    state = did_not_happen(state, gate.step)
+    steps = with_step(state, gate.step, status="pending", gate="", asked=0, not_before=0)
     return changed(state, gates=_without(state, gate), steps=steps)
 
 
@@ -203,7 +215,7 @@ def _replan(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _accept_partial(state: State, _: OpenGate, event: e.GateAnswered) -> State:
-    is_known = all(state.steps[name].status not in ("unknown", "in_flight") for name in state.frontier)
+    is_known = not any(state.steps[name].is_reserving for name in state.frontier)
     demand(state, event, is_met=is_known, why="the outcome of a call is not known")
     return changed(
         state,

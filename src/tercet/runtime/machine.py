@@ -78,7 +78,8 @@ TRANSITIONS: dict[SessionStatus, frozenset[SessionStatus]] = {
     "rejected": frozenset(),
     "cancelled": frozenset(),
 }
-"""How the state of a session may change, and how not. A denial is carried out under awaiting_gate."""
+"""How the state of a session may change, and how not. A denial is carried out under awaiting_gate; a session that expires,
+or is cancelled while it is paused, stays what it was where it has done nothing."""
 
 
 def evolve(state: State, event: e.Event) -> State:
@@ -89,7 +90,7 @@ def evolve(state: State, event: e.Event) -> State:
         raise illegal(state, event, "the run has failed")
     moved = _HANDLERS[type(event)](state, event)
     now = max(state.at, event.at)
-    status = _status(moved)
+    status = _status(state, moved)
     if status != state.status and status not in TRANSITIONS[state.status]:
         raise illegal(state, event, f"a session that is {state.status} cannot become {status}")
     return msgspec.structs.replace(
@@ -98,14 +99,14 @@ def evolve(state: State, event: e.Event) -> State:
         at=now,
         status=status,
         used=_clocked(state, moved, event, now),
-        active_since=now if status == "in_progress" and not _is_from_outside(event) else 0,
+        active_since=_active_since(state, status, event, now),
         iterations=state.iterations + _counts(state.phase, moved.phase),
     )
 
 
 def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
     """The wall clock runs while the session is in progress, and stands still at gates and pauses."""
-    if not before.active_since or isinstance(event, e.SessionResumed) or _is_from_outside(event):
+    if not before.active_since or isinstance(event, _TIMELESS) or _is_from_outside(event):
         return after.used  # while no process had the session, no time was spent on it
     spent = now - before.active_since
     return (
@@ -115,12 +116,22 @@ def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
     )
 
 
+def _active_since(before: State, status: SessionStatus, event: e.Event, now: int) -> int:
+    """When the wall clock was last started."""
+    if isinstance(event, e.MessageDropped):
+        return before.active_since if status == before.status else 0
+    return now if status == "in_progress" and not _is_from_outside(event) else 0
+
+
 def _is_from_outside(event: e.Event) -> bool:
     """Whether an event was appended by somebody who does not carry the session forward."""
     return isinstance(event, _SAID) and event.outside
 
 
+_TIMELESS = (e.SessionResumed, e.MessageDropped)
+"""Events that do not tell whether anybody was at work before them."""
 _SAID = (e.GateAnswered, e.SessionPaused, e.SessionCancelled, e.SessionExpired, e.BudgetExtended)
+"""What may be appended by somebody who does not carry the session forward."""
 
 
 def _counts(before: Phase, after: Phase) -> int:
@@ -128,17 +139,25 @@ def _counts(before: Phase, after: Phase) -> int:
     return int(after is not before and P.HALT not in (before, after))
 
 
-def _status(state: State) -> SessionStatus:
+def _status(before: State, state: State) -> SessionStatus:
     """A session waits at a gate while one is open and nothing else can go on, and while a denial is carried out."""
     if state.status not in ("in_progress", "awaiting_gate"):
         return state.status
+    if before.status == "paused":
+        return (
+            "in_progress"  # what it waits for shows with the next event: no pause turns into a wait at once
+        )
     if state.phase is P.FAIL and state.ending == "rejected":
+        return "awaiting_gate"
+    if state.ending == "expired" and before.status == "awaiting_gate" and session_fold.is_untouched(state):
         return "awaiting_gate"
     if not state.gates or state.phase not in (P.ACT, P.FAIL):
         return "in_progress"
-    waiting = (state.steps[step] for step in state.frontier)
+    waiting = [state.steps[step] for step in state.frontier]
     is_blocked = all(step.gate or step.status == "failed" for step in waiting)
-    return "awaiting_gate" if is_blocked else "in_progress"
+    # A failure is judged as soon as it is known of every call whether it happened: that is no waiting.
+    is_due = bool(state.unjudged) and not any(step.is_reserving for step in waiting)
+    return "awaiting_gate" if is_blocked and not is_due else "in_progress"
 
 
 _HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {

@@ -18,7 +18,7 @@ from tercet.journal.protocol import Append, Journal, Lease, Stored
 from tercet.journal.side_stream import append_next, read_all
 from tercet.runtime import messages, opening
 from tercet.runtime.expiry import overdue
-from tercet.runtime.machine import IllegalEvent, evolve
+from tercet.runtime.machine import evolve
 from tercet.runtime.messages import Said, inbox_of
 from tercet.runtime.rows import row_of
 from tercet.runtime.state import State
@@ -41,24 +41,27 @@ async def unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
 
 
 def heard(state: State, letters: list[Stored], now: int, *, outside: bool) -> Iterator[tuple[e.Event, State]]:
-    """The events that messages become, each with the state after it.
-
-    A wish to pause ends it where somebody carries the session: they fold it once the calls under way have ended.
-    """
+    """The events that messages become, each with the state after it. A session that is over hears nothing more, and one
+    that is carried forward comes to rest before a wish to pause becomes an event."""
     for letter in letters:
-        try:
-            said = messages.decode(letter.data)
-            event = messages.event_of(said, state, now, inbox=letter.seq, outside=outside)
-            if isinstance(event, e.SessionPaused) and not outside:
-                yield event, state
-                return
-            after = evolve(state, event)
-        except (UsageError, IllegalEvent) as error:
-            at = max(now, state.at)
-            event = e.MessageDropped(at=at, inbox=letter.seq, code=error.code, reason=error.message)
-            after = evolve(state, event)
-        state = after
+        if state.is_over:
+            return
+        event = _event(letter, state, now, outside=outside)
+        if isinstance(event, e.SessionPaused) and not outside:
+            yield event, state
+            return
+        state = evolve(state, event)
         yield event, state
+
+
+def _event(letter: Stored, state: State, now: int, *, outside: bool) -> e.Event:
+    """What a message becomes: an event that fits, or the note that it did not."""
+    try:
+        said = messages.decode(letter.data)
+        return messages.event_of(said, state, now, inbox=letter.seq, outside=outside)
+    except UsageError as error:
+        at = max(now, state.at)
+        return e.MessageDropped(at=at, inbox=letter.seq, code=error.code, reason=error.message)
 
 
 def answer_to(state: State, position: int) -> State:
@@ -101,15 +104,15 @@ async def deliver(
     state = await touch(journal, tenant, said.session, owner=owner, clock=clock, lease_ms=lease_ms)
     messages.event_of(said, state, clock.now())
     position = await post(journal, tenant, said)
-    return await outcome_of(
-        journal, tenant, said, position, owner=owner, clock=clock, lease_ms=lease_ms, held=held
+    return await follow(
+        journal, tenant, said.session, position, owner=owner, clock=clock, lease_ms=lease_ms, held=held
     )
 
 
-async def outcome_of(
+async def follow(
     journal: Journal,
     tenant: str,
-    said: Said,
+    session: str,
     position: int,
     *,
     owner: str,
@@ -117,17 +120,18 @@ async def outcome_of(
     lease_ms: int,
     held: Held,
 ) -> State:
-    """The state once the message at a position of the inbox has become an event; raises `UsageError` if it did not."""
+    """The state once the message at this position of the inbox has become an event; raises `UsageError` if it did not."""
     while True:
-        state = (await opening.restore(journal, tenant, said.session)).state
-        if state.inbox >= position:
-            return answer_to(state, position)
-        messages.demand_not_over(said, state)  # it ended before anybody read this
         try:
-            await absorb(journal, tenant, said.session, owner=owner, clock=clock, lease_ms=lease_ms)
+            state = await absorb(journal, tenant, session, owner=owner, clock=clock, lease_ms=lease_ms)
         except LeaseHeld as found:
             held(found)
             await clock.sleep(POLL_MS)
+            state = (await opening.restore(journal, tenant, session)).state
+        if state.inbox >= position:
+            return answer_to(state, position)
+        if state.is_over:
+            raise messages.session_over(session, state)
 
 
 async def absorb(

@@ -24,6 +24,7 @@ from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
 from tercet.runtime.changes import ANSWERS
+from tercet.runtime.gate_fold import can_be_held
 from tercet.runtime.session_fold import EXTENSIBLE
 from tercet.runtime.state import OpenGate, State
 
@@ -47,6 +48,8 @@ class Reply(Message, frozen=True, kw_only=True, tag="reply"):
     value: Any = None
     digest: str = ""
     """The digest of the call that was looked at; empty where the gate's own is meant."""
+    listed: bool = False
+    """Whether their roles come from a list of people."""
 
 
 class Pause(Message, frozen=True, kw_only=True, tag="pause"):
@@ -87,7 +90,14 @@ def session_of(gate: str) -> str:
 
 
 def reply(
-    gate: str, answer: Answered, actor: Actor, *, note: str = "", value: Any = None, digest: str = ""
+    gate: str,
+    answer: Answered,
+    actor: Actor,
+    *,
+    note: str = "",
+    value: Any = None,
+    digest: str = "",
+    listed: bool = False,
 ) -> Reply:
     """An answer to a gate, by somebody; raises `UsageError` for what is no gate id or no JSON."""
     if (fault := not_plain(value)) is not None:
@@ -100,6 +110,7 @@ def reply(
         answer=answer,
         value=value,
         digest=digest,
+        listed=listed,
         actor=storable(actor.id),
         roles=tuple(storable(role) for role in actor.roles),
         auth=storable(actor.auth),
@@ -110,13 +121,10 @@ def reply(
 def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: bool = False) -> e.Event:
     """The event that a message becomes; raises `UsageError` if it does not fit the session as it stands."""
     at = max(now, state.at)
-    demand_not_over(said, state)
-    if not isinstance(said, Reply) and state.phase in (Phase.COMMIT, Phase.FAIL):
-        raise UsageError(
-            f"session {said.session} is ending already: {state.reason or 'all is done'}",
-            code="session_ending",
-            remedy=f"tercet sessions resume {said.session} brings it to its end",
-        )
+    if state.is_over:
+        raise session_over(said.session, state)
+    if not isinstance(said, Reply):
+        _demand_open(said, state)
     match said:
         case Reply():
             return _answered(said, state, at, inbox=inbox, outside=outside)
@@ -131,13 +139,22 @@ def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: boo
             return e.BudgetExtended(at=at, by=said.actor, more=said.more, inbox=inbox, outside=outside)
 
 
-def demand_not_over(said: Said, state: State) -> None:
-    """Raises `UsageError` if nobody can say anything to a session any more."""
-    if state.is_over:
+def session_over(session: str, state: State) -> UsageError:
+    """The refusal of what is said to a session that is over."""
+    return UsageError(
+        f"session {session} is over: it is {state.status}",
+        code="session_over",
+        remedy=f"tercet sessions show {session} tells how it ended",
+    )
+
+
+def _demand_open(said: Said, state: State) -> None:
+    """A run whose end is decided is neither paused nor cancelled nor extended."""
+    if state.phase in (Phase.COMMIT, Phase.FAIL):
         raise UsageError(
-            f"session {said.session} is over: it is {state.status}",
-            code="session_over",
-            remedy=f"tercet sessions show {said.session} tells how it ended",
+            f"session {said.session} is ending already: {state.reason}".rstrip(": "),
+            code="session_ending",
+            remedy=f"tercet sessions resume {said.session} brings it to its end",
         )
 
 
@@ -206,6 +223,7 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
         answer=said.answer,
         actor=said.actor,
         roles=said.roles,
+        listed=said.listed,
         auth=said.auth,
         value=said.value,
         note=said.note,
@@ -287,7 +305,7 @@ def _may_withdraw(said: Reply, gate: OpenGate, state: State) -> None:
             code="not_approved",
             remedy="only one's own approval can be withdrawn",
         )
-    if all(state.steps[name].status not in ("gated", "pending") for name in gate.calls):
+    if not any(can_be_held(state.steps[name]) for name in gate.calls):
         raise UsageError(
             f"the call behind gate {gate.id} has begun",
             code="too_late",
@@ -322,7 +340,7 @@ def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
             code="own_gate",
             remedy="let somebody else accept it, or abandon it",
         )
-    unknown = [name for name in state.frontier if state.steps[name].status in ("unknown", "in_flight")]
+    unknown = [name for name in state.frontier if state.steps[name].is_reserving]
     if unknown:
         raise UsageError(
             f"nobody knows whether {', '.join(unknown)} happened",

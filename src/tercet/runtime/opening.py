@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
+import msgspec
+
 from tercet.context import compile as compile_context
-from tercet.contracts.canonical import digest
+from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.context import RunContext
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import ReplayError, UsageError
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
@@ -20,6 +24,7 @@ from tercet.journal.side_stream import read_all
 from tercet.packs.pack import Pack
 from tercet.runtime import checkpoint
 from tercet.runtime.machine import evolve
+from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
@@ -49,6 +54,8 @@ def started(
     ttl_ms: int | None = None,
     is_shadow: bool = False,
     body: str = "",
+    place: Place = ALONE,
+    frozen: bytes = b"",
 ) -> e.SessionStarted:
     """The first event of a session."""
     ctx, rules = setting.ctx, pack.session
@@ -73,7 +80,28 @@ def started(
         on_failure=setting.spec.on_failure or pack.on_failure,
         shadow=is_shadow,
         body=body,
+        evidence=hash_bytes(frozen) if frozen else "",
+        root=place.root,
+        depth=place.depth,
     )
+
+
+def freeze(pack: Pack, snapshot: str) -> bytes:
+    """A snapshot as bytes, which a session keeps: its evidence stays what it was, whatever becomes of the files."""
+    if not snapshot:
+        return b""
+    return canonical([fact.model_dump(mode="json") for fact in pack.evidence_in(snapshot)])
+
+
+async def thawed(journal: Journal, pack: Pack, state: State) -> Pack:
+    """The pack with the evidence that a session has kept, in place of what its files say now."""
+    frozen = state.start.get("evidence", "")
+    if not frozen:
+        return pack
+    facts = msgspec.json.decode(await journal.blob(state.start["tenant"], frozen))
+    kept = tuple(Evidence.model_validate(fact) for fact in facts)
+    others = tuple(fact for fact in pack.evidence if fact.snapshot != state.start["snapshot"])
+    return pack.model_copy(update={"evidence": (*others, *kept)})
 
 
 def body_of(request: Request, plan: Plan | None) -> str:
@@ -176,7 +204,9 @@ async def restore(journal: Journal, tenant: str, session: str, *, known: Restore
     end = await journal.head(tenant, session)
     state, tail_bytes = (known.state, known.tail_bytes) if known else (State(), 0)
     if known is None and (stored := await journal.newest(tenant, session, "fold")) is not None:
-        state = checkpoint.read_fold(stored)
+        # A fold only saves time: one that another version wrote and this one cannot read is not needed.
+        with suppress(ReplayError):
+            state = checkpoint.read_fold(stored)
     point = await journal.newest(tenant, session, "point")
     if point is not None and state.position == point.seq:
         checkpoint.compare(state, point)

@@ -10,9 +10,8 @@ import os
 import random
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Any, Self
@@ -28,32 +27,32 @@ from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
-from tercet.journal.errors import ClaimHeld, JournalError, LeaseHeld, LeaseLost
+from tercet.journal.errors import ClaimHeld, LeaseHeld
 from tercet.journal.events.gate import Answered
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
-from tercet.runtime import artifacts, mail, messages, opening, progress, retention
+from tercet.runtime import artifacts, mail, messages, nesting, opening, progress, retention
 from tercet.runtime.artifacts import Artifact
 from tercet.runtime.driver import Driver
-from tercet.runtime.expiry import overdue
+from tercet.runtime.keeper import Keeper
 from tercet.runtime.mail import Held
 from tercet.runtime.messages import Cancel, Extend, Pause, Said
+from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
 from tercet.runtime.notifying import Notifier
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import OpenGate, State
-from tercet.runtime.surroundings import Surroundings
+from tercet.runtime.surroundings import Surroundings, unmeasured, untold
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import Planner, Work
+from tercet.tools import ToolContext
 
 LEASE_MS = 10_000
-LISTEN_MS = 500
-"""How often a process listens for what is said to runs that write nothing at the moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +145,8 @@ class Runtime:
         draw: Callable[[], float] = random.random,
         lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
-        tell: Callable[[State, e.Event], None] = lambda _state, _event: None,
-        signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None,
+        tell: Callable[[State, e.Event], None] = untold,
+        signal: Callable[[str, dict[str, Any]], None] = unmeasured,
         held: Held = lambda _: None,
         packs: Sequence[Pack] = (),
         progress: Callable[[ProgressEnvelope], None] | None = None,
@@ -173,8 +172,6 @@ class Runtime:
         self._tools = {tool.name: tool for tool in pack.tools}
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self._leases = count(1)
-        self._drivers: dict[str, Driver] = {}
-        self._watching: asyncio.Future[None] | None = None
         self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
@@ -187,6 +184,7 @@ class Runtime:
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
         self._board = Noticeboard(self.journal, self.tenant, self.pack.name)
+        self._keeper = Keeper(self.journal, self.tenant, self._clock, self._board, lease_ms=self._lease_ms)
         self._notifier = Notifier(self._signal)
         self._watchdog = Watchdog(self._ward())
         if self._watchdog_ms is not None:
@@ -196,7 +194,8 @@ class Runtime:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        listening = [task for task in (self._watching, self._guarding) if task is not None]
+        self._keeper.close()
+        listening = [] if self._guarding is None else [self._guarding]
         for task in listening:
             task.cancel()
         try:
@@ -215,8 +214,8 @@ class Runtime:
             lease_ms=self._lease_ms,
             owner=self._fresh_owner,
             rules=self._rules_of,
-            is_carried=self._drivers.__contains__,
-            carry=self._carry,
+            is_carried=self._keeper.__contains__,
+            carry=self._carry_unwatched,
             is_stopped=self._is_stopped,
             stop=self._let_go,
             signal=self._signal,
@@ -227,7 +226,7 @@ class Runtime:
         found = self.pack if pack_hash == self.pack.hash else self._packs.get(pack_hash)
         return found.session if found is not None else None
 
-    async def _carry(self, session_id: str) -> RunResult:
+    async def _carry_unwatched(self, session_id: str) -> RunResult:
         """Take a session over for the watchdog, which does not wait for those that somebody has."""
         return await self._resume(session_id, held=_refuse)
 
@@ -238,7 +237,7 @@ class Runtime:
 
     def _let_go(self, session_id: str) -> None:
         """Let a session come to a halt."""
-        if (driver := self._drivers.get(session_id)) is not None:
+        if (driver := self._keeper.get(session_id)) is not None:
             driver.stop()
 
     def _fresh_owner(self) -> str:
@@ -258,12 +257,13 @@ class Runtime:
         planner: Planner | None = None,
         ttl_ms: int | None = None,
         shadow: bool = False,
+        parent: ToolContext | None = None,
     ) -> RunResult:
         """Start a session and carry it as far as it goes.
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, and nothing is
-        called.
+        called. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
         body = opening.body_of(request, plan)
         if (known := await self._submitted(request, body)) is not None:
@@ -278,7 +278,12 @@ class Runtime:
             safety_mode=safety_mode,
             started_at=moment(now),
         )
+        place = await self._place(parent, session)
+        if place.max_iterations is not None:
+            budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
+            ctx = ctx.model_copy(update={"run_budget": budget})
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
+        frozen = opening.freeze(self.pack, setting.compiled.snapshot)
         proposing = planner or TemplatePlanner(self.pack)
         if plan is None and planner is None:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
@@ -298,17 +303,30 @@ class Runtime:
             ttl_ms=ttl_ms,
             is_shadow=shadow,
             body=body,
+            place=place,
+            frozen=frozen,
         )
-        driver.begin(started, claims=opening.claims_of(request))
+        driver.begin(started, claims=opening.claims_of(request), blobs=(frozen,) if frozen else ())
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(await work.propose(driver.state, setting, now))
         try:
-            return await self._drive(driver, session)
+            return await self._carry(driver)
         except ClaimHeld:
-            if driver.log or (known := await self._submitted(request, body)) is None:
+            if driver.ledger.log or (known := await self._submitted(request, body)) is None:
                 raise
             return known  # somebody sent the same request at the same moment
+
+    async def _place(self, parent: ToolContext | None, session: str) -> Place:
+        if parent is None:
+            return ALONE
+        return await nesting.reserve(self.journal, self.tenant, parent, session, self.pack.budget)
+
+    async def _carry(self, driver: Driver) -> RunResult:
+        state = await self._keeper.carry(driver)
+        if state.start.get("root"):
+            await nesting.settle(self.journal, self.tenant, state)
+        return RunResult.of(state)
 
     async def _submitted(self, request: Request, body: str) -> RunResult | None:
         """The session that a request with this key began; None if there is none."""
@@ -332,7 +350,7 @@ class Runtime:
         A session that was started with a planner of its own needs that planner again to plan anew. `extend` adds to its
         budget first.
         """
-        if session_id in self._drivers:
+        if session_id in self._keeper:
             raise UsageError(
                 f"session {session_id} is being carried on here already",
                 code="session_busy",
@@ -346,7 +364,7 @@ class Runtime:
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
-        pack, setting = self._pinned(restored.state)
+        pack, setting = await self._pinned(restored.state)
         return await self._carry_on(pack, setting, restored, planner, held=held)
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: Planner | None = None) -> RunResult:
@@ -389,7 +407,7 @@ class Runtime:
         if migrated_by:
             driver.begin(opening.migrated(pack, setting, driver.state, migrated_by))
         driver.look_into_inbox()
-        return await self._drive(driver, session)
+        return await self._carry(driver)
 
     async def _taken_over(
         self, pack: Pack, setting: Setting, lease: Lease, planner: Planner | None, known: opening.Restored
@@ -416,9 +434,14 @@ class Runtime:
             )
         return driver
 
-    def _pinned(self, state: State) -> tuple[Pack, Setting]:
-        """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to."""
+    async def _pinned(self, state: State) -> tuple[Pack, Setting]:
+        """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to.
+
+        A pack that lets sessions go on pinned gives them the evidence that they have kept.
+        """
         pack = self._packs.get(state.start["pack_hash"], self.pack)
+        if pack.session.resume == "pinned" and pack.hash == state.start["pack_hash"]:
+            pack = await opening.thawed(self.journal, pack, state)
         ctx, request = opening.frame_of(state)
         setting = opening.setting_of(pack, ctx, request, opening.snapshot_of(pack, state))
         opening.demand_pins(pack, state, setting)
@@ -442,7 +465,7 @@ class Runtime:
             board=self._board,
             roles=self.roles,
             crash=self._crash,
-            tell=self._teller(pack),
+            tell=self._tell if pack.notify is None else self._teller(pack),
             progress=self._progress,
             signal=self._signal,
         )
@@ -470,60 +493,9 @@ class Runtime:
 
         return tell
 
-    async def _drive(self, driver: Driver, session: str) -> RunResult:
-        self._drivers[session] = driver
-        renewing = asyncio.ensure_future(self._renew(driver))
-        try:
-            # A stop is heard at the first append, its end is not: nothing would be appended.
-            await self._board.refresh(None if self._board.active() else 0)
-            self._watch()
-            return RunResult.of(await driver.advance())
-        finally:
-            renewing.cancel()
-            self._drivers.pop(session, None)
-            if not driver.state.is_over:  # nobody wants the lease on a session that is over
-                with suppress(JournalError):  # it runs out by itself; what the run came to must be told
-                    await self.journal.release(driver.lease)
-
-    async def _renew(self, driver: Driver) -> None:
-        while True:
-            await self._clock.sleep(self._lease_ms // 3)
-            try:
-                driver.lease = await self.journal.renew(
-                    driver.lease, now_ms=self._clock.now(), ttl_ms=self._lease_ms
-                )
-            except LeaseLost:
-                driver.stop()
-                return
-            except JournalError:
-                # Asked again soon; a lease that runs out meanwhile holds every call back, and an append says more.
-                continue
-
-    def _watch(self) -> None:
-        """One task listens for all drivers of this process, while there are any."""
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.ensure_future(self._listen())
-
-    async def _listen(self) -> None:
-        """Hear what is said to runs that write nothing at the moment, and notice when their time is over."""
-        heard = -1
-        while self._drivers:
-            await self._clock.sleep(LISTEN_MS)
-            try:
-                bell = await self.journal.bell(self.tenant)
-                if bell != heard:
-                    await self._board.refresh(bell)
-            except JournalError:
-                continue  # whoever appends will say more
-            now = self._clock.now()
-            for driver in tuple(self._drivers.values()):
-                if bell != heard or overdue(driver.state, now) is not None:
-                    driver.look_into_inbox()
-            heard = bell
-
     def stop(self) -> None:
         """Let every session of this process come to a halt from which it can be resumed."""
-        for driver in self._drivers.values():
+        for driver in self._keeper:
             driver.stop()
 
     # --- people ---
@@ -577,8 +549,17 @@ class Runtime:
         value: Any = None,
         digest: str = "",
     ) -> RunResult:
+        is_listed = self.roles(actor.id) is not None
         return await self.say(
-            messages.reply(gate_id, answer, self._known(actor), note=note, value=value, digest=digest)
+            messages.reply(
+                gate_id,
+                answer,
+                self._known(actor),
+                note=note,
+                value=value,
+                digest=digest,
+                listed=is_listed,
+            )
         )
 
     async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
@@ -603,17 +584,27 @@ class Runtime:
 
     async def say(self, said: Said) -> RunResult:
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
-        driver = self._drivers.get(said.session)
+        driver = self._keeper.get(said.session)
         if driver is not None:
             messages.event_of(said, driver.state, self._clock.now())  # what is wrong already is told at once
             position = await mail.post(self.journal, self.tenant, said)
             if (state := await driver.read_up_to(position)) is not None:
                 return RunResult.of(mail.answer_to(state, position))
-            waiting = partial(mail.outcome_of, position=position)
-        else:
-            waiting = mail.deliver
+            # It was let go of before it had read that; it is not said twice.
+            return RunResult.of(
+                await mail.follow(
+                    self.journal,
+                    self.tenant,
+                    said.session,
+                    position,
+                    owner=self._fresh_owner(),
+                    clock=self._clock,
+                    lease_ms=self._lease_ms,
+                    held=self._held,
+                )
+            )
         return RunResult.of(
-            await waiting(
+            await mail.deliver(
                 self.journal,
                 self.tenant,
                 said,

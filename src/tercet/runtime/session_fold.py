@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from tercet.contracts.loop import Phase
+from tercet.contracts.session import SessionStatus
 from tercet.journal import events as e
 from tercet.runtime.changes import (
     INTERRUPTED,
@@ -51,8 +52,7 @@ def revived(state: State) -> State:
     """A run that goes on where it stood. What was handed to a person and did not happen may be tried afresh."""
     steps = dict(state.steps)
     unjudged = list(state.unjudged)
-    for name in state.frontier if state.phase is not P.FAIL else ():
-        step = steps[name]
+    for name, step in state.steps.items() if state.phase is not P.FAIL else ():
         if step.status == "failed" and (state.halted_from or name not in unjudged):
             unjudged = [other for other in unjudged if other != name]
             if step.outcome == "done":
@@ -63,7 +63,7 @@ def revived(state: State) -> State:
         state,
         phase=state.halted_from or state.phase,
         halted_from=None,
-        status="in_progress",
+        status=_unchanged(state, state.ending) or "in_progress",
         steps=steps,
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
@@ -73,14 +73,9 @@ def revived(state: State) -> State:
 
 
 def _interrupted(used: Used) -> Used:
-    """Calls that a stopped process left behind count as made; what they cost is booked if they turn out to be done."""
-    return msgspec.structs.replace(
-        used,
-        tool_calls=used.tool_calls + used.reserved_calls,
-        reserved_calls=0,
-        reserved_tokens=0,
-        reserved_cost=0,
-    )
+    """Calls that a stopped process left behind count as made; what they cost stays kept until it is known whether they
+    were."""
+    return msgspec.structs.replace(used, tool_calls=used.tool_calls + used.reserved_calls, reserved_calls=0)
 
 
 def session_paused(state: State, event: e.SessionPaused) -> State:
@@ -116,19 +111,42 @@ def session_expired(state: State, event: e.SessionExpired) -> State:
 def ending(state: State, how: Ending, reason: str) -> State:
     """A run that will not succeed: nothing of its plan begins any more, and what it did is settled and taken back.
 
-    What a person was asked about a call that may have happened stays asked.
+    What a person was asked about a call that may have happened stays asked, and one that was to be called again to find
+    out is asked about: nothing is called any more.
     """
     asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
+    steps = {name: _left(step) for name, step in state.steps.items()}
     return changed(
         state,
         phase=P.FAIL,
         halted_from=None,
-        status="in_progress",
+        status=_unchanged(state, how) or "in_progress",
+        steps=steps,
         ending=how,
         reason=reason,
         gates=asked,
         approved={},
     )
+
+
+def is_untouched(state: State) -> bool:
+    """Whether a run has done nothing that is to be settled or taken back."""
+    return not state.done and not any(step.is_reserving for step in state.steps.values())
+
+
+def _unchanged(state: State, how: Ending) -> SessionStatus | None:
+    """The status that a session keeps until it is over; None if there is something to do before."""
+    keeps = ("paused", "awaiting_gate") if how == "expired" else ("paused",) if how == "cancelled" else ()
+    return state.status if state.status in keeps and is_untouched(state) else None
+
+
+def _left(step: StepState) -> StepState:
+    """A step as it is when nothing of the plan begins any more."""
+    if step.is_unsettled and step.status != "unknown":
+        return msgspec.structs.replace(step, status="unknown", gate="", approved="", not_before=0)
+    if step.status == "gated":
+        return msgspec.structs.replace(step, status="pending", gate="", approved="")
+    return step
 
 
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
@@ -139,7 +157,9 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         demand(state, event, is_met=state.saga != "undoing", why="its effects are being taken back")
         asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
         return changed(state, start={**state.start, **pins}, gates=asked)
-    is_planned = bool(state.plan)
+    # A run that is being planned anew has refused the plan that it had.
+    is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
+    steps = {name: _unapproved(step) for name, step in state.steps.items()}
     return changed(
         state,
         start={**state.start, **pins},
@@ -149,13 +169,16 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         reason="",
         gates={},
         approved={},
-        steps={name: _unapproved(step) for name, step in state.steps.items()},
+        steps=steps,
+        unjudged=tuple(name for name in state.unjudged if steps[name].status != "pending"),
         verdict={},
     )
 
 
 def _unapproved(step: StepState) -> StepState:
     """A step as it is under another pack: what was approved, or failed, under the one before counts no more."""
+    if step.status == "unknown":
+        return msgspec.structs.replace(step, gate="")  # it is asked about anew
     if step.status not in ("gated", "failed", "pending"):
         return step
     return msgspec.structs.replace(step, status="pending", gate="", approved="", retries=0, not_before=0)
@@ -171,7 +194,8 @@ EXTENSIBLE = ("tokens", "tool_calls", "cost_microcents", "wall_clock_ms")
 
 def extended(state: State, event: e.Event, amounts: dict[str, int]) -> State:
     """The state with more to use up."""
-    is_more = all(name in EXTENSIBLE and amount > 0 for name, amount in amounts.items())
+    # An amount may be anything: a gate's answer carries whatever a person said.
+    is_more = all(name in EXTENSIBLE and type(n) is int and n > 0 for name, n in amounts.items())
     demand(state, event, is_met=is_more and bool(amounts), why="an extension adds to a budget")
     before = state.extended
     return changed(

@@ -64,6 +64,19 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """What is kept back of the budget for taking it back."""
     hold_cost: int = 0
 
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether nobody knows if its last attempt happened, also while it waits to be called again."""
+        return self.attempt > 0 and self.outcome == "unknown" and self.status in _OPEN
+
+    @property
+    def is_reserving(self) -> bool:
+        """Whether tokens and money are kept for it: while a call is under way, and until it is known what became of it."""
+        return self.status == "in_flight" or self.is_unsettled
+
+
+_OPEN = ("unknown", "pending", "gated")
+
 
 class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What has been used up, and what is reserved for calls in flight."""
@@ -96,6 +109,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     at: int
     note: str = ""
     roles: tuple[str, ...] = ()
+    listed: bool = False
+    """Whether they held them by a list of people."""
 
 
 class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

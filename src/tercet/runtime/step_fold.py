@@ -16,6 +16,7 @@ from tercet.contracts.shape import as_object
 from tercet.journal import events as e
 from tercet.runtime.changes import (
     INTERRUPTED,
+    NOT_MADE,
     STOPPED,
     WITHHELD,
     changed,
@@ -40,11 +41,12 @@ def intent(state: State, event: e.Intent) -> State:
     )
     demand(state, event, is_met=event.attempt == step.attempt + 1, why=f"attempt {step.attempt + 1} is due")
     calls = 1 if event.tool else 0  # a note calls nothing
+    is_kept = step.is_reserving  # an attempt before this one may have happened: the same is kept for both
     used = more(
         state,
         reserved_calls=calls,
-        reserved_tokens=event.tokens,
-        reserved_cost=event.cost,
+        reserved_tokens=event.tokens - step.tokens * is_kept,
+        reserved_cost=event.cost - step.cost * is_kept,
         held_calls=event.hold_calls - step.hold_calls,
         held_cost=event.hold_cost - step.hold_cost,
     )
@@ -144,19 +146,19 @@ def _spent(
     """What was reserved for a call is given back, and what it really used is booked. `is_undone` says that it did not
     happen: then nothing is kept back for taking it back.
 
-    A call whose outcome was unknown until now was counted when it became unknown.
+    A call whose outcome was unknown until now was counted when it became unknown; its tokens and money were kept.
     """
     used = state.used
-    is_reserved = step.status == "in_flight"
+    is_flying, is_kept = step.status == "in_flight", step.is_reserving
     return msgspec.structs.replace(
         used,
         steps=used.steps + steps,
-        tool_calls=used.tool_calls + step.calls * is_reserved,
+        tool_calls=used.tool_calls + step.calls * is_flying,
         tokens=used.tokens + tokens,
         cost=used.cost + cost,
-        reserved_calls=used.reserved_calls - step.calls * is_reserved,
-        reserved_tokens=used.reserved_tokens - step.tokens * is_reserved,
-        reserved_cost=used.reserved_cost - step.cost * is_reserved,
+        reserved_calls=used.reserved_calls - step.calls * is_flying,
+        reserved_tokens=used.reserved_tokens - step.tokens * is_kept,
+        reserved_cost=used.reserved_cost - step.cost * is_kept,
         held_calls=used.held_calls - step.hold_calls * is_undone,
         held_cost=used.held_cost - step.hold_cost * is_undone,
     )
@@ -165,12 +167,13 @@ def _spent(
 def abort(state: State, event: e.Abort) -> State:
     step = _in_flight(state, event.step, event.attempt, event)
     demand(state, event, is_met=step.status == "in_flight", why=f"step {event.step} is {step.status}")
-    is_known = event.outcome == "not_done"
+    # A call that was not made after all says nothing of the attempt before it, which may have happened.
+    is_known = event.outcome == "not_done" and not (step.outcome == "unknown" and event.code in NOT_MADE)
     steps = with_step(
         state,
         event.step,
         status="failed" if is_known else "unknown",
-        outcome=event.outcome,
+        outcome=event.outcome if is_known else "unknown",
         error=event.error,
         code=event.code,
         is_retriable=event.retriable,
@@ -181,7 +184,13 @@ def abort(state: State, event: e.Abort) -> State:
         since=step.deadline if event.code == STOPPED else event.at,
     )
     unjudged = (*state.unjudged, event.step) if is_known else state.unjudged
-    return changed(state, steps=steps, used=_spent(state, step, is_undone=is_known), unjudged=unjudged)
+    used = _spent(state, step, is_undone=True) if is_known else _counted(state, step)
+    return changed(state, steps=steps, used=used, unjudged=unjudged)
+
+
+def _counted(state: State, step: StepState) -> Used:
+    """A call that may have happened counts as made; what it would cost stays kept until that is known."""
+    return more(state, tool_calls=step.calls, reserved_calls=-step.calls)
 
 
 def step_refused(state: State, event: e.StepRefused) -> State:
@@ -221,17 +230,27 @@ def settled(state: State, event: e.Settled) -> State:
             state, steps=with_step(state, event.step, asked=step.asked + 1, not_before=event.not_before)
         )
     # That a process stopped is not the tool's fault, so the call that it cut off is no retry of the tool's.
-    retries = 0 if step.code in (INTERRUPTED, STOPPED) else 1
-    steps = with_step(
+    retries = 0 if step.code in (INTERRUPTED, STOPPED, *WITHHELD) else 1
+    retried = changed(
         state,
-        event.step,
-        status="pending",
-        outcome="not_done" if event.how == "absent" else step.outcome,
-        asked=0,
-        retries=step.retries + retries,
-        not_before=event.not_before,
+        steps=with_step(
+            state,
+            event.step,
+            status="pending",
+            asked=0,
+            retries=step.retries + retries,
+            not_before=event.not_before,
+        ),
+        used=more(state, retries=retries),
     )
-    return changed(state, steps=steps, used=more(state, retries=retries))
+    return did_not_happen(retried, event.step) if event.how == "absent" else retried
+
+
+def did_not_happen(state: State, name: str) -> State:
+    """A call of unknown outcome that turns out not to have happened: nothing is kept for it any more."""
+    used = _spent(state, state.steps[name], is_undone=True)
+    steps = with_step(state, name, outcome="not_done", hold_calls=0, hold_cost=0)
+    return changed(state, steps=steps, used=used)
 
 
 def step_skipped(state: State, event: e.StepSkipped) -> State:

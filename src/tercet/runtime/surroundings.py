@@ -18,6 +18,14 @@ from tercet.runtime.work import Work
 from tercet.tools import Tool
 
 
+def untold(_: State, __: e.Event) -> None:
+    """Nobody wants to hear of events."""
+
+
+def unmeasured(_: str, __: dict[str, Any]) -> None:
+    """Nobody wants measurements."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
     """What a driver needs of the world, each of it an argument."""
@@ -38,9 +46,9 @@ class Surroundings:
     """The roles that a person holds now; None for somebody of whom only their answers are known."""
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None
     """Called at every named crash point; does nothing outside of tests."""
-    tell: Callable[[State, e.Event], None] = lambda _state, _event: None
+    tell: Callable[[State, e.Event], None] = untold
     """Told of every event once it is durable, with the state that it and those written with it came to."""
     progress: Callable[[ProgressEnvelope], None] | None = None
     """Told how far the session is, once for everything that became durable together."""
-    signal: Callable[[str, dict[str, Any]], None] = lambda _name, _fields: None
+    signal: Callable[[str, dict[str, Any]], None] = unmeasured
     """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed."""

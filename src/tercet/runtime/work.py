@@ -75,8 +75,6 @@ class Work:
         self._reading: Reading | None = None
         """What the last review read out of its plan; the score of that plan reads it again."""
 
-    moment = staticmethod(transcript.moment)
-
     async def propose(self, state: State, setting: Setting, now: int) -> e.PlanProposed:
         """The caller's plan, or the planner's next one."""
         if self._plan is not None:
@@ -191,7 +189,8 @@ class Work:
         if step.status == "done":
             yield e.StepJudged(at=now, step=name, attempt=step.attempt, outcome="accept")
             return
-        is_optional = course is not None and course.steps[name].optional
+        # What a person wants changed is planned anew, however little the plan needs it.
+        is_optional = course is not None and course.steps[name].optional and step.code != MODIFIED
         if can_retry(state, setting, step):
             yield e.StepJudged(at=now, step=name, attempt=step.attempt, outcome="retry", reason=step.error)
             yield e.RetryScheduled(

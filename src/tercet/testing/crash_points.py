@@ -1,7 +1,7 @@
 """Named crash points: where a worker process of a test dies, or is stopped, on command.
 
 The runtime calls its `crash` argument at the points of the driver; a tool of a test calls it around its effect; `plant`
-reaches the points inside a commit. A plan names one point, how often it may be passed before, and what happens then:
+reaches the points inside a commit, `doom` those of somebody who only speaks to a session. A plan names one point, how often it may be passed before, and what happens then:
 
     TERCET_CRASH=after_effect:2         dies by SIGKILL when it comes to the point for the second time
     TERCET_CRASH=before_call:1:stop     is stopped there by SIGSTOP, and goes on after SIGCONT
@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tercet.contracts.errors import UsageError
+from tercet.journal.protocol import Append, Journal, Position
 from tercet.journal.sqlite import writer as sqlite_writer
 from tercet.journal.sqlite.connection import QUERIES as SQLITE_QUERIES
+from tercet.runtime.messages import inbox_of
 
 VARIABLE = "TERCET_CRASH"
 
-Point: TypeAlias = Literal[
+StepPoint: TypeAlias = Literal[
     "before_append",
     "inside_checkpoint",
     "inside_commit",
@@ -39,7 +41,9 @@ Point: TypeAlias = Literal[
     "after_effect",
     "after_answer",
 ]
-POINTS: tuple[Point, ...] = get_args(Point)
+SpokenPoint: TypeAlias = Literal["before_post", "after_post"]
+Point: TypeAlias = StepPoint | SpokenPoint
+POINTS: tuple[StepPoint, ...] = get_args(StepPoint)
 """In the order in which one step comes to them.
 
 `before_append` and `after_append` stand around every append of the driver, so an INTENT is durable at the second one and
@@ -47,6 +51,11 @@ its call has not begun; `before_call` is behind the last look at the lease; `bef
 the tool; `after_answer` is between the answer and COMPLETE. `inside_checkpoint` is in the transaction behind the
 checkpoints, `inside_commit` in it before COMMIT (on PostgreSQL both: sent, and not answered), `after_commit` before the
 caller hears of it.
+"""
+SPOKEN: tuple[SpokenPoint, ...] = get_args(SpokenPoint)
+"""Around the putting of a message into the inbox of a session: at the second one it is durable, and no event yet.
+
+Whoever then reads the inbox of a session that nobody carries passes `before_append` and `after_append` around its event.
 """
 
 Way: TypeAlias = Literal["kill", "stop"]
@@ -70,11 +79,12 @@ class CrashPlan:
         point, _, rest = text.partition(":")
         nth, _, way = rest.partition(":")
         nth, way = nth or "1", way or "kill"
-        if point not in POINTS or not nth.isdigit() or way not in get_args(Way):
+        known = (*POINTS, *SPOKEN)
+        if point not in known or not nth.isdigit() or way not in get_args(Way):
             raise UsageError(
                 f"{VARIABLE}={text} names no crash point",
                 code="unknown_crash_point",
-                remedy=f"write point:n or point:n:stop, with one of {', '.join(POINTS)}",
+                remedy=f"write point:n or point:n:stop, with one of {', '.join(known)}",
             )
         return cls(point, int(nth), cast("Way", way))
 
@@ -102,6 +112,11 @@ def plant(plan: CrashPlan) -> None:
             raise
 
 
+def doom(journal: Journal, plan: CrashPlan) -> Journal:
+    """A journal that passes points around every append, for a process that carries no session and only speaks to them."""
+    return cast("Journal", _DoomedJournal(journal, plan))
+
+
 def _plant_in_sqlite(plan: CrashPlan) -> None:
     connect = sqlite_writer.connect_writer
 
@@ -123,6 +138,24 @@ def _plant_in_postgres(plan: CrashPlan) -> None:
         return _DoomedPostgres(connection, plan, QUERIES["store"])
 
     driver.connect = connect_doomed
+
+
+class _DoomedJournal:
+    """A journal that passes points around what is put into inboxes, and around what becomes of it."""
+
+    def __init__(self, inner: Journal, plan: CrashPlan) -> None:
+        self._inner = inner
+        self._plan = plan
+
+    async def append(self, unit: Append) -> Position:
+        what = "post" if unit.stream.startswith(inbox_of("")) else "append"
+        self._plan(f"before_{what}")
+        position = await self._inner.append(unit)
+        self._plan(f"after_{what}")
+        return position
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 class _DoomedSqlite:
@@ -156,7 +189,7 @@ class _DoomedSqlite:
 
 
 class _DoomedPostgres:
-    """The writer's connection, which passes the points around its one storing statement."""
+    """The writer's connection, which passes the points around its storing statement, whatever parts that has."""
 
     def __init__(self, inner: Any, plan: CrashPlan, store: str) -> None:
         self._inner = inner
@@ -164,7 +197,7 @@ class _DoomedPostgres:
         self._store = store
 
     async def fetch(self, query: str, *args: Any) -> list[Any]:
-        if query != self._store:
+        if not query.startswith(self._store):
             return await self._inner.fetch(query, *args)
         sending = asyncio.ensure_future(self._inner.fetch(query, *args))
         for _ in range(3):  # it goes out with the first ticks, and the answer needs a turn of the server

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld
@@ -93,6 +95,44 @@ async def the_first_claim_wins(backend: Backend) -> None:
         expect("the refused key", await journal.claim(tenant, "m"), None)
 
 
+async def claims_are_checked_before_checkpoints(backend: Backend) -> None:
+    """A unit that is wrong in both learns of the claim."""
+    tenant = new_tenant()
+    changed = NewCheckpoint(kind="point", seq=1, data=b"changed")
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, b"1", stream="ses_2", claims=("k",)))
+        await journal.append(unit(tenant, 0, b"1", checkpoints=(_point(1),)))
+        await expect_refusal(
+            ClaimHeld, journal.append(unit(tenant, 1, checkpoints=(changed,), claims=("k",)))
+        )
+        await expect_refusal(
+            CheckpointExists, journal.append(unit(tenant, 1, checkpoints=(changed,), claims=("l",)))
+        )
+        expect("the refused claim", await journal.claim(tenant, "l"), None)
+
+
+async def rows_change_in_part_and_as_a_whole(backend: Backend) -> None:
+    """Whichever columns a later row changes, it is found as it was last written, and in the right lists."""
+    tenant = new_tenant()
+    rows = [
+        session_row(tenant, due_at=5),
+        session_row(tenant, due_at=5, status="paused", updated_at=2, next_step=None, details=b"2"),
+        session_row(tenant, due_at=7, status="in_progress", updated_at=3, owner="bob", pack_hash="sha256:01"),
+        session_row(tenant, due_at=7, status="completed", updated_at=4, owner="bob", pack_hash="sha256:01"),
+        session_row(tenant, started_at=9),
+    ]
+    async with backend.opened() as journal:
+        for row in rows:
+            await journal.append(unit(tenant, 0, row=row))
+            expect("the row", await journal.session(tenant, "ses_1"), row)
+            expect("the list", await journal.sessions(tenant), [row])
+            expect("what is due", await journal.due(tenant, now_ms=9), [row] if row.due_at else [])
+        await asyncio.gather(*(journal.append(unit(tenant, 0, row=row)) for row in rows))
+        expect("the last of a batch", await journal.session(tenant, "ses_1"), rows[-1])
+        await asyncio.gather(*(journal.append(unit(tenant, 0, row=row)) for row in reversed(rows)))
+        expect("the last of another", await journal.session(tenant, "ses_1"), rows[0])
+
+
 async def sessions_are_listed_newest_first(backend: Backend) -> None:
     """Sessions are ordered by start and id, filtered by status, and cut into pages."""
     tenant = new_tenant()
@@ -150,6 +190,8 @@ CASES = (
     checkpoints_are_read_in_pages,
     blobs_are_named_by_their_bytes,
     the_first_claim_wins,
+    claims_are_checked_before_checkpoints,
+    rows_change_in_part_and_as_a_whole,
     sessions_are_listed_newest_first,
     tenants_see_nothing_of_each_other,
 )

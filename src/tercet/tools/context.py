@@ -22,6 +22,11 @@ class ToolContext:
     """When the caller stops waiting, with its time zone; None if it never does."""
     fencing_token: int = 0
     """Grows whenever another process takes the run over; refuse a call whose token is lower than one already seen."""
+    session_id: str = ""
+    root_session: str = ""
+    """The session that led to this run through others; empty where nobody did."""
+    depth: int = 0
+    """How many runs this one stands inside of."""
 
     def __post_init__(self) -> None:
         if self.deadline is not None and self.deadline.tzinfo is None:

@@ -60,6 +60,8 @@ class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
     actor: str
     roles: tuple[str, ...] = ()
     """The roles that they held at that moment."""
+    listed: bool = False
+    """Whether they hold them by a list of people: then they lose them by being taken off it."""
     auth: str = "local"
     value: Any = None
     note: str = ""

@@ -24,6 +24,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     snapshot: str
     context: str
     """The hash of the compiled context: replay compiles it again and compares."""
+    evidence: str = ""
+    """The digest of the snapshot, frozen whole beside the events; empty where the pack has none."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
     expires: int = 0
@@ -34,6 +36,9 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """What becomes of effects when the run ends without success."""
     shadow: bool = False
     """Nothing is called: the run ends once its plan has been reviewed."""
+    root: str = ""
+    """The session that led to this one through a tool; empty where nobody did."""
+    depth: int = 0
     body: str = ""
     """The hash of what was asked, where the request has a key."""
 

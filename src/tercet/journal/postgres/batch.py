@@ -33,7 +33,7 @@ from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
 from tercet.journal.postgres.connection import QUERIES
 from tercet.journal.postgres.driver import Connection
 from tercet.journal.postgres.faults import CONTENTION
-from tercet.journal.postgres.rows import Rows
+from tercet.journal.postgres.rows import Known, Rows
 from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
 from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
 
@@ -41,13 +41,6 @@ Outcome: TypeAlias = Position | Lease | JournalError
 
 _CACHE_LIMIT = 10_000
 _TRIES = 5
-
-
-class Known(msgspec.Struct, frozen=True):
-    """A stream's number and state, as the server last had it."""
-
-    id: int
-    state: StreamState
 
 
 class Batcher:
@@ -148,7 +141,7 @@ class Batcher:
             except JournalError:
                 careful.add(key)
                 continue
-            rows.add(act, stream_id=known.id, before=known.state, after=after, links=links)
+            rows.add(act, known=known, after=after, links=links)
             ahead[key] = quick[index] = Known(known.id, after)
             self.planned[index] = after.position()
         return rows, quick
@@ -195,7 +188,7 @@ class Batcher:
         self.attempted = after.position()
         fresh = await _without_stored_parts(connection, act, known)
         rows = Rows()
-        rows.add(fresh, stream_id=known.id, before=known.state, after=after, links=links)
+        rows.add(fresh, known=known, after=after, links=links)
         bells = await _store(connection, rows)
         return Position(after.seq, after.chain, bells[known.id]), Known(known.id, after)
 
@@ -251,12 +244,15 @@ async def _store(connection: Connection, rows: Rows) -> dict[int, int]:
 
 def _is_plain(unit: Append, rows: Rows, known: Known) -> bool:
     """Whether every part of a unit is new, as far as can be known without asking."""
-    places = [(new.kind, new.seq) for new in unit.checkpoints]
-    return (
-        all(new.seq > unit.expected for new in unit.checkpoints)
-        and len(set(places)) == len(places)
-        and all(rows.claimed_by(unit.tenant, key) in (None, known.id) for key in unit.claims)
-    )
+    for key in unit.claims:
+        if rows.claimed_by(unit.tenant, key) not in (None, known.id):
+            return False
+    places: set[tuple[str, int]] = set()
+    for new in unit.checkpoints:
+        if new.seq <= unit.expected or (new.kind, new.seq) in places:
+            return False
+        places.add((new.kind, new.seq))
+    return True
 
 
 def _differs(new: NewCheckpoint, fresh: NewCheckpoint | None, digest: bytes | None) -> bool:

@@ -38,6 +38,9 @@ class Server:
             "synchronous_commit": "on",
             # The checks in `store` look again after waiting for a lock, which only this level does.
             "default_transaction_isolation": "read committed",
+            # A plan that was made while a table was small stays in use while it grows; so streams and sessions are found
+            # by their indexes from the start.
+            "enable_seqscan": "off",
             "lock_timeout": f"{max(1, int(self.patience_s * 1000))}ms",
         }
 

@@ -17,7 +17,7 @@ WITH heard AS (
      WHERE (SELECT count(*) FROM heard) > 0
        AND s.id = m.id AND s.seq = m.old_seq AND s.chain = m.old_chain
        AND s.epoch = m.epoch AND (s.epoch = 0 OR s.owner IS NOT NULL)
-    RETURNING s.id, s.tenant
+    RETURNING s.id, s.tenant, s.stream
 )
 
 -- name: store_events
@@ -40,14 +40,14 @@ WITH heard AS (
 -- name: store_blobs
 , new_blobs AS (
     INSERT INTO tercet.blobs (tenant, digest, data)
-    SELECT b.tenant, b.digest, b.data
-      FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bytea[]) AS b (stream_id, tenant, digest, data)
+    SELECT moved.tenant, b.digest, b.data
+      FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) AS b (stream_id, digest, data)
       JOIN moved ON moved.id = b.stream_id
         ON CONFLICT DO NOTHING
 ), new_blob_uses AS (
     INSERT INTO tercet.blob_uses (tenant, digest, stream_id)
-    SELECT b.tenant, b.digest, b.stream_id
-      FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS b (stream_id, tenant, digest)
+    SELECT moved.tenant, b.digest, b.stream_id
+      FROM unnest($1::bigint[], $2::bytea[]) AS b (stream_id, digest)
       JOIN moved ON moved.id = b.stream_id
         ON CONFLICT DO NOTHING
 )
@@ -55,8 +55,8 @@ WITH heard AS (
 -- name: store_claims
 , new_claims AS (
     INSERT INTO tercet.claims (tenant, key, stream_id, seq)
-    SELECT c.tenant, c.key, c.stream_id, c.seq
-      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) AS c (stream_id, tenant, key, seq)
+    SELECT moved.tenant, c.key, c.stream_id, c.seq
+      FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS c (stream_id, key, seq)
       JOIN moved ON moved.id = c.stream_id
 )
 
@@ -64,11 +64,11 @@ WITH heard AS (
 , new_sessions AS (
     INSERT INTO tercet.sessions (tenant, session_id, status, pack, pack_hash, snapshot, intent, owner,
                                  started_at, updated_at, next_step, details, due_at)
-    SELECT r.tenant, r.session_id, r.status, r.pack, r.pack_hash, r.snapshot, r.intent, r.owner,
+    SELECT moved.tenant, moved.stream, r.status, r.pack, r.pack_hash, r.snapshot, r.intent, r.owner,
            r.started_at, r.updated_at, r.next_step, r.details, r.due_at
       FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                  $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[], $13::bytea[], $14::bigint[])
-           AS r (stream_id, session_id, tenant, status, pack, pack_hash, snapshot, intent, owner,
+                  $8::bigint[], $9::bigint[], $10::text[], $11::bytea[], $12::bigint[])
+           AS r (stream_id, status, pack, pack_hash, snapshot, intent, owner,
                  started_at, updated_at, next_step, details, due_at)
       JOIN moved ON moved.id = r.stream_id
         ON CONFLICT (tenant, session_id) DO UPDATE

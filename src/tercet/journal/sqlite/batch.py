@@ -6,15 +6,20 @@ asks the pure rules, and keeps the rows of accepted acts. Refused acts leave no 
 out with one `executemany`. An act sees what the acts before it in the same batch did, through the cache. Forgetting a
 stream is the exception: what was kept so far is written first, since it may be that stream's.
 
-The cache, of streams and of bells, is true as long as nobody else wrote to the file, which `PRAGMA data_version` tells.
+Claims are not looked up at first, since nearly every key is new: where one is taken the insert fails, and the batch is run
+once more with a look. A session's row is written whole when it is new, and otherwise without the columns that are as
+they were, since naming an indexed column in an UPDATE moves its entry even if nothing changed.
+
+The cache, of streams, rows and bells, is true as long as nobody else wrote to the file, which `PRAGMA data_version` tells.
 It is dropped when somebody did, when a transaction failed, and when it grows too large.
 """
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Sequence
+from hashlib import sha256
+from itertools import repeat
 from typing import TypeAlias
 
 import msgspec
@@ -33,9 +38,10 @@ _FIND_CHECKPOINT = QUERIES["find_checkpoint_hash"]
 _ADD_STREAM = QUERIES["add_stream"]
 _MOVE_STREAM = QUERIES["move_stream"]
 _INSERTS = {
-    name: QUERIES[name]
-    for name in ("add_event", "add_checkpoint", "add_blob", "add_blob_use", "add_claim", "put_session")
+    name: QUERIES[name] for name in ("add_event", "add_checkpoint", "add_blob", "add_blob_use", "add_claim")
 }
+_PUT_SESSION = QUERIES["put_session"]
+_TOUCH_SESSION = QUERIES["touch_session"]
 _READ_BELL = QUERIES["read_bell"]
 _PUT_BELL = QUERIES["put_bell"]
 _FORGET = [query for name, query in QUERIES.items() if name.startswith("forget_")]
@@ -44,13 +50,18 @@ _CACHE_LIMIT = 10_000
 
 
 class _Known:
-    """A stream's state and the number of its row, which a new stream does not have yet."""
+    """A stream's state, the number of its row, which a new stream does not have yet, and its session if it was seen."""
 
-    __slots__ = ("id", "state")
+    __slots__ = ("id", "session", "state")
 
     def __init__(self, row_id: int | None, state: StreamState) -> None:
         self.id = row_id
         self.state = state
+        self.session: SessionRow | None = None
+
+
+class _ClaimsMatter(Exception):  # noqa: N818 - nothing went wrong: somebody has to look
+    """A unit is refused for its checkpoints, and nobody has looked whether its claims refuse it first."""
 
 
 class Batcher:
@@ -63,14 +74,24 @@ class Batcher:
         self._claims: dict[tuple[str, str], str] = {}
         self._rows: dict[str, list[tuple[object, ...]]] = {}
         self._changed: dict[int, _Known] = {}
+        self._sessions: dict[int, tuple[_Known, SessionRow]] = {}
         self._bells: dict[str, int] = {}
         self._rung: set[str] = set()
+        self._looks_at_claims = False
 
     def run(self, acts: Sequence[Act]) -> list[Outcome]:
         """Commit the acts that the rules accept. An error of SQLite's means that none of them was written."""
         try:
+            return self._commit(acts, looks_at_claims=False)
+        except (sqlite3.IntegrityError, _ClaimsMatter):
+            return self._commit(acts, looks_at_claims=True)
+
+    def _commit(self, acts: Sequence[Act], *, looks_at_claims: bool) -> list[Outcome]:
+        self._looks_at_claims = looks_at_claims
+        try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._prepare(acts)
+            self._claims = self._find_claims(acts) if looks_at_claims else {}
             outcomes = [self._attempt(act) for act in acts]
             self._write()
             self._connection.execute("COMMIT")
@@ -92,7 +113,7 @@ class Batcher:
         ]
 
     def _prepare(self, acts: Sequence[Act]) -> None:
-        """Know every stream and every claim that these acts touch."""
+        """Know every stream and every bell that these acts touch."""
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version != self._data_version or len(self._streams) > _CACHE_LIMIT:
             self._streams.clear()
@@ -100,6 +121,7 @@ class Batcher:
             self._data_version = version
         self._rows = {name: [] for name in _INSERTS}
         self._changed = {}
+        self._sessions = {}
         self._rung = set()
         for tenant in {act.tenant for act in acts} - self._bells.keys():
             row = self._connection.execute(_READ_BELL, (tenant,)).fetchone()
@@ -111,12 +133,13 @@ class Batcher:
                 self._streams[tenant, stream] = _Known(row_id, StreamState(*state))
             for key in missing - self._streams.keys():
                 self._streams[key] = _Known(None, NEW)
+
+    def _find_claims(self, acts: Sequence[Act]) -> dict[tuple[str, str], str]:
+        """Who holds the keys that these acts claim."""
         keys = [(act.tenant, key) for act in acts if isinstance(act, Append) for key in act.claims]
-        self._claims = {}
-        if keys:
-            wanted = msgspec.json.encode(keys).decode()
-            for tenant, key, stream in self._connection.execute(_FIND_CLAIMS, (wanted,)):
-                self._claims[tenant, key] = stream
+        wanted = msgspec.json.encode(keys).decode()
+        found = self._connection.execute(_FIND_CLAIMS, (wanted,))
+        return {(tenant, key): stream for tenant, key, stream in found}
 
     def _attempt(self, act: Act) -> Outcome:
         try:
@@ -124,6 +147,8 @@ class Batcher:
                 return self._append(act)
             return self._forget(act) if isinstance(act, Forget) else self._lease(act)
         except JournalError as error:
+            if isinstance(error, CheckpointExists) and not self._looks_at_claims:
+                raise _ClaimsMatter from error
             return error
 
     def _lease(self, act: LeaseAct) -> Lease:
@@ -154,13 +179,11 @@ class Batcher:
         # From here on the unit is accepted.
         row_id = self._change(unit, known, after)
         rows = self._rows
-        for data, chain in zip(unit.events, links, strict=True):
-            seq += 1
-            rows["add_event"].append((row_id, seq, data, chain))
+        rows["add_event"].extend(zip(repeat(row_id), range(seq + 1, after.seq + 1), unit.events, links))
         for checkpoint in checkpoints:
             rows["add_checkpoint"].append((row_id, *checkpoint))
         for data in unit.blobs:
-            digest = hashlib.sha256(data).digest()
+            digest = sha256(data).digest()
             rows["add_blob"].append((unit.tenant, digest, data))
             rows["add_blob_use"].append((unit.tenant, digest, row_id))
         for key in unit.claims:
@@ -168,7 +191,7 @@ class Batcher:
                 self._claims[unit.tenant, key] = unit.stream
                 rows["add_claim"].append((unit.tenant, key, row_id, after.seq))
         if unit.row is not None:
-            rows["put_session"].append(_session_values(unit.row))
+            self._sessions[row_id] = (known, unit.row)
         if unit.ring:
             self._bells[unit.tenant] += 1
             self._rung.add(unit.tenant)
@@ -185,7 +208,7 @@ class Batcher:
         added: dict[tuple[str, int], tuple[str, int, bytes, bytes]] = {}
         for new in unit.checkpoints:
             place = (new.kind, new.seq)
-            digest = hashlib.sha256(new.data).digest()
+            digest = sha256(new.data).digest()
             present = added[place][2] if place in added else self._stored_checkpoint(known, unit, *place)
             if present is None:
                 added[place] = (new.kind, new.seq, digest, new.data)
@@ -213,15 +236,48 @@ class Batcher:
 
     def _write(self) -> None:
         """Send the rows of this batch out, one statement a table."""
-        moved = [(*msgspec.structs.astuple(known.state), row_id) for row_id, known in self._changed.items()]
+        moved = [
+            (state.seq, state.chain, state.owner, state.epoch, state.until, row_id)
+            for row_id, state in ((row_id, known.state) for row_id, known in self._changed.items())
+        ]
         self._connection.executemany(_MOVE_STREAM, moved)
         for name, rows in self._rows.items():
             if rows:
                 self._connection.executemany(_INSERTS[name], rows)
                 rows.clear()
+        self._write_sessions()
         for tenant in self._rung:
             self._connection.execute(_PUT_BELL, (tenant, self._bells[tenant]))
         self._changed.clear()
+
+    def _write_sessions(self) -> None:
+        """Write the last row of every session that has one in this batch."""
+        put: list[tuple[object, ...]] = []
+        touched: list[tuple[object, ...]] = []
+        for known, row in self._sessions.values():
+            if known.session is not None and _differs_in_progress_only(known.session, row):
+                touched.append(
+                    (row.status, row.updated_at, row.next_step, row.details, row.tenant, row.session_id)
+                )
+            else:
+                put.append(_session_values(row))
+            known.session = row
+        self._connection.executemany(_PUT_SESSION, put)
+        self._connection.executemany(_TOUCH_SESSION, touched)
+        self._sessions.clear()
+
+
+def _differs_in_progress_only(old: SessionRow, new: SessionRow) -> bool:
+    """Whether two rows of a session differ in nothing but status, last change, next step and details."""
+    return (
+        old.due_at == new.due_at
+        and old.started_at == new.started_at
+        and old.pack_hash == new.pack_hash
+        and old.pack == new.pack
+        and old.snapshot == new.snapshot
+        and old.intent == new.intent
+        and old.owner == new.owner
+    )
 
 
 def _session_values(row: SessionRow) -> tuple[object, ...]:

@@ -50,6 +50,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        updated_at = excluded.updated_at, next_step = excluded.next_step, details = excluded.details,
        due_at = excluded.due_at
 
+-- name: touch_session
+UPDATE sessions SET status = ?, updated_at = ?, next_step = ?, details = ? WHERE tenant = ? AND session_id = ?
+
 -- Forgetting a stream. Its blobs go first, as long as its uses say which they are.
 
 -- name: forget_blobs

@@ -83,14 +83,14 @@ class Writer:
         except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for the opening
             known = isinstance(error, sqlite3.Error)
             self._call(_settle_error, self._opened, translate(error, str(self._path)) if known else error)
-            self._call(_settle, [(self._ended, None)])
+            self._call(_settle, [self._ended], [None])
             return
-        self._call(_settle, [(self._opened, None)])
+        self._call(_settle, [self._opened], [None])
         try:
             self._serve(Batcher(connection))
         finally:
             connection.close()
-            self._call(_settle, [(self._ended, None)])
+            self._call(_settle, [self._ended], [None])
 
     def _serve(self, batcher: Batcher) -> None:
         """Commit batch after batch until the stop sign is taken from the queue."""
@@ -98,9 +98,8 @@ class Writer:
         while not stopping:
             waiting, stopping = self._take()
             if waiting:
-                outcomes = self._commit(batcher, [act for act, _ in waiting])
-                futures = [future for _, future in waiting]
-                self._call(_settle, list(zip(futures, outcomes, strict=True)))
+                acts, futures = zip(*waiting, strict=True)
+                self._call(_settle, futures, self._commit(batcher, acts))
 
     def _take(self) -> tuple[list[Waiting], bool]:
         """Wait for acts, then take all that are there; whether the stop sign was among them."""
@@ -135,9 +134,9 @@ class Writer:
             return
 
 
-def _settle(outcomes: Sequence[tuple[asyncio.Future[Any], Outcome | None]]) -> None:
+def _settle(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Outcome | None]) -> None:
     """Wake everybody whose act was in the commit."""
-    for future, outcome in outcomes:
+    for future, outcome in zip(futures, outcomes, strict=True):
         if future.done():
             continue
         if isinstance(outcome, JournalError):

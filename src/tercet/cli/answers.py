@@ -1,0 +1,311 @@
+"""`tercet gates approve`, `deny`, `modify`, `withdraw`, `settle` and `decide`: the answers to gates.
+
+An answer is bound to the call that was shown, and recorded with the name of whoever sits at this machine, the roles
+that they hold, and `auth: local`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import orjson
+import typer
+from rich.text import Text
+
+from tercet.cli.event_view import ANSWERS
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.gates import GateId
+from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.options import AsJson, Note
+from tercet.cli.people import ActorsPath, Speaker, speaker_by
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.speaking import Heard, speak
+from tercet.cli.standing import Commands
+from tercet.cli.text import count, listed, printable
+from tercet.contracts.errors import UsageError
+from tercet.journal.events.gate import Answered
+from tercet.runtime import messages
+from tercet.runtime.session_fold import EXTENSIBLE
+
+APPROVE_EXAMPLES = """\
+tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
+tercet gates approve ses_0123456789abcdef.g1 --actors examples/refunds --digest sha256:4be1…
+"""
+DENY_EXAMPLES = """\
+tercet gates deny ses_0123456789abcdef.g1 --note "the customer kept the lamp"
+"""
+MODIFY_EXAMPLES = """\
+tercet gates modify ses_0123456789abcdef.g1 --note "refund the lamp, but not the postage"
+"""
+WITHDRAW_EXAMPLES = """\
+tercet gates withdraw ses_0123456789abcdef.g1 --note "I looked at the wrong order"
+"""
+SETTLE_EXAMPLES = """\
+tercet gates settle ses_0123456789abcdef.g2 --did-not-happen
+tercet gates settle ses_0123456789abcdef.g2 --happened --value '{"refund_id": "rf_17"}'
+"""
+DECIDE_EXAMPLES = """\
+tercet gates decide ses_0123456789abcdef.g1 extend --tool-calls 10
+tercet gates decide ses_0123456789abcdef.g1 replan --note "leave the letter out"
+tercet gates decide ses_0123456789abcdef.g1 accept-partial
+tercet gates decide ses_0123456789abcdef.g2 compensate
+"""
+
+CHOICES: dict[str, Answered] = {
+    "extend": "extend",
+    "replan": "replan",
+    "accept-partial": "accept_partial",
+    "abandon": "abandon",
+    "compensate": "compensate",
+    "keep": "keep",
+}
+Amount: TypeAlias = int | None
+
+
+def approve(
+    gate: GateId,
+    *,
+    digest: Annotated[
+        str,
+        typer.Option(
+            metavar="DIGEST",
+            help="The digest of the call that you looked at: the answer counts for no other.",
+            show_default=False,
+        ),
+    ] = "",
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Approve the call that a gate shows. The answer is appended to the journal; whoever carries the session makes the
+    call, else it is made when the session is resumed.
+
+    Whoever started the run cannot approve it; the gate asks for certain roles, and for so many different people. What
+    is approved is looked at again just before the call: if anything has changed, it is not made.
+    """
+    return _answer(gate, "approve", actors, journal, note=note, digest=digest, as_json=as_json)
+
+
+def deny(
+    gate: GateId,
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Deny the call that a gate shows: it is never made, and the session ends rejected as soon as it is resumed.
+
+    Whoever could approve it may deny it, and so may whoever started the run. One denial is enough.
+    """
+    return _answer(gate, "deny", actors, journal, note=note, as_json=as_json)
+
+
+def modify(
+    gate: GateId,
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Send a call back to the planner, with words about what shall be different: --note says them.
+
+    Approvals that the gate had are void. A plan that the caller brought is never changed: deny it instead.
+    """
+    return _answer(gate, "modify", actors, journal, note=note, as_json=as_json)
+
+
+def withdraw(
+    gate: GateId,
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Take your own approval back, as long as the call has not begun. The gate is open again."""
+    return _answer(gate, "withdraw", actors, journal, note=note, as_json=as_json)
+
+
+def settle(
+    gate: GateId,
+    *,
+    happened: Annotated[
+        bool | None,
+        typer.Option(
+            "--happened/--did-not-happen",
+            help="Whether the call took effect; if it did not, it is made when the session is resumed.",
+            show_default=False,
+        ),
+    ] = None,
+    value: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="What the call brought, if it happened: later steps may refer to it."
+        ),
+    ] = None,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Say whether a call of unknown outcome happened, after looking where it would have left its mark.
+
+    `tercet gates show` prints the call, its key, and a value in the shape that --value must have.
+    """
+    if happened is None:
+        raise UsageError(
+            "it is not said whether the call happened",
+            code="usage",
+            remedy="say --happened or --did-not-happen; look where it would have left its mark, do not guess",
+        )
+    if value is not None and not happened:
+        raise UsageError(
+            "a call that did not happen brought nothing", code="usage", remedy="leave --value out"
+        )
+    answer = "happened" if happened else "did_not_happen"
+    return _answer(gate, answer, actors, journal, note=note, value=_value(value), as_json=as_json)
+
+
+def _value(text: str | None) -> Any:
+    try:
+        return None if text is None else orjson.loads(text.encode(errors="surrogatepass"))
+    except orjson.JSONDecodeError as error:
+        raise UsageError(
+            f"the value is not JSON: {error}",
+            code="value_invalid",
+            remedy="""write --value '{"refund_id": "rf_17"}', or --value '"text"'""",
+        ) from error
+
+
+def decide(
+    gate: GateId,
+    choice: Annotated[
+        str,
+        typer.Argument(
+            metavar="CHOICE",
+            help=f"For a run that was handed over: {', '.join(list(CHOICES)[:4])}. For the effects of one that failed: compensate, keep.",
+        ),
+    ],
+    *,
+    tokens: Annotated[Amount, typer.Option(metavar="N", help="With extend: so many tokens more.")] = None,
+    tool_calls: Annotated[
+        Amount, typer.Option(metavar="N", help="With extend: so many tool calls more.")
+    ] = None,
+    cost_microcents: Annotated[
+        Amount, typer.Option(metavar="N", help="With extend: so much more cost, in millionths of a cent.")
+    ] = None,
+    wall_clock_ms: Annotated[
+        Amount, typer.Option(metavar="N", help="With extend: so many milliseconds more.")
+    ] = None,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Decide how a run goes on that was handed to a person, or what becomes of the effects of one that failed.
+
+    extend lets it use more, and goes on where it stopped. replan asks the planner for another plan, with your --note.
+    accept-partial takes what there is; whoever started the run cannot. abandon ends it failed. compensate takes its
+    effects back, the last one first; keep leaves them as they are.
+    """
+    if choice not in CHOICES:
+        raise UsageError(
+            f"{choice!r} is no way to go on",
+            code="unknown_choice",
+            remedy=f"choose one of {', '.join(CHOICES)}",
+        )
+    given = dict(zip(EXTENSIBLE, (tokens, tool_calls, cost_microcents, wall_clock_ms), strict=True))
+    more = {name: amount for name, amount in given.items() if amount is not None}
+    if more and choice != "extend":
+        raise UsageError(
+            f"{choice} takes no amounts", code="usage", remedy="leave them out, or decide to extend"
+        )
+    value = messages.demand_extension(more) if choice == "extend" else None
+    return _answer(gate, CHOICES[choice], actors, journal, note=note, value=value, as_json=as_json)
+
+
+def _answer(
+    gate: str,
+    answer: Answered,
+    actors: ActorsPath,
+    url: str,
+    *,
+    note: str,
+    value: Any = None,
+    digest: str = "",
+    as_json: bool,
+) -> ExitCode:
+    """Say an answer, wait until it was heard, and tell what comes next."""
+    speaker = speaker_by(actors)
+    screen = Screen()
+    heard = speak(
+        url,
+        messages.session_of(gate),
+        speaker,
+        lambda _, actor: messages.reply(gate, answer, actor, note=note, value=value, digest=digest),
+        screen=None if as_json else screen,
+    )
+    told = _Told(gate=gate, answer=answer, heard=heard, commands=_commands(url, speaker))
+    if as_json:
+        print_json(told.as_json())
+    else:
+        told.show(screen)
+    return ExitCode.ACCEPTED
+
+
+def _commands(url: str, speaker: Speaker) -> Commands:
+    return Commands(journal=url, pack=speaker.pack or "PACK", actors=speaker.path)
+
+
+class _Told:
+    """What is said back to whoever answered."""
+
+    def __init__(self, *, gate: str, answer: Answered, heard: Heard, commands: Commands) -> None:
+        self._gate = gate
+        self._answer: Answered = answer
+        self._heard = heard
+        self._state = heard.state
+        found = heard.state.gates.get(gate)
+        self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
+        session = heard.state.start["session"]
+        is_done = bool(self._missing) or heard.state.is_over
+        self._next = [commands.show_gate(gate)] if self._missing else [commands.resume(session)]
+        self._next = [commands.show(session)] if heard.state.is_over else self._next
+        self._invitation = "Look at it with:" if is_done else "Go on with:"
+
+    def as_json(self) -> dict[str, Any]:
+        heard = self._heard
+        return {
+            "gate": self._gate,
+            "answer": self._answer,
+            "actor": heard.actor.id,
+            "roles": list(heard.actor.roles),
+            "auth": heard.actor.auth,
+            "session_id": self._state.start["session"],
+            "status": self._state.status,
+            "missing": self._missing,
+            "next": self._next,
+        }
+
+    def show(self, screen: Screen) -> None:
+        actor = self._heard.actor
+        roles = f" ({listed(actor.roles)})" if actor.roles else ""
+        done = f"{self._gate} is {ANSWERS[self._answer]} by {printable(actor.id, 80)}{roles}"
+        screen.say(Text.assemble(("✓ ", "bold green"), done))
+        for name, missing in self._missing.items():
+            screen.say(Text(f"  {printable(f'{name} ' if name else '')}still waits for {printable(missing)}"))
+        if self._heard.carrier and not self._missing:
+            screen.say(Text(f"  {self._heard.carrier} goes on with it.", style="dim"))
+            return
+        screen.say(Text(f"  {self._invitation}", style="dim"))
+        for line in self._next:
+            screen.show_command(line)
+
+
+def _still(gate: Any, name: str) -> str:
+    need = gate.needs[name]
+    more = need.quorum - len(gate.approvers(name))
+    return f"{count(more, 'more approval')}{f' by {listed(need.roles)}' if need.roles else ''}"

@@ -1,0 +1,118 @@
+"""`tercet sessions resume` and `migrate`: going on with a session in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tercet.cli.amounts import read_amounts
+from tercet.cli.case import local_actor
+from tercet.cli.documents import load_pack
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.foreground import Foreground
+from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.options import AsJson, SessionId
+from tercet.cli.people import actors_of
+from tercet.cli.progress import Progress, Silence
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.session_view import as_json as session_json
+from tercet.cli.session_view import show_ending
+from tercet.cli.standing import EXIT_CODES, Commands, standing
+from tercet.cli.text import printable
+from tercet.executor.clock import SystemClock
+from tercet.packs import Pack
+from tercet.runtime.runtime import RunResult, Runtime
+
+RESUME_EXAMPLES = """\
+tercet sessions resume ses_0123456789abcdef --pack examples/refunds
+tercet sessions resume ses_0123456789abcdef --pack examples/refunds --extend tool_calls=10
+"""
+MIGRATE_EXAMPLES = """\
+tercet sessions migrate ses_0123456789abcdef --pack examples/refunds
+"""
+
+
+def resume(
+    session: SessionId,
+    *,
+    pack: Annotated[
+        Path, typer.Option(metavar="PACK", help="The folder of the pack that the session was started with.")
+    ],
+    extend: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N",
+            help="Let it use more first: tokens, tool_calls, cost_microcents or wall_clock_ms; may be given several times.",
+        ),
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Go on with a session that was paused or answered, or whose process has died.
+
+    What had been done stays done. If a dead process still has the lease on the session, this waits until it runs out,
+    and says for how long; if that process turns out to be alive, it is left alone. A session that is over is shown, and
+    nothing is done. One that is pinned to another pack or snapshot is refused: move it with `tercet sessions migrate`,
+    or end it with `tercet sessions cancel`. Exits as `tercet run` does.
+    """
+    more = read_amounts(extend) if extend else None
+    loaded = load_pack(pack)
+    actor = local_actor(loaded)
+    return _carry(
+        loaded,
+        pack,
+        session,
+        journal,
+        lambda runtime: runtime.resume(session, extend=more, actor=actor),
+        as_json=as_json,
+    )
+
+
+def migrate(
+    session: SessionId,
+    *,
+    pack: Annotated[Path, typer.Option(metavar="PACK", help="The folder of the pack to move it to.")],
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Move a session to this pack and its newest snapshot, and go on with it.
+
+    Its plan is reviewed anew under the rules of the new pack, and nothing that was approved before counts any more. What
+    had been done stays done. Exits as `tercet run` does.
+    """
+    loaded = load_pack(pack)
+    actor = local_actor(loaded)
+    return _carry(
+        loaded,
+        pack,
+        session,
+        journal,
+        lambda runtime: runtime.migrate(session, actor=actor),
+        as_json=as_json,
+    )
+
+
+def _carry(
+    loaded: Pack,
+    folder: Path,
+    session: str,
+    journal: str,
+    act: Callable[[Runtime], Awaitable[RunResult]],
+    *,
+    as_json: bool,
+) -> ExitCode:
+    commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
+    screen = Screen()
+    progress = Silence() if as_json else Progress(screen, SystemClock())
+    story = Foreground(loaded, progress, commands).carry(act, is_new=False)
+    if as_json:
+        print_json(session_json(story, commands))
+    else:
+        if not progress.has_told:
+            screen.say(f"· session {printable(session)} is over: nothing was done")
+        screen.say()
+        show_ending(screen, story.state, commands, now=SystemClock().now())
+    return EXIT_CODES[standing(story.state)]

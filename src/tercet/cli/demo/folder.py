@@ -1,0 +1,92 @@
+"""The folder of one demo: a copy of the refund pack, the journal, and the shop's payment database."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import tercet
+from tercet.contracts.errors import InternalError, UsageError
+
+_PACK = Path("examples", "refunds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """Where the files of a demo are. Journal and database have the names that commands look for in a working folder."""
+
+    root: Path
+
+    @property
+    def pack(self) -> Path:
+        """The refund pack."""
+        return self.root / "refunds"
+
+    @property
+    def journal(self) -> Path:
+        """What the runs did, and what was said to them."""
+        return self.root / "tercet.db"
+
+    @property
+    def journal_url(self) -> str:
+        """The same as an address."""
+        return f"sqlite:///{self.journal}"
+
+    @property
+    def payments(self) -> Path:
+        """Where the money is."""
+        return self.root / "refunds.db"
+
+    def plan(self, name: str) -> Path:
+        """A plan of the pack."""
+        return self.pack / "plans" / f"{name}.json"
+
+
+def make_folder(wanted: Path | None) -> Folder:
+    """A folder with the pack in it, new or empty before; raises `UsageError` where there cannot be one."""
+    _demand_sqlite()
+    source = pack_home()
+    try:
+        folder = Folder(root=_empty(wanted))
+        shutil.copytree(source, folder.pack, ignore=shutil.ignore_patterns("__pycache__", "*.db*"))
+    except OSError as error:
+        raise UsageError(
+            f"the demo cannot write its files: {error.strerror or error}",
+            code="unwritable",
+            remedy="name a folder that you may write to: tercet demo --dir FOLDER",
+        ) from error
+    return folder
+
+
+def _empty(wanted: Path | None) -> Path:
+    if wanted is None:
+        return Path(tempfile.mkdtemp(prefix="tercet-demo-")).resolve()
+    if wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
+        raise UsageError(
+            f"{wanted} is {'not empty' if wanted.is_dir() else 'no folder'}, and the demo overwrites nothing",
+            code="folder_not_empty",
+            remedy="name a folder that is empty or not there yet, or leave --dir out",
+        )
+    wanted.mkdir(parents=True, exist_ok=True)
+    return wanted.resolve()
+
+
+def pack_home() -> Path:
+    """The refund pack of this installation: inside the package in a wheel, beside the sources in a checkout."""
+    package = Path(tercet.__file__).resolve().parent
+    for home in (package / _PACK, package.parents[1] / _PACK):
+        if (home / "pack.toml").is_file():
+            return home
+    raise InternalError("this installation of Tercet has no refund pack")
+
+
+def _demand_sqlite() -> None:
+    if find_spec("_sqlite3") is None:
+        raise UsageError(
+            "this Python has no SQLite",
+            code="sqlite_missing",
+            remedy="use a Python that was built with it: python3 -c 'import sqlite3' says nothing there",
+        )

@@ -1,0 +1,210 @@
+"""The demo for people: each scene in a few lines, at a pace that can be read."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import assert_never
+
+from rich.text import Text
+
+from tercet.cli.demo import scenes as s
+from tercet.cli.demo.cast import APPROVER
+from tercet.cli.demo.folder import Folder
+from tercet.cli.demo.hints import Hint
+from tercet.cli.demo.story import Answer
+from tercet.cli.screen import Screen
+from tercet.cli.text import count, listed, printable
+
+_PAUSE_S = 1.2
+_LABEL = 10
+_ANSWERS: dict[str, Answer] = {
+    "": "approve",
+    "y": "approve",
+    "yes": "approve",
+    "n": "deny",
+    "no": "deny",
+    "q": "quit",
+    "quit": "quit",
+}
+
+
+class Narrator:
+    """Tells scenes on a screen."""
+
+    def __init__(self, screen: Screen, *, is_paced: bool) -> None:
+        self._screen = screen
+        self._is_paced = is_paced
+
+    def begin(self, folder: Folder) -> None:
+        """Say what this is, and where it happens."""
+        self._screen.say(Text("A refund at Marigold Outfitters, an invented shop.", style="bold"))
+        self._screen.say(
+            "Real processes and a real kill -9. What came of them is read back from two databases:"
+        )
+        self._row("journal", str(folder.journal))
+        self._row("payments", str(folder.payments))
+
+    def tell(self, scene: s.Scene) -> None:
+        """Tell one scene."""
+        match scene:
+            case s.Heading():
+                self._rest()
+                self._screen.say()
+                self._screen.say(
+                    Text.assemble((f"{scene.number}  ", "bold cyan"), (printable(scene.text), "bold"))
+                )
+            case s.Aside():
+                self._row("", Text(scene.text, style="dim"))
+            case s.Refused():
+                self._refused(scene)
+            case s.Waiting():
+                self._waiting(scene)
+            case s.OwnAttempt():
+                self._own_attempt(scene)
+            case s.Answered():
+                self._answered(scene)
+            case s.Crashed():
+                self._crashed(scene)
+            case s.Recovered():
+                self._recovered(scene)
+            case s.Recorded():
+                self._recorded(scene)
+            case s.Ended():
+                self._ended(scene)
+            case _:
+                assert_never(scene)
+
+    def end(self, hints: tuple[Hint, ...], folder: Folder) -> None:
+        """Say what to type next."""
+        self._screen.say()
+        self._screen.say(Text.assemble(("Try next", "bold"), (f"  all files stay in {folder.root}", "dim")))
+        for what, command in hints:
+            self._screen.say(Text(f"  {what}:", style="dim"))
+            self._screen.show_command(command)
+
+    def ask(self, gate: s.Waiting) -> Answer:
+        """What the person at the keyboard says, in the part of the approver."""
+        self._screen.say()
+        part = f"{APPROVER.id} ({listed(APPROVER.roles)})"
+        self._screen.say(Text(f"  You are now {part}. May {_money(gate)} be paid?", style="bold"))
+        while True:
+            self._screen.print(
+                self._screen.legible("  Enter approves · n denies · q quits: "), end="", soft_wrap=True
+            )
+            line = sys.stdin.readline()
+            if not line:
+                self._screen.say()
+                return "quit"
+            if (answer := _ANSWERS.get(line.strip().lower())) is not None:
+                return answer
+
+    # --- scenes ---
+
+    def _refused(self, scene: s.Refused) -> None:
+        self._mark("✗", "red", f"refused by the critic: {scene.kind}")
+        self._row("why", scene.reason)
+        self._row("remedy", scene.remedy)
+        self._row("journal", f"{count(scene.calls, 'call')}; session {scene.session_id} {scene.status}")
+        self._row(
+            "payments", "there is a database" if scene.has_payment_database else "the file is not even there"
+        )
+
+    def _waiting(self, scene: s.Waiting) -> None:
+        self._mark("✓", "green", f"verified: {scene.verdict}")
+        self._mark("?", "yellow", f"worker {scene.worker} has stopped at {scene.gate_name}")
+        self._row("call", f"{scene.tool}, {scene.mode}, {scene.reversibility}")
+        self._row("money", Text(_money(scene), style="bold"))
+        for row, value in enumerate(scene.values):
+            authority = " (authority)" if value.carries_authority else ""
+            same = f", equals {value.same_in} of the evidence" if value.same_in else ""
+            self._row("" if row else "values", f"{value.name}{authority} from {value.source}{same}")
+        for fact in scene.evidence:
+            self._row("evidence", f"{fact.id} · {fact.source}")
+        self._row(
+            "undo", f"{scene.undo}, covered by the same approval" if scene.undo else "there is no way back"
+        )
+        who = f"{count(scene.quorum, 'person')} with the role {listed(scene.roles)}, not {scene.owner}"
+        self._row("who", who)
+        self._row("digest", f"{_short(scene.digest)} is what an approval is bound to")
+        self._row("payments", _refunds(scene.refunds))
+
+    def _own_attempt(self, scene: s.OwnAttempt) -> None:
+        self._mark("✗", "red", f"refused: {scene.reason}")
+        self._row("remedy", scene.remedy)
+        self._row("journal", f"the gate is open, with {count(scene.approvals, 'approval')}")
+
+    def _answered(self, scene: s.Answered) -> None:
+        mark, style, word = (
+            ("✓", "green", "approved") if scene.answer == "approve" else ("✗", "red", "denied")
+        )
+        by = f"{word} by {scene.actor} ({listed(scene.roles)}), for {_short(scene.digest)}"
+        self._mark(mark, style, by)
+
+    def _crashed(self, scene: s.Crashed) -> None:
+        self._mark("✗", "red", f"worker {scene.worker} is dead: signal {scene.signal}")
+        self._row("payments", Text.assemble(f"{_refunds(scene.refunds)}: ", ("the money has moved", "bold")))
+        known = Text.assemble(f"{_wal(scene.intents, scene.completes)}: ", ("it does not know", "bold"))
+        self._row("journal", known)
+
+    def _recovered(self, scene: s.Recovered) -> None:
+        self._mark(
+            "✓", "green", f"worker {scene.worker} made the same call under the same key: {scene.status}"
+        )
+        self._row("key", listed([_short(key) for key in scene.keys]))
+        paid = Text.assemble(f"{_refunds(scene.refunds)}: ", ("paid once", "bold green"))
+        self._row("payments", paid)
+        self._row("journal", _wal(len(scene.keys), scene.completes))
+
+    def _recorded(self, scene: s.Recorded) -> None:
+        self._mark("✓", "green", scene.hash)
+        for row, (name, value) in enumerate(scene.outputs.items()):
+            self._row("" if row else "outputs", f"{name} = {value}")
+        roles = listed(scene.approver_roles)
+        self._row("approved", f"by {scene.approver} ({roles}), for {_short(scene.digest)}")
+        self._row("evidence", listed(scene.evidence))
+
+    def _ended(self, scene: s.Ended) -> None:
+        is_over = scene.status == "rejected"
+        self._mark(
+            "✗" if is_over else "·",
+            "red" if is_over else "yellow",
+            f"the session is {scene.status}: nothing was paid",
+        )
+        if scene.reason:
+            self._row("why", scene.reason)
+        self._row("journal", f"{scene.calls_of_payment} INTENT of the payment")
+        self._row("payments", _refunds(scene.refunds))
+
+    # --- lines ---
+
+    def _mark(self, mark: str, style: str, text: str) -> None:
+        self._screen.put(Text.assemble((f"{mark} ", f"bold {style}"), printable(text)), rest="  ")
+
+    def _row(self, label: str, text: Text | str) -> None:
+        shown = printable(text) if isinstance(text, str) else text
+        self._screen.put(shown, first=f"  {label:<{_LABEL}}")
+
+    def _rest(self) -> None:
+        if self._is_paced:
+            time.sleep(_PAUSE_S)
+
+
+def _money(gate: s.Waiting) -> str:
+    values = {value.name: value.value for value in gate.values}
+    return f"INR {values['amount_inr']:,} to {values['payment_id']}"
+
+
+def _refunds(refunds: tuple[s.Refund, ...]) -> str:
+    if not refunds:
+        return "0 refunds"
+    rows = "; ".join(f"INR {row.amount_inr:,} to {row.payment_id}, {row.status}" for row in refunds)
+    return f"{count(len(refunds), 'refund')}, {rows}"
+
+
+def _wal(intents: int, completes: int) -> str:
+    return f"{intents} INTENT, {completes} COMPLETE"
+
+
+def _short(hashed: str) -> str:
+    return f"{hashed[:19]}…"

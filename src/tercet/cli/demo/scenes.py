@@ -1,0 +1,179 @@
+"""What the demo tells, scene by scene: nothing but facts that were read back. With --json they are the document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heading:
+    """What is about to be done."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aside:
+    """Why it takes a moment."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refund:
+    """A row of the payment database."""
+
+    refund_id: str
+    idempotency_key: str
+    payment_id: str
+    amount_inr: int
+    status: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A plan that the critic did not let through."""
+
+    name: ClassVar[str] = "refused"
+
+    session_id: str
+    status: str
+    kind: str
+    code: str
+    reason: str
+    remedy: str
+    calls: int
+    """How many calls the journal has for it."""
+    has_payment_database: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """A parameter of the call that waits."""
+
+    name: str
+    value: Any
+    carries_authority: bool
+    source: str
+    same_in: str
+    """The field of the pinned evidence that has the same value, if one has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pinned:
+    """Evidence that an approval is bound to."""
+
+    id: str
+    hash: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """A verified plan whose run waits at a gate."""
+
+    name: ClassVar[str] = "waiting"
+
+    session_id: str
+    status: str
+    worker: int
+    verdict: str
+    gate: str
+    gate_name: str
+    tool: str
+    mode: str
+    reversibility: str
+    values: tuple[Value, ...]
+    evidence: tuple[Pinned, ...]
+    undo: str
+    """The tool that takes the call back."""
+    roles: tuple[str, ...]
+    quorum: int
+    owner: str
+    digest: str
+    refunds: tuple[Refund, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnAttempt:
+    """The owner of the run tried to approve its gate."""
+
+    name: ClassVar[str] = "own_attempt"
+
+    actor: str
+    code: str
+    reason: str
+    remedy: str
+    approvals: int
+    """How many the gate has afterwards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """What a second person said."""
+
+    name: ClassVar[str] = "answered"
+
+    actor: str
+    roles: tuple[str, ...]
+    answer: str
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crashed:
+    """A worker was killed after the payment, and before it could write that down."""
+
+    name: ClassVar[str] = "crashed"
+
+    worker: int
+    signal: int
+    refunds: tuple[Refund, ...]
+    intents: int
+    completes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovered:
+    """Another worker carried the session to its end."""
+
+    name: ClassVar[str] = "recovered"
+
+    worker: int
+    status: str
+    keys: tuple[str, ...]
+    """The idempotency key of each attempt."""
+    completes: int
+    refunds: tuple[Refund, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What is left: the decision record, which was read back and comes to its hash."""
+
+    name: ClassVar[str] = "recorded"
+
+    hash: str
+    outputs: dict[str, Any]
+    approver: str
+    approver_roles: tuple[str, ...]
+    digest: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A story that ended without a payment: denied, or left at the gate."""
+
+    name: ClassVar[str] = "ended"
+
+    status: str
+    reason: str
+    calls_of_payment: int
+    refunds: tuple[Refund, ...]
+
+
+Fact: TypeAlias = Refused | Waiting | OwnAttempt | Answered | Crashed | Recovered | Recorded | Ended
+Scene: TypeAlias = Heading | Aside | Fact

@@ -1,0 +1,226 @@
+"""A gate whole, as an approver reads it before answering: all that the answer binds to, and what stands around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from tercet.cli.event_view import ANSWERS
+from tercet.cli.gate_view import (
+    Row,
+    approval_rows,
+    call_rows,
+    expiry_rows,
+    question,
+    show_question,
+    show_rows,
+    undo_rows,
+)
+from tercet.cli.samples import sample
+from tercet.cli.screen import Screen
+from tercet.cli.text import ago, clock_time, json_text, listed, printable
+from tercet.cli.values import WHOLE, amount_text, name_text, value_text, with_reading
+from tercet.contracts.gate import HandOff
+from tercet.contracts.shape import as_list, as_object
+from tercet.runtime.session_fold import ESCALATED
+from tercet.runtime.state import Answer, OpenGate, State
+
+MARKS = {
+    "pending": ("·", "dim"),
+    "gated": ("?", "yellow"),
+    "in_flight": ("▸", "cyan"),
+    "unknown": ("?", "yellow"),
+    "done": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "skipped": ("○", "dim"),
+}
+"""How far a step is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatePage:
+    """A gate, the session that it belongs to, and what was fetched for it."""
+
+    gate: OpenGate
+    state: State
+    is_open: bool
+    packet: HandOff | None = None
+    """What the person is handed, where a run escalated."""
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """Who has answered so far, once each."""
+        mine = [answer for answer in self.state.answers if answer.gate == self.gate.id]
+        return tuple({(a.actor, a.answer, a.at): a for a in mine}.values())
+
+
+def show_page(screen: Screen, page: GatePage, *, now: int) -> None:
+    """Prints a gate whole."""
+    gate = page.gate
+    if page.is_open:
+        show_question(screen, gate)
+    else:
+        screen.put(Text.assemble(("· ", "dim"), (f"closed: {printable(question(gate))}", "bold")), rest="  ")
+    for rows in _sections(page, now):
+        if found := list(rows):
+            screen.say()
+            show_rows(screen, found)
+
+
+def _sections(page: GatePage, now: int) -> Iterator[Iterator[Row]]:
+    gate = page.gate
+    match gate.kind:
+        case "approval":
+            yield _approval(gate)
+            yield _evidence(gate.shown)
+            yield _who(page, now)
+            yield _around(gate)
+        case "reconcile":
+            yield _reconcile(gate)
+            yield _who(page, now)
+        case "escalation":
+            yield _escalation(page)
+            yield _packet(page.packet)
+            yield _who(page, now)
+        case "compensation":
+            yield iter([("why", str(gate.shown.get("reason", "")))])
+            yield undo_rows(gate)
+            yield _who(page, now)
+    yield _bound(gate)
+
+
+def _approval(gate: OpenGate) -> Iterator[Row]:
+    shown = gate.shown
+    if shown.get("changed"):
+        yield "changed", Text(printable(str(shown["changed"])), style="bold yellow")
+    if shown.get("description"):
+        yield "does", str(shown["description"])
+    yield from call_rows(shown, with_sources=True)
+    for other in as_list(shown.get("sequence")) or ():
+        yield from call_rows(as_object(other) or {}, with_sources=True)
+
+
+def _evidence(shown: Mapping[str, Any]) -> Iterator[Row]:
+    """The pinned facts of every call that the gate is about, each with its hash and its content."""
+    calls = [shown, *(as_object(other) or {} for other in as_list(shown.get("sequence")) or ())]
+    facts = [as_object(fact) or {} for call in calls for fact in as_list(call.get("evidence")) or ()]
+    known = {str(fact.get("id")): fact for fact in facts}
+    for number, (name, fact) in enumerate(known.items()):
+        source = f", from {fact['source']}" if fact.get("source") else ""
+        yield "" if number else "evidence", Text(printable(f"{name}{source}", WHOLE), style="bold")
+        for line in _content(fact.get("content")):
+            yield "", f"  {line}"
+        yield "", Text(printable(str(fact.get("hash", ""))), style="dim")
+
+
+def _content(content: Any) -> Iterator[str]:
+    members = as_object(content)
+    if members is None:
+        yield value_text(content)
+        return
+    for name, value in members.items():
+        yield f"{name_text(name)} = {with_reading(name, value)}"
+
+
+def _who(page: GatePage, now: int) -> Iterator[Row]:
+    """Who may answer, who has, and until when."""
+    gate, owner = page.gate, str(page.state.start["actor"]["id"])
+    if gate.kind == "approval":
+        yield from approval_rows(gate, owner)
+    elif gate.kind == "escalation":
+        yield (
+            "by",
+            f"an operator; somebody other than {owner}, who started the run, if it is accepted as partial",
+        )
+    for answer in page.answers:
+        note = f": {value_text(answer.note)}" if answer.note else ""
+        roles = f" ({listed(answer.roles)})" if answer.roles else ""
+        yield "answer", f"{ANSWERS[answer.answer]} by {answer.actor}{roles}, {ago(now - answer.at)}{note}"
+    yield "opened", f"{ago(now - gate.at)}, {clock_time(gate.at)}"
+    if page.is_open:
+        yield from expiry_rows(gate, now)
+
+
+def _around(gate: OpenGate) -> Iterator[Row]:
+    """What is not part of the call: the cost, the budget that is left, and the rest of the plan."""
+    if cost := gate.shown.get("cost_microcents"):
+        yield "cost", amount_text("cost_microcents", cost)
+    yield from _budget(as_object(gate.shown.get("budget")) or {})
+    for number, entry in enumerate(as_list(gate.shown.get("plan")) or ()):
+        step = as_object(entry) or {}
+        yield "" if number else "plan", _step(step, is_asked=step.get("step") in gate.calls)
+
+
+def _step(step: Mapping[str, Any], *, is_asked: bool) -> Text:
+    mark, style = MARKS.get(str(step.get("status")), ("·", "dim"))
+    name, tool = name_text(str(step.get("step"))), name_text(str(step.get("tool") or "note"))
+    here = ("  this call", "yellow") if is_asked else ""
+    return Text.assemble(
+        (f"{'?' if is_asked else mark} ", "yellow" if is_asked else style), f"{name}  {tool}", here
+    )
+
+
+def _budget(left: Mapping[str, Any]) -> Iterator[Row]:
+    if left:
+        yield "left", ", ".join(amount_text(name, int(amount)) for name, amount in left.items())
+
+
+def _reconcile(gate: OpenGate) -> Iterator[Row]:
+    shown = gate.shown
+    yield from call_rows(shown)
+    yield "attempt", str(shown.get("attempt", "?"))
+    yield "key", str(shown.get("key", ""))
+    schema = as_object(shown.get("result_schema"))
+    if schema is not None:
+        yield (
+            "value",
+            f"if it happened, what it brought, in this shape: {json_text(sample(schema), indent=None)}",
+        )
+
+
+def _escalation(page: GatePage) -> Iterator[Row]:
+    reason = str(page.gate.shown.get("reason", "")).removeprefix(ESCALATED)
+    yield "why", reason
+    if page.gate.step:
+        yield "at", page.gate.step
+    request = page.state.start["request"]
+    yield "asked", f"{request['intent']} {value_text(request.get('input', {}))}"
+
+
+def _packet(packet: HandOff | None) -> Iterator[Row]:
+    """What is known of the run: its plan, what was called, and what the critic said."""
+    if packet is None:
+        return
+    outcomes = _outcomes(packet.transcript)
+    for number, step in enumerate(as_list(packet.plan.get("steps")) or ()):
+        fields = as_object(step) or {}
+        name = str(fields.get("id"))
+        shown = {"step": name, "tool": fields.get("tool"), "status": outcomes.get(name, "pending")}
+        yield "" if number else "plan", _step(shown, is_asked=False)
+    for number, verdict in enumerate(packet.verdicts):
+        yield "" if number else "critic", _verdict(verdict)
+    yield from _budget(packet.budget_remaining)
+
+
+def _verdict(verdict: Mapping[str, Any]) -> str:
+    said = "; ".join(map(str, as_list(verdict.get("reasons")) or ())) or str(verdict.get("rationale", ""))
+    words = (verdict.get("stage"), verdict.get("step_id"), verdict.get("outcome"))
+    return f"{' '.join(str(word) for word in words if word)}: {said}"
+
+
+def _outcomes(transcript: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """How the last call of each step ended, in the words of a step's status."""
+    words = {"done": "done", "not_done": "failed", "unknown": "unknown"}
+    results = [as_object(entry.get("result")) or {} for entry in transcript]
+    return {str(result.get("step_id")): words.get(str(result.get("outcome")), "failed") for result in results}
+
+
+def _bound(gate: OpenGate) -> Iterator[Row]:
+    """What an answer binds to."""
+    yield "gate", gate.id
+    yield "digest", Text(printable(gate.digest), style="dim")
+    for step, digest in gate.covers.items():
+        yield "", Text(f"{printable(digest)} {name_text(step)}", style="dim")

@@ -1,0 +1,261 @@
+"""`tercet sessions pause`, `cancel`, `extend`, `settle` and `prune`: what operators order.
+
+Whoever carries a session, in this terminal or elsewhere, hears it from the session's inbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any, Protocol, cast
+
+import typer
+from rich.text import Text
+
+from tercet.cli.amounts import read_amounts
+from tercet.cli.documents import load_pack
+from tercet.cli.durations import read_duration
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, JournalUrl, journal_at
+from tercet.cli.options import AsJson, Note, SessionId
+from tercet.cli.people import ActorsPath, Speaker, speaker_by
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.speaking import Heard, Words, speak
+from tercet.cli.standing import Commands, standing
+from tercet.cli.text import count, printable
+from tercet.cli.values import amount_text
+from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Actor
+from tercet.packs import Pack
+from tercet.runtime import messages
+from tercet.runtime.messages import Cancel, Extend, Pause
+from tercet.runtime.runtime import Runtime
+from tercet.runtime.state import State
+
+PAUSE_EXAMPLES = """\
+tercet sessions pause ses_0123456789abcdef --note "the payment service is being moved"
+"""
+CANCEL_EXAMPLES = """\
+tercet sessions cancel ses_0123456789abcdef --note "the customer called: no refund wanted"
+"""
+EXTEND_EXAMPLES = """\
+tercet sessions extend ses_0123456789abcdef tool_calls=10 tokens=2000
+"""
+SETTLE_EXAMPLES = """\
+tercet sessions settle ses_0123456789abcdef letter --note "called the customer and apologised"
+"""
+PRUNE_EXAMPLES = """\
+tercet sessions prune --older-than 90d
+tercet sessions prune --pack examples/refunds
+"""
+
+
+def pause(
+    session: SessionId,
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Let a session come to rest: calls under way end first, no other begins, and it can be resumed.
+
+    It may run in another terminal, or on another machine: whoever carries it hears of it within a second.
+    """
+    speaker = speaker_by(actors)
+    heard = _say(
+        journal,
+        session,
+        speaker,
+        lambda _, actor: Pause(session=session, note=note, **_by(actor)),
+        as_json=as_json,
+    )
+    return _tell(heard, _commands(journal, speaker), "pause", "is paused", as_json=as_json)
+
+
+def cancel(
+    session: SessionId,
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """End a run without success. Nothing of its plan begins any more.
+
+    What it did is taken back, kept or asked about, as its pack says. If no process carries the session, it comes to its
+    end when somebody resumes it.
+    """
+    speaker = speaker_by(actors)
+    heard = _say(
+        journal,
+        session,
+        speaker,
+        lambda _, actor: Cancel(session=session, note=note, **_by(actor)),
+        as_json=as_json,
+    )
+    return _tell(heard, _commands(journal, speaker), "cancel", "is cancelled", as_json=as_json)
+
+
+def extend(
+    session: SessionId,
+    amounts: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME=N...",
+            help="How much more: tokens, tool_calls, cost_microcents or wall_clock_ms, each with a whole number.",
+        ),
+    ],
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Let a run use more than it was started with. One that was handed over for want of it may then be resumed."""
+    more = read_amounts(amounts)
+    speaker = speaker_by(actors)
+
+    def words(state: State, actor: Actor) -> messages.Said:
+        for gate in state.gates.values():
+            if gate.kind == "escalation":
+                return messages.reply(gate.id, "extend", actor, note=note, value=more)
+        return Extend(session=session, more=more, note=note, **_by(actor))
+
+    heard = _say(journal, session, speaker, words, as_json=as_json)
+    told = ", ".join(amount_text(name, amount) for name, amount in more.items())
+    return _tell(heard, _commands(journal, speaker), "extend", f"may use {told} more", as_json=as_json)
+
+
+def _by(actor: Actor) -> dict[str, Any]:
+    return {"actor": actor.id, "roles": actor.roles, "auth": actor.auth}
+
+
+def _say(url: str, session: str, speaker: Speaker, words: Words, *, as_json: bool) -> Heard:
+    return speak(url, session, speaker, words, screen=None if as_json else Screen())
+
+
+def _commands(url: str, speaker: Speaker) -> Commands:
+    return Commands(journal=url, pack=speaker.pack or "PACK", actors=speaker.path)
+
+
+def _tell(heard: Heard, commands: Commands, order: str, done: str, *, as_json: bool) -> ExitCode:
+    """Say what came of it, and what comes next."""
+    state = heard.state
+    session = state.start["session"]
+    lines = [commands.show(session) if state.is_over else commands.resume(session)]
+    is_carried = bool(heard.carrier) and state.status != "paused" and not state.is_over
+    lines = [commands.watch(session)] if is_carried else lines
+    if as_json:
+        answer = {"session_id": session, "order": order, "actor": heard.actor.id, "auth": heard.actor.auth}
+        print_json({**answer, "status": state.status, "standing": standing(state), "next": lines})
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    by = printable(heard.actor.id, 80)
+    screen.say(Text.assemble(("✓ ", "bold green"), f"{printable(session)} {done}, by {by}"))
+    screen.say(Text(f"  {_what_next(state, heard.carrier if is_carried else '')}", style="dim"))
+    for line in lines:
+        screen.show_command(line)
+    return ExitCode.ACCEPTED
+
+
+def _what_next(state: State, carrier: str) -> str:
+    if state.is_over:
+        return "It is over. Look at it with:"
+    if carrier:
+        return f"{carrier} goes on with it. Follow it with:"
+    if state.ending:
+        return "No process carries it: it comes to its end when somebody resumes it:"
+    return "Go on with:"
+
+
+# --- what needs a runtime, and no code of a pack ---
+
+
+class Operations(Protocol):
+    """What a runtime offers operators."""
+
+    async def settle_rollback(self, session_id: str, step: str, *, actor: Actor, note: str = "") -> Any:
+        """Say that a person has taken a step back."""
+        ...
+
+    async def prune(self, *, older_than_ms: int | None = None) -> int:
+        """Forget sessions that are over; how many they were."""
+        ...
+
+
+def settle(
+    session: SessionId,
+    step: Annotated[
+        str, typer.Argument(metavar="STEP", help="The step whose effect was taken back by a person.")
+    ],
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Say that you have dealt with an effect that a run could not take back itself: it is recorded with your name.
+
+    `tercet sessions show` names the steps of a run that ended without success and whose effects are left.
+    """
+    actor = speaker_by(actors).actor
+    asyncio.run(_settle(journal, session, step, actor, note))
+    commands = Commands(journal=journal)
+    if as_json:
+        answer = {"session_id": session, "step": step, "actor": actor.id, "auth": actor.auth}
+        print_json({**answer, "note": note, "next": [commands.show(session)]})
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    done = f"{printable(step, 80)} of {printable(session)} is settled by {printable(actor.id, 80)}"
+    screen.say(Text.assemble(("✓ ", "bold green"), done))
+    return ExitCode.ACCEPTED
+
+
+async def _settle(url: str, session: str, step: str, actor: Actor, note: str) -> None:
+    async with journal_at(url) as journal, Runtime(_no_pack(), journal) as runtime:
+        await cast("Operations", runtime).settle_rollback(session, step, actor=actor, note=note)
+
+
+def prune(
+    *,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Forget those that ended longer ago: 90d, 12h.", show_default=False
+        ),
+    ] = None,
+    pack: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PACK", help="Forget what this pack's own retention_days lets go.", show_default=False
+        ),
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Forget sessions that are over, with their events, their blobs and their records. It cannot be undone."""
+    if (older_than is None) == (pack is None):
+        raise UsageError(
+            "it is not said which sessions are old",
+            code="usage",
+            remedy="say --older-than 90d; or --pack PACK, for what that pack says about retention",
+        )
+    ms = None if older_than is None else read_duration(older_than)
+    gone = asyncio.run(_prune(journal, _no_pack() if pack is None else load_pack(pack), ms))
+    if as_json:
+        print_json({"pruned": gone})
+    else:
+        done = f"{count(gone, 'session')} forgotten" if gone else "No session is that old."
+        Screen().say(done)
+    return ExitCode.ACCEPTED
+
+
+async def _prune(url: str, pack: Pack, older_than_ms: int | None) -> int:
+    async with journal_at(url) as journal, Runtime(pack, journal) as runtime:
+        return await cast("Operations", runtime).prune(older_than_ms=older_than_ms)
+
+
+def _no_pack() -> Pack:
+    """Stands where a runtime wants a pack, and no pack is needed."""
+    return Pack(name="operator", version="0.0.0")

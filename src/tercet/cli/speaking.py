@@ -1,0 +1,90 @@
+"""Saying something to a session: an answer to its gate, or pause, cancel, extend.
+
+What is said goes into the inbox of the session, which needs no lease; so it is never lost, whoever carries the session.
+Here one only waits until it has been heard, in order to tell what came of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from tercet.cli.foreground import process_name
+from tercet.cli.journals import TENANT, journal_at
+from tercet.cli.people import Speaker
+from tercet.cli.screen import Screen
+from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Actor
+from tercet.executor.clock import SystemClock
+from tercet.journal.errors import LeaseHeld
+from tercet.runtime import mail, opening
+from tercet.runtime.messages import Said
+from tercet.runtime.runtime import LEASE_MS
+from tercet.runtime.state import State
+
+Words = Callable[[State, Actor], Said]
+"""What is said to a session as it stands, by somebody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """What came of it."""
+
+    state: State
+    actor: Actor
+    carrier: str = ""
+    """The process that carries the session, where one does."""
+
+
+def speak(url: str, session: str, speaker: Speaker, words: Words, *, screen: Screen | None) -> Heard:
+    """Say something, and wait until it was heard; `screen` is told for whom is waited."""
+    waiting = _Waiting(screen)
+    try:
+        return asyncio.run(_speak(url, session, speaker, words, waiting))
+    except KeyboardInterrupt:
+        waiting.give_up()
+        raise
+    except UsageError as error:
+        if error.code == "role_missing" and not speaker.path:
+            error.remedy = "say who you are with --actors PACK; or let somebody with that role answer"
+        raise
+
+
+async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting: _Waiting) -> Heard:
+    async with journal_at(url) as journal:
+        before = (await opening.restore(journal, TENANT, session)).state
+        actor = speaker.facing(before)
+        state = await mail.deliver(
+            journal,
+            TENANT,
+            words(before, actor),
+            owner=f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}",
+            clock=SystemClock(),
+            lease_ms=LEASE_MS,
+            held=waiting,
+        )
+    return Heard(state=state, actor=actor, carrier=waiting.carrier)
+
+
+class _Waiting:
+    """Told while another process has the session; says so once."""
+
+    def __init__(self, screen: Screen | None) -> None:
+        self._screen = screen
+        self.carrier = ""
+
+    def __call__(self, found: LeaseHeld) -> None:
+        if not self.carrier and self._screen is not None:
+            line = f"· {process_name(found.owner)} has this session, and is told: waiting until it has heard"
+            self._screen.say(Text(line, style="dim"))
+        self.carrier = process_name(found.owner)
+
+    def give_up(self) -> None:
+        """Say what becomes of it all the same."""
+        if self.carrier and self._screen is not None:
+            self._screen.say("· it is kept: whoever carries the session hears it, or whoever resumes it")

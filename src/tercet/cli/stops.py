@@ -1,0 +1,186 @@
+"""`tercet stop`: emergency stops of a tool, a pack, or everything; they need no pack, only the journal."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Annotated, Any, cast, get_args
+
+import typer
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.options import AsJson, Note
+from tercet.cli.people import ActorsPath, speaker_by
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.standing import Commands
+from tercet.cli.text import ago, printable
+from tercet.contracts.errors import UsageError
+from tercet.executor.clock import SystemClock
+from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
+from tercet.runtime.transcript import timestamp
+
+_TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
+_PACK = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
+
+TOOL_EXAMPLES = """\
+tercet stop tool adp_payments.issue_refund --note "double payments reported"
+"""
+PACK_EXAMPLES = """\
+tercet stop pack refunds --note "wrong rules since this morning"
+"""
+TENANT_EXAMPLES = """\
+tercet stop tenant --note "incident 12"
+"""
+LIST_EXAMPLES = """\
+tercet stop list
+"""
+LIFT_EXAMPLES = """\
+tercet stop lift tool adp_payments.issue_refund --note "mended"
+tercet stop lift tenant
+"""
+
+
+def stop_tool(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tool: adapter.capability.")],
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Stop a tool: no run calls it any more, whichever process carries the run, from before its next call on.
+
+    A call that has begun is not cut off. Runs that come to the tool pause, and can be resumed once the stop is lifted.
+    """
+    return _write("tool", name, note, actors, journal, as_json=as_json)
+
+
+def stop_pack(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The pack's name without its version: all versions stop.")
+    ],
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Stop a pack: its runs call nothing any more, from before their next call on."""
+    return _write("pack", name, note, actors, journal, as_json=as_json)
+
+
+def stop_tenant(
+    *, note: Note = "", actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
+) -> ExitCode:
+    """Stop everything in this journal: no run calls anything any more."""
+    return _write("tenant", TENANT, note, actors, journal, as_json=as_json)
+
+
+def lift(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What is stopped: tool, pack or tenant.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which one; not for tenant.", show_default=False)
+    ] = None,
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Lift an emergency stop. The runs that it paused stay paused until somebody resumes them."""
+    if kind not in get_args(StopKind) or (kind == "tenant") != (name is None):
+        raise UsageError(
+            f"{' '.join(filter(None, [kind, name]))!r} names no stop",
+            code="usage",
+            remedy="say tool NAME, pack NAME or tenant; tercet stop list names what is stopped",
+        )
+    wanted = cast("StopKind", kind)
+    return _write(wanted, name or TENANT, note, actors, journal, as_json=as_json, is_lifted=True)
+
+
+def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
+    """List what is stopped, since when, by whom, and why."""
+    stops = asyncio.run(_active(journal))
+    if as_json:
+        print_json({"stops": [_json(stop) for stop in stops]})
+        return ExitCode.ACCEPTED
+    screen, now = Screen(), SystemClock().now()
+    if not stops:
+        screen.say("Nothing is stopped.")
+    for stop in stops:
+        note = f": {printable(stop.note)}" if stop.note else ""
+        by = f"  by {printable(stop.by, 80)}, {ago(now - stop.at)}{note}"
+        screen.say(Text.assemble(("■ ", "red"), (f"{stop.kind} {printable(stop.name, 200)}", "bold"), by))
+    return ExitCode.ACCEPTED
+
+
+async def _active(url: str) -> tuple[Stop, ...]:
+    async with journal_at(url) as journal:
+        board = Noticeboard(journal, TENANT, pack="")
+        await board.refresh()
+        return board.active()
+
+
+def _write(
+    kind: StopKind,
+    name: str,
+    note: str,
+    actors: ActorsPath,
+    url: str,
+    *,
+    as_json: bool,
+    is_lifted: bool = False,
+) -> ExitCode:
+    _demand_name(kind, name)
+    by = speaker_by(actors).actor.id
+    stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=note, is_lifted=is_lifted)
+    asyncio.run(_post(url, stop))
+    if as_json:
+        print_json(_json(stop))
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    what = f"{kind} {printable(name, 200)}"
+    done = f"{what} is no longer stopped" if is_lifted else f"{what} is stopped: it is called no more"
+    screen.say(Text.assemble(("✓ " if is_lifted else "■ ", "bold green" if is_lifted else "bold red"), done))
+    screen.say(Text(f"  {_NEXT[is_lifted]}", style="dim"))
+    words = Commands(journal=url)
+    screen.show_command(words.paused() if is_lifted else words.lift(kind, name))
+    return ExitCode.ACCEPTED
+
+
+_NEXT = {
+    True: "Runs that it paused are resumed one by one:",
+    False: "Runs that come to it pause. When it may go on:",
+}
+
+
+def _demand_name(kind: StopKind, name: str) -> None:
+    """A stop under a name that nothing can have would stop nothing, and nobody would notice."""
+    if kind == "tool" and not _TOOL.fullmatch(name):
+        raise UsageError(
+            f"no tool is called {name!r}", code="usage", remedy="write adapter.capability, as the plan does"
+        )
+    if kind == "pack" and not _PACK.fullmatch(name):
+        raise UsageError(
+            f"no pack is called {name!r}",
+            code="usage",
+            remedy="write the name in pack.toml, without a version and without a folder",
+        )
+
+
+async def _post(url: str, stop: Stop) -> None:
+    async with journal_at(url) as journal:
+        await Noticeboard(journal, TENANT, pack="").write(stop)
+
+
+def _json(stop: Stop) -> dict[str, Any]:
+    return {
+        "kind": stop.kind,
+        "name": stop.name,
+        "by": stop.by,
+        "at": timestamp(stop.at),
+        "note": stop.note,
+        "is_lifted": stop.is_lifted,
+    }

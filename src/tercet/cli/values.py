@@ -1,0 +1,73 @@
+"""Values that somebody else chose, as an approver reads them: whole, in quotes where they are text, and with what is
+easily overlooked said beside them: how much money it is, and letters that look like others."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from decimal import Decimal
+from typing import Any
+
+from tercet.cli.text import printable, took
+
+WHOLE = 1_000_000
+"""Values that are approved are not shortened."""
+_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,80}")
+_CURRENCIES = frozenset(
+    {"aed", "aud", "brl", "cad", "chf", "cny", "czk", "dkk", "eur", "gbp", "hkd", "huf", "idr", "ils", "inr", "jpy",
+     "krw", "mxn", "myr", "nok", "nzd", "php", "pln", "ron", "sar", "sek", "sgd", "thb", "try", "twd", "uah", "usd",
+     "vnd", "zar"}
+)  # fmt: skip
+_MINOR = {"cents": 2, "pence": 2, "paise": 2, "microcents": 8}
+"""How many digits stand behind the point, by the last word of a parameter's name."""
+_LARGE = 10_000
+
+
+def value_text(value: Any) -> str:
+    """A value as JSON on one line, whole, with everything that does not print made visible."""
+    return printable(json.dumps(value, ensure_ascii=False), WHOLE)
+
+
+def name_text(name: str) -> str:
+    """A parameter's name; in quotes where it could be taken for something else."""
+    return name if _NAME.fullmatch(name) else value_text(name)
+
+
+def readable(name: str, value: Any) -> str:
+    """How much a number is, where its name says that it is money, or it is long; empty where there is nothing to add."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return ""
+    words = name.lower().split("_")
+    currency = next((f"{word.upper()} " for word in words if word in _CURRENCIES), "")
+    places = _MINOR.get(words[-1])
+    if places is not None:
+        return f"{currency}{Decimal(str(value)).scaleb(-places):,.2f}"
+    if words[-1] in _CURRENCIES:
+        return f"{currency}{value:,}"
+    return f"{value:,}" if abs(value) >= _LARGE else ""
+
+
+def with_reading(name: str, value: Any) -> str:
+    """A value whole, and how much it is."""
+    told = readable(name, value)
+    return f"{value_text(value)}{f'  ({told})' if told else ''}"
+
+
+def strange_letters(value: Any) -> str:
+    """The letters of a value that are not ASCII, by their names: some look like others."""
+    found = dict.fromkeys(letter for letter in json.dumps(value, ensure_ascii=False) if not letter.isascii())
+    named = [unicodedata.name(letter, f"U+{ord(letter):04X}") for letter in list(found)[:4]]
+    return ", ".join(named)
+
+
+def amount_text(dimension: str, amount: int) -> str:
+    """So much of a budget's dimension: `3 tool calls`, `2.50 cents`, `40.0 s`."""
+    match dimension:
+        case "cost_microcents":
+            return f"{Decimal(amount).scaleb(-6):,.2f} cents"
+        case "wall_clock_ms":
+            return took(amount)
+        case _:
+            noun = dimension.replace("_", " ")
+            return f"{amount:,} {noun.removesuffix('s') if amount == 1 else noun}"

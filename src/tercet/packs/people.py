@@ -1,0 +1,44 @@
+"""The people of a pack by themselves: who answers a question needs no tool, so no code of the pack is loaded for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tercet.contracts.errors import PackError, UsageError
+from tercet.contracts.request import Actor
+from tercet.packs.checks.people import os_users_are_distinct
+from tercet.packs.declarations import ACTORS, PACK_FILE, read_actors
+from tercet.packs.folder import Draft
+from tercet.packs.parts import Parts
+
+
+def load_people(path: str | os.PathLike[str]) -> tuple[Actor, ...]:
+    """The actors of a pack folder, or of an actors file; a pack without that file has none.
+
+    Raises `UsageError` if neither is there, and `PackError` with every problem if the file does not load.
+    """
+    place = Path(os.path.realpath(path))
+    folder, name = (place, ACTORS.file) if place.is_dir() else (place.parent, place.name)
+    draft = Draft(folder)
+    if not draft.has(name):
+        if place.is_dir() and draft.has(PACK_FILE):
+            return ()
+        raise UsageError(
+            f"there is no {ACTORS.file} at {os.fspath(path)}",
+            code="actors_not_found",
+            remedy=f"name a pack folder, or the {ACTORS.file} of one",
+        )
+    actors = read_actors(draft, file=name)
+    problems = [*draft.problems, *os_users_are_distinct(Parts(actors=actors, spots=draft.spots))]
+    if problems:
+        raise PackError(problems)
+    return actors
+
+
+def actor_for(actors: Sequence[Actor], os_user: str) -> Actor:
+    """Who a user of the operating system is: mapped to an actor, called like one, or nobody with a role."""
+    found = next((actor for actor in actors if actor.os_user == os_user), None)
+    named = next((actor for actor in actors if actor.id == os_user), None)
+    return found or named or Actor(id=os_user)

@@ -1,0 +1,123 @@
+"""The calls of one session that are under way: begun once their INTENT is durable, looked at once more just before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tercet.executor.attempt import Ended, NotHappened
+from tercet.executor.gateway import Attempt
+from tercet.journal import events as e
+from tercet.journal.errors import JournalError, LeaseLost
+from tercet.journal.protocol import Lease
+from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED
+from tercet.runtime.noticeboard import Stop
+from tercet.runtime.surroundings import Surroundings
+from tercet.runtime.transcript import moment
+from tercet.tools import ToolContext
+
+
+class Calls:
+    """Calls under way, by step, and those that have ended and are not recorded yet.
+
+    `nudge` is told that one has ended, `stop` that nothing more may be called: the lease is lost, or an operator says so.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        lease: Lease,
+        *,
+        nudge: Callable[[], None],
+        stop: Callable[[Stop | None], None],
+    ) -> None:
+        self.lease = lease
+        self._around = around
+        self._nudge = nudge
+        self._stop = stop
+        self._under_way: dict[str, tuple[e.Intent, Attempt]] = {}
+        self._over: list[tuple[e.Intent, Ended]] = []
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def begin(self, intent: e.Intent, start: dict[str, Any], now: int) -> None:
+        """Make a call whose INTENT is durable."""
+
+        def tell(ended: Ended) -> None:
+            self._over.append((intent, ended))
+            self._nudge()
+
+        async def check() -> NotHappened | None:
+            return await self._withheld(intent, now)
+
+        attempt = self._around.gateway.begin(
+            self._around.tools[intent.tool],
+            intent.params,
+            self.context(start, intent.step, intent.key, intent.attempt, intent.deadline),
+            timeout_ms=max(0, intent.deadline - now),
+            tell=tell,
+            check=check,
+        )
+        self._under_way[intent.step] = (intent, attempt)
+
+    def ended(self) -> Iterator[tuple[e.Intent, Ended]]:
+        """The calls that have ended since this was last asked, each once."""
+        while self._over:
+            intent, ended = self._over.pop(0)
+            del self._under_way[intent.step]
+            yield intent, ended
+
+    def abandon(self) -> list[e.Intent]:
+        """Wait for none of them any more: the calls that were left behind."""
+        left = [intent for intent, _ in self._under_way.values()]
+        for _, attempt in self._under_way.values():
+            attempt.abandon()
+        self._under_way.clear()
+        self._over.clear()
+        return left
+
+    def context(
+        self, start: dict[str, Any], step: str, key: str, attempt: int, deadline: int = 0
+    ) -> ToolContext:
+        """What a tool may know about a call of the session that started so."""
+        return ToolContext(
+            tenant=start["tenant"],
+            run_id=start["run"],
+            step_id=step,
+            actor=start["actor"]["id"],
+            idempotency_key=key,
+            attempt=attempt,
+            deadline=moment(deadline) if deadline else None,
+            fencing_token=self.lease.epoch,
+            session_id=start["session"],
+            root_session=start.get("root", ""),
+            depth=start.get("depth", 0),
+        )
+
+    async def _withheld(self, intent: e.Intent, began: int) -> NotHappened | None:
+        """Why a call is not made after all, looked at just before it."""
+        if self._around.clock.now() >= self.lease.until and not await self._has_renewed():
+            return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
+        if max(began, self._around.clock.now()) >= intent.deadline:
+            return NotHappened(
+                error="its deadline passed before the call", code="deadline", is_retriable=False
+            )
+        if (stop := self._around.board.stopped(intent.tool)) is not None:
+            self._stop(stop)
+            return NotHappened(error=stop.reason, code=EMERGENCY_STOP)
+        if (waiting := self._around.crash("before_call")) is not None:
+            await waiting
+        return None
+
+    async def _has_renewed(self) -> bool:
+        """Renew a lease that has run out, which works unless somebody else has the session by now: then stop."""
+        now, ttl = self._around.clock.now(), self._around.lease_ms
+        try:
+            self.lease = await self._around.journal.renew(self.lease, now_ms=now, ttl_ms=ttl)
+        except LeaseLost:
+            self._stop(None)
+            return False
+        except JournalError:
+            return False
+        return True

@@ -1,0 +1,98 @@
+"""The drivers of one process, and the one task that tends them all.
+
+It renews their leases, hears what is said to runs that write nothing at the moment, and notices when their time is over.
+One task and not one for each run: most runs are over before their lease would have to be renewed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+
+from tercet.executor.clock import Clock
+from tercet.journal.errors import JournalError, LeaseLost
+from tercet.journal.protocol import Journal
+from tercet.runtime.driver import Driver
+from tercet.runtime.expiry import overdue
+from tercet.runtime.noticeboard import Noticeboard
+from tercet.runtime.state import State
+
+LISTEN_MS = 500
+"""How often runs that write nothing at the moment are looked after."""
+
+
+class Keeper:
+    """Carries drivers forward and looks after them meanwhile."""
+
+    def __init__(
+        self, journal: Journal, tenant: str, clock: Clock, board: Noticeboard, *, lease_ms: int
+    ) -> None:
+        self._journal = journal
+        self._tenant = tenant
+        self._clock = clock
+        self._board = board
+        self._lease_ms = lease_ms
+        self._drivers: dict[str, Driver] = {}
+        self._tending: asyncio.Task[None] | None = None
+        self._heard = -1
+
+    def __contains__(self, session: object) -> bool:
+        return session in self._drivers
+
+    def __iter__(self) -> Iterator[Driver]:
+        return iter(tuple(self._drivers.values()))
+
+    def get(self, session: str) -> Driver | None:
+        """The driver that carries a session in this process."""
+        return self._drivers.get(session)
+
+    async def carry(self, driver: Driver) -> State:
+        """Carry a session as far as it goes, and let go of it."""
+        session = driver.lease.stream
+        self._drivers[session] = driver
+        try:
+            # A stop is heard at the first append, its end is not: nothing would be appended.
+            await self._board.refresh(None if self._board.active() else 0)
+            if self._tending is None or self._tending.done():
+                self._tending = asyncio.create_task(self._tend())
+            return await driver.advance()
+        finally:
+            self._drivers.pop(session, None)
+            if not driver.state.is_over:  # nobody wants the lease on a session that is over
+                with suppress(JournalError):  # it runs out by itself; what the run came to must be told
+                    await self._journal.release(driver.lease)
+
+    def close(self) -> None:
+        """Look after nobody any more."""
+        if self._tending is not None:
+            self._tending.cancel()
+
+    async def _tend(self) -> None:
+        while self._drivers:
+            await self._clock.sleep(min(LISTEN_MS, self._lease_ms // 3))
+            await asyncio.gather(*(self._renew(driver) for driver in self), self._listen())
+
+    async def _renew(self, driver: Driver) -> None:
+        """Renew a lease of which more than a third has passed."""
+        now = self._clock.now()
+        if driver.lease.until - now > self._lease_ms * 2 / 3:
+            return
+        try:
+            driver.lease = await self._journal.renew(driver.lease, now_ms=now, ttl_ms=self._lease_ms)
+        except LeaseLost:
+            driver.stop()
+        except JournalError:
+            return  # asked again soon; a lease that runs out meanwhile holds every call back, and an append says more
+
+    async def _listen(self) -> None:
+        try:
+            bell = await self._journal.bell(self._tenant)
+            await self._board.refresh(bell)
+        except JournalError:
+            return  # whoever appends will say more
+        now = self._clock.now()
+        for driver in self:
+            if bell != self._heard or overdue(driver.state, now) is not None:
+                driver.look_into_inbox()
+        self._heard = bell

@@ -1,0 +1,164 @@
+"""The ledger of a session: its state, what has been recorded and not written yet, and the append that writes it.
+
+What is recorded between two writes is one unit: all of it becomes durable, or nothing. Events, the checkpoint behind
+them, blobs, claims and the session's row go together, so that a verdict whose checkpoint cannot be written was never
+given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tercet.contracts.errors import InternalError
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.errors import JournalError
+from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow
+from tercet.runtime import checkpoint
+from tercet.runtime.machine import evolve
+from tercet.runtime.rows import row_of
+from tercet.runtime.state import UNDO, State
+from tercet.runtime.surroundings import Surroundings, unmeasured
+
+ROW_MS = 1_000
+"""How far a session's row may lag behind while nothing but its steps get on."""
+
+
+@dataclass
+class Unit:
+    """What one append will hold, and the calls that may begin once it is durable."""
+
+    events: list[e.Event] = field(default_factory=list[e.Event])
+    blobs: list[bytes] = field(default_factory=list[bytes])
+    claims: list[str] = field(default_factory=list[str])
+    begin: list[e.Intent] = field(default_factory=list[e.Intent])
+    verdict: str = ""
+    """What was decided last: such a unit ends in a checkpoint."""
+
+
+class Ledger:
+    """One session as it stands, and what of that is still to be written."""
+
+    def __init__(self, around: Surroundings, state: State, lease: Lease, *, tail_bytes: int = 0) -> None:
+        self.state = state
+        self.unit = Unit()
+        self.log: list[e.Event] = []
+        """The events that this process has written."""
+        self.bell = 0
+        """What the journal's bell said with the last append."""
+        self._around = around
+        self._tenant, self._stream, self._epoch = lease.tenant, lease.stream, lease.epoch
+        self._tail_bytes = tail_bytes
+        self._fold_bytes = 0
+        self._listed: tuple[tuple[Any, ...], int] = ((), 0)
+        """What the session's row says, and since when."""
+
+    def record(self, event: e.Event) -> State:
+        """Fold an event, which the next write makes durable; a new phase is a checkpoint. Raises `IllegalEvent`."""
+        before = self.state.phase
+        self.state = evolve(self.state, event)
+        self.unit.events.append(event)
+        if self.state.phase is not before:
+            self.point(str(self.state.phase))
+        return self.state
+
+    def point(self, verdict: str) -> None:
+        """A checkpoint at the end of this unit; of several only the last one says anything that the others do not."""
+        self.unit.verdict = verdict
+
+    async def write(self, *, is_folded: bool = False) -> Unit | None:
+        """Append what has been recorded: the unit that is durable now, None if there was nothing to write."""
+        unit = self.unit
+        if not unit.events:
+            return None
+        self.unit = Unit()
+        encoded = tuple(map(codec.encode, unit.events))
+        self._tail_bytes += sum(map(len, encoded))
+        checkpoints = self._checkpoints(unit, is_folded=is_folded)
+        if (waiting := self._around.crash("before_append")) is not None:
+            await waiting
+        position = await self._append(unit, encoded, checkpoints)
+        if (waiting := self._around.crash("after_append")) is not None:
+            await waiting
+        self.bell = position.bell
+        self.log += unit.events
+        return unit
+
+    def _checkpoints(self, unit: Unit, *, is_folded: bool) -> tuple[NewCheckpoint, ...]:
+        """A point where something was decided, and a fold where the tail behind the last one has outgrown it."""
+        points = (checkpoint.point(self.state, unit.verdict),) if unit.verdict else ()
+        outgrown = max(checkpoint.SMALLEST_FOLD, checkpoint.TAIL * self._fold_bytes)
+        if not is_folded and self._tail_bytes <= outgrown:
+            return points
+        folded = checkpoint.fold(self.state)
+        self._fold_bytes, self._tail_bytes = len(folded.data), 0
+        return (*points, folded)
+
+    async def _append(
+        self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]
+    ) -> Position:
+        run = self.state.start["run"]
+        try:
+            position = await self._around.journal.append(
+                Append(
+                    tenant=self._tenant,
+                    stream=self._stream,
+                    expected=self.state.position - len(unit.events),
+                    epoch=self._epoch,
+                    events=encoded,
+                    checkpoints=checkpoints,
+                    blobs=tuple(unit.blobs),
+                    claims=tuple(unit.claims),
+                    row=self._row(),
+                )
+            )
+        except JournalError as error:
+            self._around.signal("failed", {"loop_id": run, "reason": error.message, "code": error.code})
+            raise
+        if self._around.signal is not unmeasured:
+            self._measure(run, unit, checkpoints)
+        return position
+
+    def _row(self) -> SessionRow | None:
+        """The row for lists, where it says anything new: within a second, that a run got on is not worth a write."""
+        state, (standing, since) = self.state, self._listed
+        now = (state.status, state.ending, state.gates, state.reason)
+        if now == standing and state.at - since < ROW_MS:
+            return None
+        self._listed = (now, state.at)
+        return row_of(state)
+
+    def _measure(self, run: str, unit: Unit, checkpoints: tuple[NewCheckpoint, ...]) -> None:
+        signal = self._around.signal
+        for written in checkpoints:
+            size = len(written.data)
+            signal("checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size})
+        for event in unit.events:
+            match event:
+                case e.Intent():
+                    signal("action_dispatched", {"loop_id": run, "action": event.step, "tool": event.tool})
+                case e.SessionResumed():
+                    recovered = len(event.in_flight)
+                    signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
+                case e.StepSkipped() if event.step.startswith(UNDO):
+                    step = self.state.steps[event.step]
+                    signal("compensation_failed", {"loop_id": run, "action": event.step, "error": step.error})
+                case e.GateOpened():
+                    signal("gate_opened", {"loop_id": run, "gate": event.gate, "kind": event.kind})
+                case _:
+                    pass
+
+    async def events(self) -> list[e.Event]:
+        """Every event of the session, from the journal where this process has not written them all."""
+        unwritten = self.unit.events
+        if len(self.log) + len(unwritten) == self.state.position:
+            return [*self.log, *unwritten]
+        found: list[e.Event] = []
+        written = self.state.position - len(unwritten)
+        while len(found) < written:
+            page = await self._around.journal.read(self._tenant, self._stream, after=len(found))
+            if not page:
+                raise InternalError(f"the journal ends at {len(found)}, before position {written}")
+            found += [codec.decode(stored.data) for stored in page]
+        return [*found, *unwritten]

@@ -1,0 +1,107 @@
+"""Runs inside runs: a tool that starts another run says whose child it is, and recursion comes to an end.
+
+Two bounds hold whatever the tools do. A run is one deeper than the one that started it, and none is deeper than
+`max_depth`. And all runs that one root run leads to share `max_global_iterations`: each reserves its own share before
+it begins, in a stream beside the root's, and gives back what it did not use when it is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from tercet.contracts.budget import RunBudget
+from tercet.contracts.errors import LimitError
+from tercet.journal.protocol import Journal
+from tercet.journal.side_stream import append_next, read_all
+from tercet.runtime.state import State
+from tercet.tools import ToolContext
+
+
+class RecursionDepthExceeded(LimitError):  # noqa: N818 - its published name
+    """A run was to be started deeper inside others than its budget allows."""
+
+
+class GlobalIterationBudgetExhausted(LimitError):  # noqa: N818 - its published name
+    """The runs that one run led to have used up the iterations that they share."""
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """How many iterations one run of the family may use, or has used."""
+
+    session: str
+    iterations: int
+
+
+_decode = msgspec.json.Decoder(Share).decode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a run stands among those that led to it."""
+
+    root: str = ""
+    depth: int = 0
+    max_iterations: int | None = None
+
+
+ALONE = Place()
+"""The place of a run that nobody led to."""
+
+
+def _stream(root: str) -> str:
+    return f"family:{root}"
+
+
+async def reserve(
+    journal: Journal, tenant: str, parent: ToolContext, session: str, budget: RunBudget
+) -> Place:
+    """The place of a child; raises `RecursionDepthExceeded` or `GlobalIterationBudgetExhausted`."""
+    depth = parent.depth + 1
+    if depth > budget.max_depth:
+        raise RecursionDepthExceeded(
+            "recursion_depth",
+            depth,
+            budget.max_depth,
+            remedy="let the run do the work itself, or raise max_depth",
+        )
+    root = parent.root_session or parent.session_id
+    limit = budget.max_global_iterations
+    granted = 0
+
+    async def spent() -> int:
+        shares = [_decode(stored.data) for stored in await read_all(journal, tenant, _stream(root))]
+        newest = {share.session: share.iterations for share in shares}
+        return sum(newest.values()) + (0 if root in newest else budget.max_iterations)
+
+    while True:
+        used = await spent()
+        granted = min(budget.max_iterations, limit - used)
+        if granted <= 0:
+            raise GlobalIterationBudgetExhausted(
+                "global_iterations",
+                used + 1,
+                limit,
+                remedy="start fewer runs, or raise max_global_iterations",
+            )
+        share = msgspec.json.encode(Share(session=session, iterations=granted))
+        end = (await journal.head(tenant, _stream(root))).seq
+        tried = await append_next(journal, tenant, _stream(root), lambda _, data=share: (data,))
+        if tried.seq == end + 1 or await spent() <= limit:
+            return Place(root=root, depth=depth, max_iterations=granted)
+        # Somebody was quicker, and together it is too much: give the share back and look again.
+        await _write(journal, tenant, root, Share(session=session, iterations=0))
+
+
+async def settle(journal: Journal, tenant: str, state: State) -> None:
+    """Give back what a child that is over has not used."""
+    root = state.start.get("root", "")
+    if root and state.is_over:
+        share = Share(session=str(state.start["session"]), iterations=state.iterations)
+        await _write(journal, tenant, root, share)
+
+
+async def _write(journal: Journal, tenant: str, root: str, share: Share) -> None:
+    data = msgspec.json.encode(share)
+    await append_next(journal, tenant, _stream(root), lambda _: (data,))

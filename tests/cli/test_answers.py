@@ -1,0 +1,300 @@
+"""`tercet gates approve`, `deny`, `modify`, `withdraw` and `decide`: who may say what, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import Tercet
+from .office import POST, READ, RUSH, SEND, Office, code_of
+from .runs import BAKERY, LOOK, Kitchen, bake, knead
+
+
+@pytest.fixture
+def gate(office: Office) -> str:
+    """A letter of rosa's that waits for two clerks."""
+    return f"{office.run(READ, SEND)}.g1"
+
+
+def session_of(gate: str) -> str:
+    """The session that a gate belongs to."""
+    return gate.rpartition(".")[0]
+
+
+@pytest.mark.req("R137")
+def test_two_clerks_let_a_letter_go(office: Office, gate: str) -> None:
+    """The first approval says who is still missing, the second one leads to the call, and both are in the record."""
+    first = office.say("clerk_1", "gates", "approve", gate, "--note", "fine").json
+    assert first["missing"] == {"GATE_CLERKS": "1 more approval by clerk"}
+    assert (first["actor"], first["roles"], first["auth"]) == ("clerk_1", ["clerk"], "local")
+    assert first["next"] == [f"tercet gates show {gate}"]
+    second = office.say("bruno", "gates", "approve", gate).json
+    assert (second["actor"], second["missing"]) == ("clerk_2", {})
+    assert second["next"] == [f"tercet sessions resume {session_of(gate)} --pack {POST}"]
+    assert office.sent() == []
+    assert office.tercet("sessions", "resume", session_of(gate), "--pack", POST).code == 0
+    assert office.sent() == ["sent box 7"]
+    record = office.tercet("sessions", "show", session_of(gate), "--json").json["decision_record"]
+    assert [each["approver"] for each in record["approvals"]] == ["clerk_1", "clerk_2"]
+
+
+BAD: list[tuple[str, tuple[str, ...], str]] = [
+    ("rosa", ("approve", "G"), "own_gate"),
+    ("passer_by", ("approve", "G"), "role_missing"),
+    ("passer_by", ("deny", "G"), "role_missing"),
+    ("clerk_1", ("approve", "G", "--digest", "sha256:0000"), "wrong_digest"),
+    ("clerk_1", ("modify", "G", "--note", "shorter"), "callers_plan"),
+    ("clerk_1", ("withdraw", "G"), "not_approved"),
+    ("clerk_1", ("settle", "G", "--did-not-happen"), "wrong_answer"),
+    ("clerk_1", ("decide", "G", "abandon"), "wrong_answer"),
+    ("clerk_1", ("decide", "G", "dance"), "unknown_choice"),
+    ("clerk_1", ("decide", "G", "extend"), "wrong_extension"),
+    ("clerk_1", ("decide", "G", "extend", "--tokens", "-5"), "wrong_extension"),
+    ("clerk_1", ("decide", "G", "abandon", "--tokens", "5"), "usage"),
+    ("clerk_1", ("approve", "ses_elsewhere.g1"), "unknown_session"),
+    ("clerk_1", ("approve", "G9"), "gate_not_open"),
+    ("clerk_1", ("show", "G9"), "gate_not_open"),
+    ("clerk_1", ("show", "nonsense"), "unknown_gate"),
+]
+
+
+@pytest.mark.parametrize(("user", "words", "code"), BAD, ids=[f"{w[0]}-{code}-{n}" for n, (_, w, code) in enumerate(BAD)])  # fmt: skip
+def test_a_wrong_answer_is_typed_and_changes_nothing(
+    office: Office, gate: str, user: str, words: tuple[str, ...], code: str
+) -> None:
+    """Each mistake is wrong use with a word for it and what to do, and the gate waits as before."""
+    answer = office.say(
+        user, "gates", *(word.replace("G", gate) if word[0] == "G" else word for word in words)
+    )
+    assert code_of(answer) == (2, code)
+    (left,) = office.tercet("gates", "list", "--json").json["gates"]
+    assert (left["id"], left["approvals"]) == (gate, [])
+
+
+def test_one_person_is_no_quorum_of_two(office: Office, gate: str) -> None:
+    """Who has approved cannot approve again, also under the name that their login stands for."""
+    assert office.say("bruno", "gates", "approve", gate).code == 0
+    assert code_of(office.say("clerk_2", "gates", "approve", gate)) == (2, "already_approved")
+
+
+@pytest.mark.parametrize("actors", [(), ("--actors", "mine.toml")], ids=["no-file", "own-file"])
+def test_the_owner_cannot_come_back_as_somebody_else(
+    office: Office, gate: str, actors: tuple[str, ...]
+) -> None:
+    """Who started a run stays that person, whatever file says otherwise now."""
+    Path("mine.toml").write_text('[[actor]]\nid = "clerk_9"\nos_user = "rosa"\nroles = ["clerk"]\n')
+    office.be("rosa")
+    answer = office.tercet("gates", "approve", gate, *actors, "--json")
+    assert code_of(answer) == (2, "own_gate")
+    assert "asker started this run" in answer.json["error"]["message"]
+
+
+def test_roles_are_not_known_without_a_file(office: Office, gate: str) -> None:
+    """A clerk who does not say where that is written is told how."""
+    office.be("clerk_1")
+    answer = office.tercet("gates", "approve", gate, "--json")
+    assert code_of(answer) == (2, "role_missing")
+    assert "--actors" in answer.json["error"]["remedy"]
+
+
+def test_people_may_be_named_by_the_environment_or_the_folder(
+    office: Office, gate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TERCET_ACTORS and an actors.toml in this folder are the defaults of --actors."""
+    monkeypatch.setenv("TERCET_ACTORS", str(POST))
+    office.be("clerk_1")
+    assert office.tercet("gates", "approve", gate, "--json").json["roles"] == ["clerk"]
+    monkeypatch.delenv("TERCET_ACTORS")
+    shutil.copy(POST / "actors.toml", "actors.toml")
+    office.be("bruno")
+    assert office.tercet("gates", "approve", gate, "--json").json["actor"] == "clerk_2"
+
+
+FILES: list[tuple[str, str | None, str]] = [
+    ("nowhere", None, "actors_not_found"),
+    ("broken.toml", "[[actor]\n", "pack_invalid"),
+    ("wrong.toml", '[[actor]]\nid = "a"\nrolls = ["clerk"]\n', "pack_invalid"),
+    (
+        "twice.toml",
+        '[[actor]]\nid = "a"\nos_user = "x"\n[[actor]]\nid = "b"\nos_user = "x"\n',
+        "pack_invalid",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "code"), FILES, ids=[name for name, _, _ in FILES])
+def test_a_file_of_people_that_cannot_be_read_is_wrong_use(
+    office: Office, gate: str, name: str, text: str | None, code: str
+) -> None:
+    """No answer is recorded under a guess."""
+    if text is not None:
+        Path(name).write_text(text)
+    office.be("clerk_1")
+    answer = office.tercet("gates", "approve", gate, "--actors", name, "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, code)
+
+
+@pytest.mark.req("R138")
+def test_an_expired_gate_is_not_answered(office: Office) -> None:
+    """Its session ends expired, and nothing is called."""
+    session = office.run(RUSH)
+    assert code_of(office.say("clerk_1", "gates", "approve", f"{session}.g1")) in (
+        (2, "gate_expired"),
+        (2, "session_over"),
+    )
+    done = office.tercet("sessions", "resume", session, "--pack", POST, "--json")
+    assert (done.code, done.json["standing"]) == (5, "expired")
+    assert office.sent() == []
+
+
+@pytest.mark.req("R139")
+def test_a_denial_rejects_and_a_finished_session_takes_no_answer(office: Office, gate: str) -> None:
+    """One deny ends it; afterwards every answer is told that the session is over."""
+    assert office.say("clerk_1", "gates", "approve", gate).code == 0
+    assert office.say("rosa", "gates", "deny", gate, "--note", "changed my mind").code == 0
+    shown = office.tercet("sessions", "list").out
+    assert "ending" in shown
+    assert "as rejected" in shown
+    done = office.tercet("sessions", "resume", session_of(gate), "--pack", POST)
+    assert done.code == 5
+    assert "✗ rejected: asker denied send: changed my mind" in done.out
+    assert code_of(office.say("bruno", "gates", "approve", gate)) == (2, "session_over")
+    assert office.sent() == []
+
+
+def test_an_approval_is_withdrawn_before_the_call(office: Office, gate: str) -> None:
+    """The gate is open again, and wants the approval that was taken back."""
+    for user in ("clerk_1", "bruno"):
+        assert office.say(user, "gates", "approve", gate).code == 0
+    assert office.say("bruno", "gates", "withdraw", gate, "--note", "wrong box").json["answer"] == "withdraw"
+    (left,) = office.tercet("gates", "list", "--json").json["gates"]
+    assert [each["actor"] for each in left["approvals"]] == ["clerk_1"]
+    assert office.tercet("sessions", "resume", session_of(gate), "--pack", POST).code == 4
+    assert office.sent() == []
+
+
+def test_an_approval_may_name_the_digest_that_was_looked_at(office: Office, gate: str) -> None:
+    """The digest on the page is the one that is accepted."""
+    digest = office.say("clerk_1", "gates", "show", gate).json["digest"]
+    assert office.say("clerk_1", "gates", "approve", gate, "--digest", digest).code == 0
+
+
+def test_a_call_is_sent_back_to_the_planner(office: Office, tmp_path: Path) -> None:
+    """A template cannot learn: after modify the run has no plan any more, and the call is never made."""
+    pack = shutil.copytree(POST, tmp_path / "post", ignore=shutil.ignore_patterns("__pycache__"))
+    (pack / "templates").mkdir()
+    plan: dict[str, Any] = {"plan_id": "letter", "intent": "post", "steps": [READ, SEND]}
+    (pack / "templates" / "letter.json").write_text(json.dumps(plan))
+    office.be("rosa")
+    session = office.tercet("run", pack, "--intent", "post", "--json").json["session_id"]
+    gate = f"{session}.g1"
+    assert code_of(office.say("clerk_1", "gates", "modify", gate)) == (2, "note_missing")
+    assert office.say("clerk_1", "gates", "modify", gate, "--note", "leave it out").code == 0
+    assert office.tercet("sessions", "resume", session, "--pack", pack).code in (3, 5)
+    assert office.sent() == []
+
+
+@pytest.fixture
+def handed_over(tercet: Tercet, kitchen: Kitchen) -> str:
+    """The gate of a run that baked a loaf and could not knead dough."""
+    plan = kitchen.plan(LOOK, bake(0), {**knead(4), "depends_on": ["bake"]})
+    return tercet("run", BAKERY, "--plan", plan).out.split()[1] + ".g1"
+
+
+@pytest.mark.req("R117")
+def test_a_run_that_was_handed_over_shows_all_that_is_known(tercet: Tercet, handed_over: str) -> None:
+    """The page has the plan, what was called, what the critic said, and the ways to go on as commands."""
+    page = tercet("gates", "show", handed_over)
+    assert "? how shall this run go on?" in page.out
+    assert "✓ bake  bakery.bake" in page.out
+    assert "✗ knead  bakery.knead" in page.out
+    assert "critic    review ok" in page.out
+    for words in ("extend --tool-calls 10", "accept-partial", "abandon"):
+        assert f"    tercet gates decide {handed_over} {words}\n" in page.out
+    assert "replan" not in page.out
+    packet = tercet("gates", "show", handed_over, "--json").json["packet"]
+    assert [step["id"] for step in packet["plan"]["steps"]] == ["look", "bake", "knead"]
+    assert len(packet["transcript"]) == 6
+    assert packet["verdicts"][0]["stage"] == "review"
+
+
+def test_a_run_that_was_handed_over_is_listed_as_escalated(tercet: Tercet, handed_over: str) -> None:
+    """A list tells it from sessions that are only paused, and can be narrowed to it."""
+    (row,) = tercet("sessions", "list", "--status", "escalated", "--json").json["sessions"]
+    assert (row["status"], row["standing"], row["gates"]) == ("paused", "escalated", [handed_over])
+    assert " escalated " in tercet("sessions", "list").out
+
+
+@pytest.mark.req("R260")
+@pytest.mark.parametrize("how", ["decide", "extend", "resume"])
+def test_an_extended_run_goes_on(tercet: Tercet, handed_over: str, how: str) -> None:
+    """All three ways to let a run use more lead to its end."""
+    session = session_of(handed_over)
+    words: tuple[str, ...] = ()
+    if how == "decide":
+        assert tercet("gates", "decide", handed_over, "extend", "--tool-calls", "5").code == 0
+    elif how == "extend":
+        told = tercet("sessions", "extend", session, "tool_calls=5", "tokens=100")
+        assert "may use 5 tool calls, 100 tokens more" in told.out
+    else:
+        words = ("--extend", "tool_calls=5")
+    done = tercet("sessions", "resume", session, "--pack", BAKERY, *words, "--json")
+    assert (done.code, json.loads(done.out)["extended"]["tool_calls"]) == (0, 5)
+
+
+def test_what_there_is_may_be_accepted_by_somebody_else(
+    tercet: Tercet, kitchen: Kitchen, handed_over: str, office: Office
+) -> None:
+    """The owner cannot; somebody else can, and the run completes as partial."""
+    answer = tercet("gates", "decide", handed_over, "accept-partial", "--json")
+    assert code_of(answer) == (2, "own_gate")
+    office.be("bruno")
+    assert tercet("gates", "decide", handed_over, "accept-partial", "--note", "bread is enough").code == 0
+    done = tercet("sessions", "resume", session_of(handed_over), "--pack", BAKERY)
+    assert done.code == 0
+    assert "✓ completed as partial" in done.out
+
+
+@pytest.mark.req("R234")
+def test_what_cannot_be_taken_back_is_left_for_a_person(tercet: Tercet, handed_over: str) -> None:
+    """An abandoned run says what is left of it, and the command with which that is settled."""
+    assert tercet("gates", "decide", handed_over, "abandon").code == 0
+    session = session_of(handed_over)
+    done = tercet("sessions", "resume", session, "--pack", BAKERY)
+    assert done.code == 5
+    assert "✗ bake was not taken back: bread cannot be unbaked" in done.out
+    assert f"    tercet sessions settle {session} bake --note 'what you did'\n" in done.out
+    shown = tercet("sessions", "show", session, "--json").json
+    assert shown["rollback"]["requires_manual_intervention"] is True
+
+
+@pytest.fixture
+def asked_back(office: Office) -> str:
+    """The gate of a run that sent a letter and then came to nothing: is the letter called back?"""
+    session = office.run(READ, SEND, {**RUSH, "depends_on": ["send"]})
+    for user in ("clerk_1", "bruno"):
+        assert office.say(user, "gates", "approve", f"{session}.g1").code == 0
+    office.tercet("sessions", "resume", session, "--pack", POST)
+    office.say("rosa", "sessions", "cancel", session)
+    assert office.tercet("sessions", "resume", session, "--pack", POST).code == 4
+    return office.tercet("gates", "list", "--json").json["gates"][0]["id"]
+
+
+@pytest.mark.parametrize("choice", ["compensate", "keep"])
+def test_effects_are_taken_back_or_kept_as_somebody_decides(
+    office: Office, asked_back: str, choice: str
+) -> None:
+    """The page lists what would be undone; afterwards it is, or is not."""
+    page = office.tercet("gates", "show", asked_back)
+    assert '← send  post.recall with to = "box 7"' in page.out
+    assert f"    tercet gates decide {asked_back} compensate\n" in page.out
+    assert office.say("clerk_1", "gates", "decide", asked_back, choice).code == 0
+    done = office.tercet("sessions", "resume", session_of(asked_back), "--pack", POST)
+    assert done.code == 5
+    is_back = choice == "compensate"
+    assert ("✓ send was taken back" if is_back else "What it did was kept.") in done.out
+    assert office.sent() == ["sent box 7", "recalled box 7"][: 1 + is_back]

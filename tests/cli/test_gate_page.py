@@ -1,0 +1,178 @@
+"""`tercet gates show`: all that an approver must see, and nothing that other people's words can do to it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from tercet.cli.gate_page import GatePage, show_page
+from tercet.cli.gate_view import show_gate
+from tercet.cli.screen import Screen
+from tercet.journal.events import Need
+from tercet.journal.events.gate import GateKind
+from tercet.runtime.state import Answer, OpenGate, State
+
+from .harness import REFUNDS, Tercet
+from .office import FACT, POST, READ, SEND, Office
+from .runs import BAKERY, LOOK, ORDER, ORDER_881, REFUND, Kitchen
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]x[/]\u202egnp\u200b\r\n  by        anybody\x9b31m\ud800"
+FORGED = "  by        anybody"
+
+
+def is_inert(text: str) -> bool:
+    """Whether a text can neither steer a terminal nor reorder or hide what is on it."""
+    letters = text.replace("\n", "")
+    return not any(unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in letters)
+
+
+@pytest.mark.req("R136")
+def test_an_approver_sees_the_call_and_all_around_it(tercet: Tercet, kitchen: Kitchen) -> None:
+    """Parameters, authority, money, sources, evidence, the way back, people, expiry, budget, plan and digest."""
+    gate = tercet(*REFUND, ORDER_881, "--json").json["gates"][0]
+    page = tercet("gates", "show", gate["id"], "--actors", REFUNDS)
+    lines = [line.strip() for line in page.out.splitlines()]
+    fact = "kg:refund_window:rw_881#snapshot_kg_2026_05_09_T0930"
+    for line in (
+        "call      adp_payments.issue_refund, destructive, compensable",
+        'with      payment_id = "pay_8861"  authority',
+        f"← {fact}#/payment_id",
+        "amount_inr = 24500  (INR 24,500)  authority",
+        "← rules#/refundable_inr",
+        f"evidence  {fact}, from the shop's order book",
+        "refundable_inr = 24500  (INR 24,500)",
+        gate["shown"]["evidence"][0]["hash"],
+        "by        GATE_FINANCE_APPROVAL: 1 of finance_lead",
+        "somebody other than agt_support, who started the run",
+        "left      18 tool calls, 60.0 s",
+        "plan      ✓ order  adp_orders.lookup",
+        "? refund  adp_payments.issue_refund  this call",
+        f"digest    {gate['digest']}",
+        f"tercet gates approve {gate['id']} --actors {REFUNDS}",
+    ):
+        assert line in lines
+    assert (
+        "undo      adp_payments.cancel_refund with refund_id ← self#/refund_id; approved together" in page.out
+    )
+    assert "expires   in 24 h, 20" in page.out
+
+
+def test_a_narrow_terminal_keeps_hashes_whole(
+    tercet: Tercet, kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At eighty columns nothing is wider, and what is to be compared stands on one line."""
+    monkeypatch.setenv("COLUMNS", "80")
+    gate = tercet(*REFUND, ORDER_881, "--json").json["gates"][0]
+    lines = tercet("gates", "show", gate["id"]).out.splitlines()
+    assert f"    {gate['digest']}" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_words_of_others_are_inert_on_every_page(office: Office) -> None:
+    """What a customer wrote, in a result, in evidence and in names, is spelt out and stays in its place."""
+    session = office.run(READ, SEND)
+    gate = f"{session}.g1"
+    assert (
+        office.say(
+            "clerk_1", "gates", "approve", gate, "--note", HOSTILE.encode("utf-8", "ignore").decode()
+        ).code
+        == 0
+    )
+    for words in (("gates", "show", gate), ("gates", "list"), ("sessions", "show", session)):
+        shown = office.tercet(*words)
+        assert is_inert(shown.out)
+        assert FORGED not in shown.out.splitlines()
+        as_json = office.tercet(*words, "--json")
+        assert is_inert(as_json.out)
+    page = office.tercet("gates", "show", gate).out
+    assert "\\x1b[2J" in page or "\\u001b[2J" in page
+    assert "[bold]x[/bold]" in page
+    assert "price_eur_cents = 1250000  (EUR 12,500.00)" in page
+    assert f"evidence  {FACT}" in page
+
+
+@pytest.mark.parametrize("kind", ["approval", "reconcile", "escalation", "compensation"])
+def test_every_field_of_a_gate_may_be_hostile(kind: GateKind, capsys: pytest.CaptureFixture[str]) -> None:
+    """A gate whose every text is an attack prints no control code, and no row that is not its own."""
+    call = {
+        "tool": HOSTILE,
+        "description": HOSTILE,
+        "params": {HOSTILE: HOSTILE, "nested": {HOSTILE: [HOSTILE]}},
+        "authority": [HOSTILE],
+        "sources": {HOSTILE: HOSTILE, "nested": HOSTILE},
+        "mode": HOSTILE,
+        "reversibility": HOSTILE,
+        "compensation": {"tool": HOSTILE, "params": {HOSTILE: HOSTILE}},
+        "evidence": [{"id": HOSTILE, "hash": HOSTILE, "content": {HOSTILE: HOSTILE}, "source": HOSTILE}],
+    }
+    shown = {
+        **call,
+        "sequence": [{**call, "step": HOSTILE, "no_compensation": HOSTILE}],
+        "changed": HOSTILE,
+        "why": HOSTILE,
+        "key": HOSTILE,
+        "attempt": HOSTILE,
+        "reason": HOSTILE,
+        "budget": {"tokens": 5},
+        "plan": [{"step": HOSTILE, "tool": HOSTILE, "status": HOSTILE}],
+        "undo": [
+            {"step": HOSTILE, "tool": HOSTILE, "params": {HOSTILE: HOSTILE}},
+            {"step": HOSTILE, "note": HOSTILE},
+        ],
+        "options": ["extend"],
+        "result_schema": {"type": "object", "properties": {HOSTILE[:-1]: {"const": HOSTILE[:-1]}}},
+    }
+    answer = Answer(
+        gate="ses_1.g1", names=(HOSTILE,), step=HOSTILE, actor=HOSTILE, auth="local", answer="approve",
+        digest="d", at=1, note=HOSTILE, roles=(HOSTILE,),
+    )  # fmt: skip
+    gate = OpenGate(
+        id="ses_1.g1", kind=kind, step=HOSTILE, names=(HOSTILE,), needs={HOSTILE: Need(roles=(HOSTILE,), quorum=2)},
+        digest=HOSTILE, covers={HOSTILE: HOSTILE}, shown=shown, at=1, expires=10**13, approvals=(answer,),
+    )  # fmt: skip
+    start = {"actor": {"id": HOSTILE}, "request": {"intent": HOSTILE, "input": {HOSTILE: HOSTILE}}}
+    screen = Screen()
+    show_page(screen, GatePage(gate=gate, state=State(start=start, answers=(answer,)), is_open=True), now=2)
+    show_gate(screen, gate, owner=HOSTILE, now=2)
+    printed = capsys.readouterr().out
+    assert "gnp" in printed
+    assert is_inert(printed)
+    assert FORGED not in printed.splitlines()
+
+
+def test_letters_that_look_like_others_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A Cyrillic letter in a value that carries authority is pointed out."""
+    shown = {"tool": "pay.out", "params": {"to": "p\u0430y_1", "text": "\u00e4"}, "authority": ["to"]}
+    gate = OpenGate(id="ses_1.g1", kind="approval", step="s", needs={"": Need()}, shown=shown)
+    show_gate(Screen(), gate, owner="rosa", now=1)
+    printed = capsys.readouterr().out
+    assert "! not plain letters: CYRILLIC SMALL LETTER A" in printed
+    assert "DIAERESIS" not in printed
+
+
+def test_a_question_suggests_a_value_that_fits(tercet: Tercet, kitchen: Kitchen) -> None:
+    """The suggested command is accepted as it stands: its value has the shape that the tool's results have."""
+    answer = tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, ORDER))
+    gate = answer.out.split()[1] + ".g1"
+    page = tercet("gates", "show", gate)
+    assert "? did order happen?" in page.out
+    assert f"    tercet gates settle {gate} --happened --value '\"…\"'\n" in page.out
+    assert tercet("gates", "settle", gate, "--happened", "--value", '"…"').code == 0
+    closed = tercet("gates", "show", gate)
+    assert "· closed: did order happen?" in closed.out
+    assert "said to have happened by agt_support" in closed.out
+    assert "Answer with" not in closed.out
+    shown = tercet("gates", "show", gate, "--json").json
+    assert (shown["is_open"], shown["next"]) == (False, [])
+    assert [each["answer"] for each in shown["answers"]] == ["happened"]
+
+
+def test_the_page_says_who_has_approved(office: Office) -> None:
+    """The second clerk sees the first one's name."""
+    gate = f"{office.run(READ, SEND)}.g1"
+    office.say("clerk_1", "gates", "approve", gate, "--note", "read it twice")
+    office.be("bruno")
+    page = office.tercet("gates", "show", gate, "--actors", POST).out
+    assert "GATE_CLERKS: 2 of clerk; so far clerk_1" in page
+    assert 'approved by clerk_1 (clerk), just now: "read it twice"' in page

@@ -1,0 +1,189 @@
+"""`tercet sessions pause`, `cancel`, `extend`, `migrate` and the pins: what operators order, here or from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import Tercet
+from .office import POST, READ, SEND, Office, code_of
+from .runs import BAKERY, LOOK, ORDER, Kitchen, bake
+
+
+def carried(running: subprocess.Popen[str]) -> str:
+    """The session that a running command told first."""
+    assert running.stdout is not None
+    return running.stdout.readline().split()[1]
+
+
+def ended(running: subprocess.Popen[str]) -> tuple[int, str]:
+    """How a running command ended, and what it said since."""
+    out, err = running.communicate(timeout=50)
+    return running.returncode, out + err
+
+
+@pytest.mark.req("R256")
+def test_a_run_is_paused_from_another_terminal(tercet: Tercet, kitchen: Kitchen) -> None:
+    """The call under way ends, no other begins, both terminals say so, and it is resumed with one effect."""
+    running = kitchen.start_baking(2)
+    session = carried(running)
+    told = tercet("sessions", "pause", session, "--note", "oven check")
+    assert told.code == 0
+    assert "has this session, and is told" in told.text
+    assert f"✓ {session} is paused, by agt_support" in told.out
+    code, out = ended(running)
+    assert code == 4, out
+    assert "· paused: paused by agt_support: oven check" in out
+    assert kitchen.count("loaves") == 1
+    done = tercet("sessions", "resume", session, "--pack", BAKERY, "--json")
+    assert (done.code, json.loads(done.out)["status"]) == (0, "completed")
+    assert kitchen.count("calls") == 1
+
+
+@pytest.mark.req("R251")
+def test_a_run_is_cancelled_from_another_terminal(tercet: Tercet, kitchen: Kitchen) -> None:
+    """The process that carries it brings it to its end: nothing more is called, and it exits with 5."""
+    running = kitchen.start_baking(2)
+    session = carried(running)
+    told = json.loads(tercet("sessions", "cancel", session, "--note", "enough bread", "--json").out)
+    assert (told["order"], told["actor"], told["auth"]) == ("cancel", "agt_support", "local")
+    code, out = ended(running)
+    assert code == 5
+    assert "✗ cancelled: agt_support cancelled it: enough bread" in out
+    shown = tercet("sessions", "show", session, "--json").json
+    assert shown["status"] == "cancelled"
+    assert {step["id"]: step["status"] for step in shown["steps"]}["last"] != "done"
+
+
+def test_a_waiting_session_is_cancelled_and_brought_to_its_end(office: Office) -> None:
+    """Nobody carries it, so whoever cancels it is told to resume it; then it is over, and nothing was sent."""
+    session = office.run(READ, SEND)
+    office.be("rosa")
+    told = office.tercet("sessions", "cancel", session, "--actors", POST)
+    assert "it comes to its end when somebody resumes it" in told.text
+    assert f"    tercet sessions resume {session} --pack {POST}\n" in told.out
+    assert "· ending cancelled: asker cancelled it" in office.tercet("sessions", "show", session).out
+    assert code_of(office.say("rosa", "sessions", "cancel", session)) == (2, "session_ending")
+    done = office.tercet("sessions", "resume", session, "--pack", POST, "--json")
+    assert (done.code, done.json["standing"]) == (5, "cancelled")
+    assert code_of(office.say("rosa", "sessions", "cancel", session)) == (2, "session_over")
+    assert office.sent() == []
+
+
+BAD: list[tuple[tuple[str, ...], str]] = [
+    (("pause", "S"), "not_running"),
+    (("pause", "ses_nowhere"), "unknown_session"),
+    (("cancel", "ses_nowhere"), "unknown_session"),
+    (("extend", "S", "tokens=-5"), "wrong_extension"),
+    (("extend", "S", "tokens=0"), "wrong_extension"),
+    (("extend", "S", "patience=5"), "wrong_extension"),
+    (("extend", "S", "tokens"), "wrong_extension"),
+    (("extend", "S", "tokens=many"), "wrong_extension"),
+    (("extend", "S", "tokens=9999999999999999999999"), "wrong_extension"),
+    (("resume", "S", "--pack", str(POST), "--extend", "tokens=-1"), "wrong_extension"),
+    (("resume", "S", "--pack", str(BAKERY)), "pack_version_mismatch"),
+    (("migrate", "ses_nowhere", "--pack", str(POST)), "unknown_session"),
+    (("prune",), "usage"),
+    (("prune", "--older-than", "soon"), "duration_invalid"),
+    (("prune", "--older-than", "0d"), "duration_invalid"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), BAD, ids=[f"{w[0]}-{code}-{n}" for n, (w, code) in enumerate(BAD)]
+)
+def test_a_wrong_order_is_typed_and_changes_nothing(
+    office: Office, words: tuple[str, ...], code: str
+) -> None:
+    """Each mistake is wrong use with what to do, and the session waits as before."""
+    session = office.run(READ, SEND)
+    before = office.tercet("sessions", "show", session, "--json").json["updated_at"]
+    answer = office.tercet("sessions", *(session if word == "S" else word for word in words), "--json")
+    assert code_of(answer) == (2, code)
+    assert office.tercet("sessions", "show", session, "--json").json["updated_at"] == before
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A post office whose rules a test may change."""
+    return shutil.copytree(POST, tmp_path / "moved", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def _bump(pack: Path) -> None:
+    header = pack / "pack.toml"
+    header.write_text(header.read_text().replace('"1.0.0"', '"1.1.0"'))
+
+
+def _other_facts(pack: Path) -> None:
+    facts = pack / "evidence" / "s1.json"
+    facts.write_text(facts.read_text().replace("box 7", "box 8"))
+
+
+@pytest.mark.req("R253", "R326")
+@pytest.mark.parametrize(
+    ("move", "code"), [(_bump, "pack_version_mismatch"), (_other_facts, "snapshot_version_mismatch")]
+)
+def test_a_session_is_not_resumed_with_what_has_moved(
+    office: Office, copied: Path, move: Any, code: str
+) -> None:
+    """Another version of the pack or other evidence is refused, and says how to go on."""
+    session = office.run(READ, SEND)
+    move(copied)
+    answer = office.tercet("sessions", "resume", session, "--pack", copied, "--json")
+    assert code_of(answer) == (2, code)
+    assert "tercet sessions migrate" in answer.json["error"]["remedy"]
+
+
+@pytest.mark.req("R264")
+def test_a_moved_session_is_reviewed_anew(office: Office, copied: Path) -> None:
+    """Migrating voids the approval that was there: the new gate asks again, under the new pack."""
+    session = office.run(READ, SEND)
+    assert office.say("clerk_1", "gates", "approve", f"{session}.g1").code == 0
+    _bump(copied)
+    moved = office.tercet("sessions", "migrate", session, "--pack", copied)
+    assert moved.code == 4
+    assert "moved to post@1.1.0 by" in moved.out
+    (gate,) = office.tercet("gates", "list", "--json").json["gates"]
+    assert (gate["id"], gate["approvals"]) == (f"{session}.g2", [])
+    assert code_of(office.say("bruno", "gates", "approve", f"{session}.g1")) == (2, "gate_not_open")
+
+
+@pytest.mark.req("R213")
+def test_a_request_that_is_sent_again_is_the_same_session(tercet: Tercet, kitchen: Kitchen) -> None:
+    """Same key and body: the session as it stands, and nothing is done twice. Another body: wrong use."""
+    words = ("run", BAKERY, "--plan", kitchen.plan(LOOK, bake(0)), "--request-key", "monday")
+    first = tercet(*words).out.split()[1]
+    again = tercet(*words)
+    assert again.code == 0
+    assert f"· this request was sent before, and is session {first}" in again.out
+    assert kitchen.count("calls") == 1
+    other = ("run", BAKERY, "--plan", kitchen.plan(LOOK), "--request-key", "monday", "--json")
+    assert code_of(tercet(*other)) == (2, "request_key_reused")
+
+
+def test_a_rehearsal_calls_nothing(tercet: Tercet, kitchen: Kitchen) -> None:
+    """With --shadow the plan is reviewed and recorded, and that is all; a refused plan is refused."""
+    done = tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, bake(0)), "--shadow")
+    assert (done.code, done.err) == (0, "")
+    assert "✓ completed: only rehearsed, nothing was called" in done.out
+    assert kitchen.count("calls") == 0
+    unknown = {**LOOK, "tool": "bakery.burn"}
+    assert tercet("run", BAKERY, "--plan", kitchen.plan(unknown), "--shadow").code == 3
+
+
+@pytest.mark.req("R259")
+def test_a_session_lives_no_longer_than_it_may(tercet: Tercet, kitchen: Kitchen) -> None:
+    """A question that is asked longer than --ttl ends the session: exit 5, and the reason."""
+    told = tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, ORDER), "--ttl", "1ms", "--json")
+    session = json.loads(told.out)["session_id"]
+    answer = tercet("gates", "settle", f"{session}.g1", "--did-not-happen", "--json")
+    assert answer.code in (0, 2)
+    shown = tercet("sessions", "show", session, "--json").json
+    assert "expired" in (shown["ending"], shown["status"])
+    bad = tercet("run", BAKERY, "--plan", kitchen.plan(LOOK), "--ttl", "tomorrow", "--json")
+    assert code_of(bad) == (2, "duration_invalid")

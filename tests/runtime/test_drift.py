@@ -1,0 +1,279 @@
+"""What changes between an approval and its call: each fails closed, with its reason, and nothing is called."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.gate import Gate
+from tercet.contracts.policy import Policy
+from tercet.contracts.request import Actor
+from tercet.journal import events as e
+from tercet.packs.pack import Pack
+from tercet.runtime import commands as c
+from tercet.runtime.runtime import RunResult, Runtime
+from tercet.runtime.transcript import moment
+
+from .test_deciding import Case
+from .test_gates import gate_of
+from .workshop import ADA, ASK, BOB, CLEO, Workshop, events, plan, step
+
+BOSS = Gate(name="BOSS", roles=("boss",))
+FACT = "kg:rule:limit#snapshot_s1"
+PINNED = plan(step("w", "wipe.it", params={"most": {"$evidence": f"{FACT}#/most"}}, evidence_refs=(FACT,)))
+
+
+def fact(workshop: Workshop, most: int = 10, *, lives_ms: int | None = None, ref: str = FACT) -> Evidence:
+    """What the call stands on."""
+    ends = None if lives_ms is None else moment(workshop.clock.now()) + timedelta(milliseconds=lives_ms)
+    return Evidence.model_validate(
+        {"id": ref, "content": {"most": most}, "trust": "trusted", "source": "the book", "expires_at": ends}
+    )
+
+
+def packed(
+    workshop: Workshop, *evidence: Evidence, declared: dict[str, Any] | None = None, **header: Any
+) -> Pack:
+    """A pack whose one tool waits for a gate."""
+    workshop.tools.clear()
+    workshop.tool(
+        "wipe.it",
+        **{
+            "mode": "destructive",
+            "authority": (),
+            "gates": ("BOSS",),
+            "no_compensation": "gone",
+            **(declared or {}),
+        },
+    )
+    return workshop.pack(**{"gates": (BOSS,), "evidence": evidence, **header})
+
+
+async def approved(runtime: Runtime, *people: Actor) -> RunResult:
+    """A run whose call has been approved and has not begun."""
+    result = await runtime.run(ASK, plan=PINNED, actor=ADA)
+    for actor in people or (BOB,):
+        await runtime.approve(gate_of(result), actor=actor)
+    return result
+
+
+LATER: list[tuple[str, str, dict[str, Any]]] = [
+    ("policy", "pack_version_mismatch", {"policies": (Policy(name="never", scope="step", expression="false"),)}),
+    ("tool definition", "pack_version_mismatch", {"declared": {"description": "wipes more"}}),
+    ("tool mode", "pack_version_mismatch", {"declared": {"reversibility": "irreversible"}}),
+    ("gate definition", "pack_version_mismatch", {"gates": (BOSS.model_copy(update={"quorum": 2}),)}),
+    ("pack version", "pack_version_mismatch", {"version": "2.0.0"}),
+    ("budget", "pack_version_mismatch", {"budget": {"tool_calls": 99}}),
+]  # fmt: skip
+
+
+@pytest.mark.req("R136", "R328")
+@pytest.mark.parametrize(("what", "code", "change"), LATER, ids=[what for what, _, _ in LATER])
+def test_another_pack_does_not_go_on(
+    workshop: Workshop, url: str, what: str, code: str, change: dict[str, Any]
+) -> None:
+    """Whatever of the pack is another one when the call is due: the resume is refused, and says what can be done."""
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(packed(workshop, fact(workshop)), journal) as runtime:
+                result = await approved(runtime)
+            async with workshop.runtime(packed(workshop, fact(workshop), **change), journal) as moved:
+                before = await moved.state(result.session_id)
+                with pytest.raises(UsageError) as caught:
+                    await moved.resume(result.session_id)
+                assert caught.value.code == code
+                assert "migrate" in str(caught.value.remedy)
+                assert await moved.state(result.session_id) == before
+            async with workshop.runtime(packed(workshop, fact(workshop)), journal) as again:
+                assert (await again.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+    assert workshop.calls == [("w", 1)], what
+
+
+@pytest.mark.req("R136", "R328")
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_other_evidence_does_not_go_on(workshop: Workshop, is_gone: bool) -> None:
+    """Evidence with other content than what the approver saw, or none, is refused as another snapshot."""
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(packed(workshop, fact(workshop)), journal) as runtime:
+                result = await approved(runtime)
+            other = fact(workshop, ref=FACT.replace("s1", "s2")) if is_gone else fact(workshop, 1_000)
+            async with workshop.runtime(packed(workshop, other), journal) as moved:
+                with pytest.raises(UsageError) as caught:
+                    await moved.resume(result.session_id)
+                assert caught.value.code == "snapshot_version_mismatch"
+
+    workshop.run(main())
+    assert workshop.calls == []
+
+
+async def _refusal(runtime: Runtime, session: str) -> list[tuple[str, str]]:
+    found = await events(runtime.journal, session)
+    return [(each.code, each.reason) for each in found if isinstance(each, e.StepRefused)]
+
+
+@pytest.mark.req("R136")
+def test_evidence_that_has_expired_refuses_the_call(workshop: Workshop) -> None:
+    """What was good when it was approved and is stale when the call is due: the call is refused, and a person told."""
+
+    async def main() -> None:
+        async with workshop.runtime(packed(workshop, fact(workshop, lives_ms=60_000))) as runtime:
+            result = await approved(runtime)
+            workshop.clock.advance(60_000)
+            result = await runtime.resume(result.session_id)
+            assert result.status == "paused"
+            assert f"the evidence {FACT} has expired" in result.reason
+            assert [code for code, _ in await _refusal(runtime, result.session_id)] == ["evidence_expired"]
+            assert (await runtime.resume(result.session_id)).status == "paused"
+
+    workshop.run(main())
+    assert workshop.calls == []
+
+
+def test_evidence_is_good_until_it_expires(workshop: Workshop) -> None:
+    """A moment before its end the same call is made."""
+
+    async def main() -> None:
+        async with workshop.runtime(packed(workshop, fact(workshop, lives_ms=60_000))) as runtime:
+            result = await approved(runtime)
+            workshop.clock.advance(59_999)
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R136")
+@pytest.mark.parametrize(
+    "people", [(Actor(id="bob", roles=("clerk",)), CLEO), (CLEO,)], ids=["moved", "gone"]
+)
+def test_an_approver_who_lost_the_role_refuses_the_call(
+    workshop: Workshop, url: str, people: tuple[Actor, ...]
+) -> None:
+    """Another list of people, the same pack: the call is refused, and made once its approver holds the role again."""
+    evidence = fact(workshop)
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            first = packed(workshop, evidence, actors=(BOB, CLEO))
+            async with workshop.runtime(first, journal) as runtime:
+                result = await approved(runtime)
+            second = packed(workshop, evidence, actors=people)
+            assert second.hash == first.hash
+            async with workshop.runtime(second, journal) as later:
+                result = await later.resume(result.session_id)
+                assert result.status == "paused"
+                assert "bob approved BOSS, and no longer holds boss" in result.reason
+                assert [code for code, _ in await _refusal(later, result.session_id)] == [
+                    "approver_lost_role"
+                ]
+                assert workshop.calls == []
+            async with workshop.runtime(first, journal) as again:
+                assert (await again.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+    assert workshop.calls == [("w", 1)]
+
+
+def test_a_quorum_that_shrinks_refuses_the_call(workshop: Workshop) -> None:
+    """Of two approvers one has lost the role: the other alone is not enough."""
+    two = BOSS.model_copy(update={"quorum": 2})
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            before = packed(workshop, fact(workshop), gates=(two,), actors=(BOB, CLEO))
+            async with workshop.runtime(before, journal) as runtime:
+                result = await approved(runtime, BOB, CLEO)
+            after = packed(workshop, fact(workshop), gates=(two,), actors=(BOB, Actor(id="cleo")))
+            async with workshop.runtime(after, journal) as later:
+                result = await later.resume(result.session_id)
+                assert "cleo approved BOSS, and no longer holds boss" in result.reason
+
+    workshop.run(main())
+    assert workshop.calls == []
+
+
+@pytest.mark.req("R136")
+def test_a_parameter_with_another_source_is_asked_about_again(workshop: Workshop) -> None:
+    """An approved call whose parameter resolves to something else by now is no approved call."""
+    workshop.tool("do.it")
+    workshop.tool("wipe.it", mode="destructive", authority=(), gates=("BOSS",), no_compensation="gone")
+    case = Case(
+        workshop,
+        plan(step("a"), step("w", "wipe.it", params={"n": {"$from": "a#/n"}})),
+        gates=(BOSS,),
+    )
+    case.begin("a")
+    case.end("a")
+    [asked] = case.due()
+    assert isinstance(asked, c.Ask)
+    case.happen(
+        e.GateOpened(at=1_000, gate="g", kind="approval", step="w", digest=asked.digest, needs=asked.needs),
+        e.GateAnswered(at=1_000, gate="g", digest=asked.digest, answer="approve", actor="bob", roles=("boss",)),
+    )  # fmt: skip
+    assert [type(each) for each in case.due()] == [c.Dispatch]
+    source = msgspec.structs.replace(case.state.steps["a"], value={"n": "something else"})
+    case.state = msgspec.structs.replace(case.state, steps={**case.state.steps, "a": source})
+    [again] = case.due()
+    assert isinstance(again, c.Ask)
+    assert again.digest != asked.digest
+    assert again.shown["params"] == {"n": "something else"}
+    assert asked.digest[:20] in again.shown["changed"]
+
+
+def test_a_migration_voids_what_was_approved(workshop: Workshop) -> None:
+    """Moved to other evidence, the call is another one: it waits at a new gate that shows the new value."""
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(packed(workshop, fact(workshop)), journal) as runtime:
+                result = await approved(runtime)
+            async with workshop.runtime(packed(workshop, fact(workshop, 1_000)), journal) as moved:
+                migrated = await moved.migrate(result.session_id, actor=BOB)
+                assert gate_of(migrated) != gate_of(result)
+                assert migrated.gate is not None
+                assert migrated.gate.shown["params"] == {"most": 1_000}
+                assert workshop.calls == []
+                await moved.approve(gate_of(migrated), actor=BOB)
+                assert (await moved.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+    assert workshop.calls == [("w", 1)]
+
+
+BOUND: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("parameters", {"params": {"n": 2}}, {}),
+    ("step", {"id": "v"}, {}),
+    ("mode", {"approval_mode": "destructive"}, {}),
+    ("compensation", {"compensate": {"tool": "undo.it", "params": {"n": 1}}}, {}),
+    ("tool definition", {}, {"description": "does more"}),
+    ("evidence", {"evidence_refs": (FACT,)}, {}),
+]
+
+
+@pytest.mark.req("R136")
+@pytest.mark.parametrize(("what", "planned", "declared"), BOUND, ids=[what for what, _, _ in BOUND])
+def test_the_digest_binds_what_the_design_lists(
+    workshop: Workshop, what: str, planned: dict[str, Any], declared: dict[str, Any]
+) -> None:
+    """Any of it that is another one makes another digest, and the same makes the same."""
+
+    def asked(planned: dict[str, Any], declared: dict[str, Any]) -> str:
+        workshop.tools.clear()
+        workshop.tool("undo.it")
+        workshop.tool("net.it", **{"mode": "network", "authority": (), **declared})
+        fields: dict[str, Any] = {"params": {"n": 1}, **planned}
+        made = step(fields.pop("id", "a"), "net.it", **fields)
+        [command] = Case(workshop, plan(made), evidence=(fact(workshop),), gates=(BOSS,)).due()
+        assert isinstance(command, c.Ask)
+        return command.digest
+
+    assert asked({}, {}) == asked({}, {}) != asked(planned, declared), what
