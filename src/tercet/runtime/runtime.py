@@ -620,6 +620,12 @@ class Runtime:
     async def halt(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
         """Emergency stop of a tool, a pack or the tenant: nothing that it names is called any more, here or in any other
         process; runs that want to come to rest, and can be resumed once it is lifted."""
+        if kind == "tenant" and name != self.tenant:
+            raise UsageError(
+                f"this runtime belongs to tenant {self.tenant}, and cannot stop {name}",
+                code="wrong_tenant",
+                remedy="stop it from a runtime of that tenant",
+            )
         stop = Stop(kind=kind, name=name, by=actor.id, at=self._clock.now(), note=note)
         return await self._board.write(stop)
 
