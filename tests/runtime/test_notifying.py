@@ -250,3 +250,20 @@ def test_a_hook_does_not_hold_up_the_run(workshop: Workshop, tmp_path: Path) -> 
         assert out.read_text() == "done"
 
     asyncio.run(main())
+
+
+def test_closing_does_not_wait_for_a_long_queue(workshop: Workshop) -> None:
+    """Many gates behind a hook that hangs are given up when the runtime is closed, each of them with a signal."""
+    workshop.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="gone")
+    notify = {"command": (sys.executable, "-c", "import time; time.sleep(600)"), "timeout_ms": 500}
+    pack = workshop.pack(gates=(BOSS,), notify=notify)
+    signals = Signals()
+
+    async def main() -> None:
+        async with workshop.runtime(pack, signal=signals, clock=None) as runtime:
+            for _ in range(40):
+                await runtime.run(ASK, plan=plan(step("w", "wipe.it")), actor=ADA)
+
+    asyncio.run(main())
+    assert len(signals.failures) == 40
+    assert "the runtime was closed before it was their turn" in signals.failures

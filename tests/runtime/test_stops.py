@@ -93,8 +93,8 @@ def test_what_is_not_stopped_goes_on(workshop: Workshop, url: str) -> None:
     assert len(workshop.calls) == 3
 
 
-def test_lifting_what_is_not_stopped_is_told(workshop: Workshop) -> None:
-    """There is nothing to lift before a stop, nor after it was lifted once."""
+def test_a_wrong_stop_is_told(workshop: Workshop) -> None:
+    """There is nothing to lift before a stop, nor after it was lifted once; and nobody stops another tenant."""
     workshop.tool("do.it")
 
     async def main() -> None:
@@ -102,6 +102,9 @@ def test_lifting_what_is_not_stopped_is_told(workshop: Workshop) -> None:
             with pytest.raises(UsageError) as caught:
                 await runtime.lift("tool", "do.it", actor=BOB)
             assert caught.value.code == "not_stopped"
+            with pytest.raises(UsageError) as caught:
+                await runtime.halt("tenant", "elsewhere", actor=BOB)
+            assert caught.value.code == "wrong_tenant"
             await runtime.halt("tool", "do.it", actor=BOB)
             await runtime.lift("tool", "do.it", actor=BOB)
             with pytest.raises(UsageError) as caught:

@@ -104,6 +104,7 @@ def _ending(
 def _has_effects(state: State) -> bool:
     """Whether there may be something to take back. A denial of a paused run is carried out first, like any other."""
     is_denied = state.ending == "rejected" and state.status == "in_progress"
+    # By their keys and not by the steps that are done: a call whose result was unusable happened all the same.
     return state.phase is Phase.FAIL and (bool(state.keys) or is_denied)
 
 

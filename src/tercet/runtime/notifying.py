@@ -58,31 +58,42 @@ class Notifier:
         self._signal = tell
         self._threads: ThreadPoolExecutor | None = None
         self._sending: set[asyncio.Future[list[str]]] = set()
+        self._longest_ms = 0
 
     def tell(self, notify: Notify, session: str, opened: e.GateOpened) -> None:
         """Begin to tell somebody; returns at once."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tercet-notify")
+        # The two ways are tried one after the other.
+        self._longest_ms = max(self._longest_ms, 2 * notify.timeout_ms)
         data = canonical(message_of(session, opened))
         sending = asyncio.get_running_loop().run_in_executor(self._threads, _send, notify, data)
         self._sending.add(sending)
         sending.add_done_callback(lambda done: self._sent(opened, done))
 
     async def close(self) -> None:
-        """Wait for the hooks that are under way; each has its own time limit."""
-        if self._sending:
-            await asyncio.wait(self._sending)
+        """Wait for the hooks, as long as one of them may take; those whose turn has not come by then are given up."""
+        await self._wait()
         if self._threads is not None:
-            self._threads.shutdown(wait=False)
+            self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None
+            await self._wait()  # for those under way, and until those that were given up are signalled
+
+    async def _wait(self) -> None:
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=self._longest_ms / 1000)
 
     def _sent(self, opened: e.GateOpened, done: asyncio.Future[list[str]]) -> None:
         self._sending.discard(done)
-        if done.cancelled():
-            return
-        error = done.exception()
-        for fault in done.result() if error is None else [f"{type(error).__name__}: {error}"]:
+        for fault in _faults(done):
             self._signal("notify_failed", {"gate": opened.gate, "kind": opened.kind, "error": fault})
+
+
+def _faults(done: asyncio.Future[list[str]]) -> list[str]:
+    if done.cancelled():
+        return ["the runtime was closed before it was their turn"]
+    error = done.exception()
+    return done.result() if error is None else [f"{type(error).__name__}: {error}"]
 
 
 def _send(notify: Notify, data: bytes) -> list[str]:

@@ -11,7 +11,6 @@ import random
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
 from typing import Any, Self
@@ -28,68 +27,32 @@ from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
 from tercet.journal.errors import ClaimHeld, LeaseHeld
-from tercet.journal.events.gate import Answered
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError, fill
 from tercet.runtime import artifacts, mail, messages, nesting, opening, progress, retention
 from tercet.runtime.artifacts import Artifact
 from tercet.runtime.driver import Driver
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.mail import Held
-from tercet.runtime.messages import Cancel, Extend, Pause, Said
+from tercet.runtime.messages import Said
 from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
 from tercet.runtime.notifying import Notifier
+from tercet.runtime.people import People
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
+from tercet.runtime.result import RunResult
 from tercet.runtime.setting import Setting
-from tercet.runtime.state import OpenGate, State
+from tercet.runtime.state import State
 from tercet.runtime.surroundings import Surroundings, unmeasured, untold
+from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import Planner, Work
 from tercet.tools import ToolContext
 
 LEASE_MS = 10_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """How a session stands: over, waiting for a person, or paused."""
-
-    status: str
-    session_id: str
-    reason: str
-    outputs: dict[str, Any]
-    report: dict[str, Any]
-    verdict: dict[str, Any]
-    record: str
-    """The digest of the decision record; `Runtime.record` reads it."""
-    gate: OpenGate | None
-    steps_done: int
-
-    @classmethod
-    def of(cls, state: State) -> RunResult:
-        """The result that a state comes to."""
-        return cls(
-            status=state.status,
-            session_id=state.start["session"],
-            reason=state.reason,
-            outputs=state.outputs,
-            report=state.report,
-            verdict=state.verdict,
-            record=state.record,
-            gate=next(iter(state.gates.values()), None),
-            steps_done=len(state.done),
-        )
-
-
-def _by(actor: Actor) -> dict[str, Any]:
-    """Who says something, in the words of a message."""
-    roles = tuple(storable(role) for role in actor.roles)
-    return {"actor": storable(actor.id), "roles": roles, "auth": storable(actor.auth)}
 
 
 def _demand_period(watchdog_ms: int | None) -> int | None:
@@ -107,31 +70,7 @@ def _refuse(found: LeaseHeld) -> None:
     raise found
 
 
-class TemplatePlanner:
-    """Proposes the pack's own plan for an intent."""
-
-    name = "template"
-
-    def __init__(self, pack: Pack) -> None:
-        self._templates = {plan.intent: plan for plan in pack.templates}
-
-    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
-        """The template of the request's intent; it cannot learn, so a refused one is not proposed again."""
-        request = setting.compiled.request
-        template = self._templates.get(request.intent) if request else None
-        if request is None or template is None:
-            raise PlanningError(
-                "no plan was given, and the pack has no template for this intent",
-                remedy="give a plan, or add one with this intent to the pack's templates folder",
-            )
-        if feedback:
-            raise PlanningError(
-                f"the template was refused: {'; '.join(feedback)}", remedy="mend the template, or give a plan"
-            )
-        return fill(template, request, setting.compiled.snapshot)
-
-
-class Runtime:
+class Runtime(People):
     """Runs a pack's decisions on a journal."""
 
     def __init__(
@@ -507,83 +446,10 @@ class Runtime:
         """The roles that a person holds by the pack's list of people; None for somebody who is not in it."""
         return self._roles.get(actor_id)
 
-    def _known(self, actor: Actor) -> Actor:
+    def known(self, actor: Actor) -> Actor:
         """Somebody with the roles that they hold by the pack's list; whoever is not in it has those that are said."""
         held = self.roles(actor.id)
         return actor if held is None else actor.model_copy(update={"roles": held})
-
-    async def approve(self, gate_id: str, *, actor: Actor, note: str = "", digest: str = "") -> RunResult:
-        """Approve the call that a gate shows, or the one with this digest; whoever drives the session goes on."""
-        return await self._reply(gate_id, "approve", actor, note=note, digest=digest)
-
-    async def deny(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """Deny it: the run ends rejected."""
-        return await self._reply(gate_id, "deny", actor, note=note)
-
-    async def modify(self, gate_id: str, *, actor: Actor, note: str) -> RunResult:
-        """Send it back to the planner with words about what shall be different; earlier approvals are void."""
-        return await self._reply(gate_id, "modify", actor, note=note)
-
-    async def withdraw(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """Take one's own approval back, as long as the call has not begun."""
-        return await self._reply(gate_id, "withdraw", actor, note=note)
-
-    async def settle(
-        self, gate_id: str, *, happened: bool, value: Any = None, actor: Actor, note: str = ""
-    ) -> RunResult:
-        """Say whether a call of unknown outcome happened, and what it brought."""
-        answer = "happened" if happened else "did_not_happen"
-        return await self._reply(gate_id, answer, actor, note=note, value=value)
-
-    async def decide(
-        self, gate_id: str, answer: Answered, *, actor: Actor, note: str = "", value: Any = None
-    ) -> RunResult:
-        """Answer a gate at which a person takes over (extend, replan, accept_partial, abandon), or one that asks what
-        becomes of the effects of a failed run (compensate, keep)."""
-        return await self._reply(gate_id, answer, actor, note=note, value=value)
-
-    async def _reply(
-        self,
-        gate_id: str,
-        answer: Answered,
-        actor: Actor,
-        *,
-        note: str = "",
-        value: Any = None,
-        digest: str = "",
-    ) -> RunResult:
-        is_listed = self.roles(actor.id) is not None
-        return await self.say(
-            messages.reply(
-                gate_id,
-                answer,
-                self._known(actor),
-                note=note,
-                value=value,
-                digest=digest,
-                listed=is_listed,
-            )
-        )
-
-    async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """Let a session come to rest once the calls under way have ended; `resume` carries it on."""
-        return await self.say(Pause(session=session_id, note=storable(note), **_by(self._known(actor))))
-
-    async def cancel(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """End a run without success; what it did is taken back, kept or asked about, as its pack says.
-
-        A session that nobody carries comes to its end when it is resumed.
-        """
-        return await self.say(Cancel(session=session_id, note=storable(note), **_by(self._known(actor))))
-
-    async def extend(self, session_id: str, more: dict[str, int], *, actor: Actor) -> RunResult:
-        """Let a run use more than it was started with; one that was handed over for want of it goes on."""
-        amounts = messages.demand_extension(more)
-        state = await self.state(session_id)
-        for gate in state.gates.values():
-            if gate.kind == "escalation":
-                return await self._reply(gate.id, "extend", actor, value=amounts)
-        return await self.say(Extend(session=session_id, more=amounts, **_by(self._known(actor))))
 
     async def say(self, said: Said) -> RunResult:
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
@@ -623,6 +489,12 @@ class Runtime:
     async def halt(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
         """Emergency stop of a tool, a pack or the tenant: nothing that it names is called any more, here or in any other
         process; runs that want to come to rest, and can be resumed once it is lifted."""
+        if kind == "tenant" and name != self.tenant:
+            raise UsageError(
+                f"this runtime belongs to tenant {self.tenant}, and cannot stop {name}",
+                code="wrong_tenant",
+                remedy="stop it from a runtime of that tenant",
+            )
         stop = Stop(kind=kind, name=name, by=actor.id, at=self._clock.now(), note=note)
         return await self._board.write(stop)
 

@@ -1,0 +1,32 @@
+"""The planner of packs that bring their own plans."""
+
+from __future__ import annotations
+
+from tercet.contracts.plan import Plan
+from tercet.packs.pack import Pack
+from tercet.planner.template import PlanningError, fill
+from tercet.runtime.setting import Setting
+
+
+class TemplatePlanner:
+    """Proposes the pack's own plan for an intent."""
+
+    name = "template"
+
+    def __init__(self, pack: Pack) -> None:
+        self._templates = {plan.intent: plan for plan in pack.templates}
+
+    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+        """The template of the request's intent; it cannot learn, so a refused one is not proposed again."""
+        request = setting.compiled.request
+        template = self._templates.get(request.intent) if request else None
+        if request is None or template is None:
+            raise PlanningError(
+                "no plan was given, and the pack has no template for this intent",
+                remedy="give a plan, or add one with this intent to the pack's templates folder",
+            )
+        if feedback:
+            raise PlanningError(
+                f"the template was refused: {'; '.join(feedback)}", remedy="mend the template, or give a plan"
+            )
+        return fill(template, request, setting.compiled.snapshot)
