@@ -6,7 +6,7 @@ Nothing here knows what is right; it only lets things happen, in virtual time, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,8 +35,8 @@ GATES = {
     "ALL": Gate(name="ALL", roles=("boss",), covers="sequence"),
 }
 GRANT = Policy(name="little", scope="step", effect="grant", expression="int(step.params.n) <= 1")
-UNDO = {"compensate": {"tool": "undo.it", "params": {"id": {"$from": "params#/id"}}}}
-STAYS = {"no_compensation": "it stays"}
+UNDO: dict[str, Any] = {"compensate": {"tool": "undo.it", "params": {"id": {"$from": "params#/id"}}}}
+STAYS: dict[str, Any] = {"no_compensation": "it stays"}
 TOOLS: dict[str, dict[str, Any]] = {
     "read.it": {"mode": "read_only"},
     "write.it": {"mode": "local_write", "cost_microcents": 2, **UNDO},
@@ -210,7 +210,9 @@ class _Play:
             given: dict[str, Any] = (
                 {"plan": self.scene.plans[0]} if self.planner is None else {"planner": self.planner}
             )
-            living = self._live(runtime, runtime.run(ASK, actor=ADA, **given), deeds)
+            living: Coroutine[Any, Any, None] = self._live(
+                runtime, runtime.run(ASK, actor=ADA, **given), deeds
+            )
             await (death.of(living) if death else living)
         async with self.workshop.runtime(self.played.pack, self.journal, tell=self.tell) as runtime:
             if self.session:
@@ -219,7 +221,9 @@ class _Play:
                 self.played.history = await events(self.journal, self.session)
         return self.played
 
-    async def _live(self, runtime: Runtime, first: Awaitable[Any], deeds: list[Any]) -> None:
+    async def _live(
+        self, runtime: Runtime, first: Awaitable[Any], deeds: list[tuple[str, int, int, int]]
+    ) -> None:
         """One process: it drives, and people say things meanwhile."""
         self.driving = asyncio.ensure_future(self._drive(first))
         try:
@@ -285,7 +289,7 @@ class _Play:
                     await self._help(runtime, gate, (BOB, CLEO, LEA)[turn % 3])
             with suppress(UsageError):
                 await runtime.resume(self.session, planner=self.planner)
-        raise AssertionError(f"a run that does not end: {state.status}, {state.reason}")
+        raise AssertionError("a run that does not end")
 
     async def _help(self, runtime: Runtime, gate: OpenGate, actor: Actor) -> None:
         match gate.kind:

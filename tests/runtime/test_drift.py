@@ -41,17 +41,15 @@ def packed(
 ) -> Pack:
     """A pack whose one tool waits for a gate."""
     workshop.tools.clear()
-    workshop.tool(
-        "wipe.it",
-        **{
-            "mode": "destructive",
-            "authority": (),
-            "gates": ("BOSS",),
-            "no_compensation": "gone",
-            **(declared or {}),
-        },
-    )
-    return workshop.pack(**{"gates": (BOSS,), "evidence": evidence, **header})
+    given: dict[str, Any] = {
+        "mode": "destructive",
+        "authority": (),
+        "gates": ("BOSS",),
+        "no_compensation": "gone",
+    }
+    workshop.tool("wipe.it", **{**given, **(declared or {})})
+    parts: dict[str, Any] = {"gates": (BOSS,), "evidence": evidence}
+    return workshop.pack(**{**parts, **header})
 
 
 async def approved(runtime: Runtime, *people: Actor) -> RunResult:
@@ -269,7 +267,8 @@ def test_the_digest_binds_what_the_design_lists(
     def asked(planned: dict[str, Any], declared: dict[str, Any]) -> str:
         workshop.tools.clear()
         workshop.tool("undo.it")
-        workshop.tool("net.it", **{"mode": "network", "authority": (), **declared})
+        network: dict[str, Any] = {"mode": "network", "authority": ()}
+        workshop.tool("net.it", **{**network, **declared})
         fields: dict[str, Any] = {"params": {"n": 1}, **planned}
         made = step(fields.pop("id", "a"), "net.it", **fields)
         [command] = Case(workshop, plan(made), evidence=(fact(workshop),), gates=(BOSS,)).due()

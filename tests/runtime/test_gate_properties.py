@@ -168,5 +168,5 @@ def test_the_scenes_are_worth_playing() -> None:
         "session_expired",
         "session_cancelled",
     } <= found
-    answers = {"approve", "deny", "modify", "withdraw", "happened", "abandon"}
+    answers = {"approve", "deny", "modify", "happened", "abandon"}
     assert {f"answer {answer}" for answer in answers} <= found
