@@ -28,6 +28,10 @@ class People(ABC):
         """Say something to a session: how it stands once that has become an event."""
 
     @abstractmethod
+    def roles(self, actor_id: str) -> tuple[str, ...] | None:
+        """The roles that a person holds now; None for somebody who is not on the list."""
+
+    @abstractmethod
     def known(self, actor: Actor) -> Actor:
         """Somebody with the roles that they hold."""
 
