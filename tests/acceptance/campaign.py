@@ -160,7 +160,7 @@ def main() -> int:
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout.isatty() else 200)
     violations = found.show(console)
     for violation in violations:
         console.print(f"VIOLATION: {violation}", style="red", highlight=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
@@ -26,6 +27,8 @@ from tercet.runtime.state import State
 
 OPERATOR = Actor(id="user_operator")
 LEASE_MS = 2_000
+PATH = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
+"""With it another process finds these tests, and the same Tercet."""
 
 
 def house(
@@ -155,7 +158,7 @@ def test_a_tool_that_hangs_in_a_thread_does_not_keep_the_process(tmp_path: Path)
     """
     told = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
-        env={"PYTHONPATH": str(Path(__file__).parents[1])}, cwd=tmp_path,
+        env={"PYTHONPATH": PATH}, cwd=tmp_path,
         capture_output=True, text=True, timeout=30, check=True,
     )  # fmt: skip
     assert told.stdout.strip() == "awaiting_gate"
@@ -172,7 +175,7 @@ def test_a_tool_that_kills_its_process_is_a_crash_and_the_session_resumes(tmp_pa
     """
     told = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
-        env={"PYTHONPATH": str(Path(__file__).parents[1]), VARIABLE: "1"},
+        env={"PYTHONPATH": PATH, VARIABLE: "1"},
         cwd=tmp_path, timeout=60, check=False,
     )  # fmt: skip
     assert told.returncode == 9
