@@ -426,7 +426,9 @@ class Driver:
         if not call.tool.reconciles:
             wait = delay_ms(Backoff(), step.attempt - 1, self.around.draw) if step.attempt > 1 else 0
             by = "idempotent" if call.tool.idempotent else "pure"
-            self._settled(name, "run_again", by, self._now() + wait)
+            # In a run that is ending nothing is called again, and what leaves no effect need not be known.
+            is_over = self.state.phase is Phase.FAIL and not name.startswith(UNDO)
+            self._settled(name, "absent" if is_over else "run_again", by, self._now() + wait)
             return
         tool = self.around.tools[call.tool.name]
         found = await self.around.gateway.look_up(
