@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from .harness import Tercet
-from .office import POST, READ, SEND, Office, code_of
+from .office import POST, READ, RUSH, SEND, Office, code_of
 from .runs import BAKERY, LOOK, ORDER, Kitchen, bake, end
 
 
@@ -214,3 +214,15 @@ def test_bytes_that_are_no_text_are_no_bug(office: Office, words: tuple[str, ...
     told = office.tercet("run", POST, "--intent", "post", "--request-key", "k\udce9", "--json")
     assert told.code in (2, 5)
     assert told.json["error"]["code"] != "internal"
+
+
+@pytest.mark.req("R138", "R259")
+def test_a_sweep_ends_what_nobody_touches(office: Office) -> None:
+    """A session whose gate was not answered in time is brought to its end by a timer's command; a second finds nothing."""
+    session = office.run(RUSH)
+    swept = office.tercet("sessions", "sweep", "--pack", POST, "--json").json
+    assert swept["expired"] in ([session], [])  # the run itself may have been late already
+    assert office.tercet("sessions", "show", session, "--json").json["status"] == "expired"
+    again = office.tercet("sessions", "sweep", "--pack", POST)
+    assert (again.code, again.out.strip()) == (0, "Nothing was due.")
+    assert office.sent() == []

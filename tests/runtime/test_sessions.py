@@ -12,6 +12,7 @@ import pytest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
+from tercet.contracts.request import InvokeRequest
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
@@ -418,3 +419,51 @@ def test_resuming_what_is_being_carried_is_refused_here_and_waits_elsewhere(
 
     workshop.run(main())
     assert len(workshop.calls) == 3
+
+
+@pytest.mark.req("R131")
+def test_the_executor_has_its_own_tokens(workshop: Workshop) -> None:
+    """What the executor may use is a limit of the run, however much more its budget says."""
+    workshop.tool("do.it", idempotent=True)
+    pack = workshop.pack(budget={"tokens": 100}, limits={"executor": {"tokens": 15}})
+    both = plan(step("a", estimated_tokens=10), step("b", estimated_tokens=10, depends_on=("a",)))
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=both, actor=ADA)
+            assert (result.status, result.steps_done) == ("failed", 0)
+            assert "tokens" in result.reason
+            alone = await runtime.run(ASK, plan=plan(step("a", estimated_tokens=10)), actor=ADA)
+            assert alone.status == "completed"
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R56", "R247")
+def test_an_envelope_starts_a_session_that_may_live_as_long_as_it_says(workshop: Workshop) -> None:
+    """A long-running one must be meant to; one for another tenant is not ours."""
+    workshop.tool("do.it", idempotent=True)
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+
+            def envelope(ms: int, tenant: str = "default", mode: str = "long_running") -> InvokeRequest:
+                fields = {"request": ASK, "tenant": tenant, "actor": ADA, "mode": mode}
+                return InvokeRequest.model_validate({**fields, "runtime": {"max_session_duration_ms": ms}})
+
+            for code, wrong in (
+                ("too_short", envelope(3_599_999)),
+                ("wrong_tenant", envelope(3_600_000, "other")),
+            ):
+                with pytest.raises(UsageError) as caught:
+                    await runtime.invoke(wrong, plan=plan(step("a")))
+                assert caught.value.code == code
+            assert await runtime.sessions() == []
+            for told in (envelope(3_600_000), envelope(5, mode="inline")):
+                began = workshop.clock.now()
+                result = await runtime.invoke(told, plan=plan(step("a")))
+                start = (await runtime.state(result.session_id)).start
+                assert start["expires"] - began == told.runtime.max_session_duration_ms
+                assert start["actor"]["id"] == ADA.id
+
+    workshop.run(main())

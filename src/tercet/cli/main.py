@@ -80,6 +80,7 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "sessions migrate": (carrying.migrate, carrying.MIGRATE_EXAMPLES),
     "sessions settle": (orders.settle, orders.SETTLE_EXAMPLES),
     "sessions prune": (orders.prune, orders.PRUNE_EXAMPLES),
+    "sessions sweep": (orders.sweep, orders.SWEEP_EXAMPLES),
     "gates list": (gates.list_gates, gates.LIST_EXAMPLES),
     "gates show": (gates.show, gates.SHOW_EXAMPLES),
     "gates approve": (answers.approve, answers.APPROVE_EXAMPLES),

@@ -1,4 +1,4 @@
-"""`tercet sessions pause`, `cancel`, `extend`, `settle` and `prune`: what operators order.
+"""`tercet sessions pause`, `cancel`, `extend`, `settle`, `prune` and `sweep`: what operators order.
 
 Whoever carries a session, in this terminal or elsewhere, hears it from the session's inbox.
 """
@@ -33,6 +33,7 @@ from tercet.runtime import messages
 from tercet.runtime.messages import Cancel, Extend, Pause
 from tercet.runtime.runtime import Runtime
 from tercet.runtime.state import State
+from tercet.runtime.watchdog import Swept
 
 PAUSE_EXAMPLES = """\
 tercet sessions pause ses_0123456789abcdef --note "the payment service is being moved"
@@ -49,6 +50,9 @@ tercet sessions settle ses_0123456789abcdef letter --note "called the customer a
 PRUNE_EXAMPLES = """\
 tercet sessions prune --older-than 90d
 tercet sessions prune --pack examples/refunds
+"""
+SWEEP_EXAMPLES = """\
+tercet sessions sweep --pack examples/refunds
 """
 
 
@@ -248,6 +252,42 @@ def prune(
 async def _prune(url: str, pack: Pack, older_than_ms: int | None) -> int:
     async with journal_at(url) as journal, Runtime(pack, journal, watchdog_ms=None) as runtime:
         return await runtime.prune(older_than_ms=older_than_ms)
+
+
+def sweep(
+    *,
+    pack: Annotated[
+        Path,
+        typer.Option(metavar="PACK", help="The folder of the pack whose sessions are carried to their end."),
+    ],
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Look once after every session that nobody carries: end those whose time is over, pause those whose process has died.
+
+    An open runtime does this by itself, all the time. At the command line every command does it for the session that it
+    is about; let a timer call this one for the others. Sessions of other packs are expired or paused, and left there.
+    """
+    swept = asyncio.run(_sweep(journal, load_pack(pack)))
+    if as_json:
+        print_json({"expired": swept.expired, "paused": swept.paused, "carried": swept.carried})
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    for what, sessions in (
+        ("expired", swept.expired),
+        ("paused", swept.paused),
+        ("carried on", swept.carried),
+    ):
+        for session in sessions:
+            screen.say(f"{session} {what}")
+    if not (swept.expired or swept.paused or swept.carried):
+        screen.say("Nothing was due.")
+    return ExitCode.ACCEPTED
+
+
+async def _sweep(url: str, pack: Pack) -> Swept:
+    async with journal_at(url) as journal, Runtime(pack, journal, watchdog_ms=None) as runtime:
+        return await runtime.sweep()
 
 
 def _no_pack() -> Pack:

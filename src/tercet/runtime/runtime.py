@@ -19,7 +19,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
-from tercet.contracts.request import Actor, Request, anonymous
+from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.session import BackgroundSession, ProgressEnvelope, SessionRules
 from tercet.executor.breaker import Breakers
@@ -53,6 +53,8 @@ from tercet.runtime.work import Planner, Work
 from tercet.tools import ToolContext
 
 LEASE_MS = 10_000
+LONG_MS = 3_600_000
+"""The least time to live of a session that is meant to run for long."""
 
 
 def _demand_period(watchdog_ms: int | None) -> int | None:
@@ -255,6 +257,26 @@ class Runtime(People):
             if driver.ledger.log or (known := await self._submitted(request, body)) is None:
                 raise
             return known  # somebody sent the same request at the same moment
+
+    async def invoke(self, envelope: InvokeRequest, *, plan: Plan | None = None) -> RunResult:
+        """Start what an envelope asks for. A long-running one must be meant to: its session may live for an hour or more.
+
+        Raises `UsageError` for another tenant's envelope, and for a long-running one with less time.
+        """
+        duration = envelope.runtime.max_session_duration_ms
+        if envelope.tenant != self.tenant:
+            raise UsageError(
+                f"this runtime serves the tenant {self.tenant}, not {envelope.tenant}",
+                code="wrong_tenant",
+                remedy="send it to the runtime of that tenant",
+            )
+        if envelope.mode == "long_running" and duration < LONG_MS:
+            raise UsageError(
+                f"a long-running session lives for at least {LONG_MS:,} ms, not {duration:,}",
+                code="too_short",
+                remedy="raise runtime.max_session_duration_ms, or ask for mode inline",
+            )
+        return await self.run(envelope.request, plan=plan, actor=envelope.actor, ttl_ms=duration)
 
     async def _place(self, parent: ToolContext | None, session: str) -> Place:
         if parent is None:
