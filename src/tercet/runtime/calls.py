@@ -97,9 +97,10 @@ class Calls:
 
     async def _withheld(self, intent: e.Intent, began: int) -> NotHappened | None:
         """Why a call is not made after all, looked at just before it."""
-        if self._around.clock.now() >= self.lease.until and not await self._has_renewed():
+        now = self._around.clock.now()
+        if now >= self.lease.until and not await self._has_renewed():
             return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
-        if max(began, self._around.clock.now()) >= intent.deadline:
+        if max(began, now) >= intent.deadline:
             return NotHappened(
                 error="its deadline passed before the call", code="deadline", is_retriable=False
             )

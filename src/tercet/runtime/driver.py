@@ -177,8 +177,8 @@ class Driver:
             wake: int | None = None
             position = self.state.position
             for command in deciding.decide(self.state, self.setting, self.course, self._blobs):
-                not_before = getattr(command, "not_before", 0)
-                if not_before > self.around.clock.now():
+                not_before: int = getattr(command, "not_before", 0)
+                if not_before and not_before > self.around.clock.now():
                     wake = not_before if wake is None else min(wake, not_before)
                 elif self.halt is None or not isinstance(command, c.Dispatch | c.Settle | c.Propose):
                     await self._carry_out(command)
