@@ -229,7 +229,7 @@ class Runtime(People):
         lease = await self.journal.acquire(
             self.tenant, session, owner=self._fresh_owner(), now_ms=now, ttl_ms=self._lease_ms
         )
-        work = self._work(None if plan else proposing, plan)
+        work = Work(None if plan else proposing, plan, limit_for=self.pack.limit_for)
         driver = self._driver(self.pack, setting, State(), lease, work)
         name = "" if plan else proposing.name
         started = opening.started(
@@ -355,10 +355,10 @@ class Runtime(People):
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
         is_callers = state.plan_origin == "caller" and bool(state.plan)
-        work = (
-            self._work(None, read_plan(state.plan))
-            if is_callers
-            else self._work(opening.planner_of(state, planner, TemplatePlanner(pack)), None)
+        work = Work(
+            None if is_callers else opening.planner_of(state, planner, TemplatePlanner(pack)),
+            read_plan(state.plan) if is_callers else None,
+            limit_for=pack.limit_for,
         )
         driver = self._driver(pack, setting, state, lease, work, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
@@ -388,9 +388,6 @@ class Runtime(People):
         setting = opening.setting_of(pack, ctx, request, opening.snapshot_of(pack, state))
         opening.demand_pins(pack, state, setting)
         return pack, setting
-
-    def _work(self, planner: Planner | None, plan: Plan | None) -> Work:
-        return Work(planner, plan, limits=self.pack.limits)
 
     def _driver(
         self, pack: Pack, setting: Setting, state: State, lease: Lease, work: Work, *, tail_bytes: int = 0
