@@ -346,7 +346,7 @@ class Acting:
             ),
             (
                 "tokens",
-                budget.tokens,
+                self.setting.tokens,
                 used.tokens + used.reserved_tokens - kept_tokens,
                 call.step.estimated_tokens,
             ),
