@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -50,6 +52,13 @@ def test_the_words_of_the_journal_are_these() -> None:
     assert {str(kind.__struct_config__.tag) for kind in TYPES} == TAGS
     parts = {"Event", "Need", "Undo"}
     assert {name for name in e.__all__ if name not in parts} == {kind.__name__ for kind in TYPES}
+
+
+def test_the_page_on_the_journal_names_every_event() -> None:
+    """Whoever reads a journal without Tercet finds each type in the table, and no other."""
+    page = (Path(__file__).parents[2] / "docs" / "journal.md").read_text(encoding="utf-8")
+    table = page.partition("The events of a session")[2].partition("`tercet.journal.events`")[0]
+    assert set(re.findall("`([A-Za-z_]+)`", table.partition("|---|")[2])) == TAGS
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
