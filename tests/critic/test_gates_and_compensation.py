@@ -241,6 +241,18 @@ def test_what_can_be_taken_back_says_how() -> None:
         assert refused(house.review(plan(look_up(), step("w", "x.write")))) is None
 
 
+@pytest.mark.req("R238")
+@pytest.mark.parametrize(
+    "declared", [{"compensate": {"tool": "tickets.close"}}, {"no_compensation": "it wears off by itself"}]
+)
+def test_a_plan_need_not_bring_a_way_back(declared: dict[str, Any]) -> None:
+    """Where a reversible tool declares its way back, or that it needs none, a step may name one and need not."""
+    reversible = tool("x.write", "local_write", reversibility="reversible", parameters=takes(), **declared)
+    undo = {"tool": "tickets.close", "params": {"id": {"$from": "self#/id"}}}
+    for own in ({}, {"compensate": undo}):
+        assert refused(SHOP.with_tools(reversible).review(plan(step("w", "x.write", **own)))) is None
+
+
 def test_a_plan_may_bring_its_own_way_back() -> None:
     """A compensation that the plan proposes is as good as one that the tool declares."""
     house = SHOP.with_tools(tool("x.write", "local_write", reversibility="reversible", parameters=takes()))

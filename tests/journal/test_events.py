@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -52,6 +54,13 @@ def test_the_words_of_the_journal_are_these() -> None:
     assert {name for name in e.__all__ if name not in parts} == {kind.__name__ for kind in TYPES}
 
 
+def test_the_page_on_the_journal_names_every_event() -> None:
+    """Whoever reads a journal without Tercet finds each type in the table, and no other."""
+    page = (Path(__file__).parents[2] / "docs" / "journal.md").read_text(encoding="utf-8")
+    table = page.partition("The events of a session")[2].partition("`tercet.journal.events`")[0]
+    assert set(re.findall("`([A-Za-z_]+)`", table.partition("|---|")[2])) == TAGS
+
+
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
 def test_an_event_is_a_frozen_fact_that_survives_writing(kind: type[Any]) -> None:
     """Every field comes back as it was, its tag stands under `type`, and nobody can change it."""
@@ -63,11 +72,10 @@ def test_an_event_is_a_frozen_fact_that_survives_writing(kind: type[Any]) -> Non
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
-def test_every_event_has_its_time_and_its_cause(kind: type[Any]) -> None:
-    """Both are given by whoever records it; the time has no default."""
+def test_every_event_has_its_time(kind: type[Any]) -> None:
+    """It is given by whoever records it, and has no default."""
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     assert fields["at"].required
-    assert not fields["cause"].required
 
 
 @pytest.mark.req("R40")

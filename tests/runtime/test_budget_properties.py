@@ -69,7 +69,6 @@ def counted(played: Played) -> dict[str, int]:
     }
 
 
-@pytest.mark.req("R131")
 @QUICK
 @given(SCENES)
 def test_no_budget_is_overshot(scene: Scene) -> None:
@@ -100,7 +99,7 @@ def test_the_way_back_is_always_paid_for(scene: Scene) -> None:
 SIDE = st.sampled_from(["good", "lost", "refuses"])
 
 
-@pytest.mark.req("R131", "R254", "R260")
+@pytest.mark.req("R254", "R260")
 @settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.tuples(SIDE, st.sampled_from([0, 10, 300]), st.integers(1, 4)), min_size=2, max_size=6),

@@ -361,6 +361,7 @@ class Forged:
         return msgspec.structs.replace(stored, data=checkpoint.fold(state).data)
 
 
+@pytest.mark.req("R154")
 def test_a_forged_fold_at_the_newest_point_is_refused(workshop: Workshop) -> None:
     """A fold that no event comes after is held against the point of its position before anybody goes on from it."""
     workshop.tool("do.it", taking(1_000))

@@ -10,7 +10,8 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
 from tercet.journal.errors import BlobMissing
 from tercet.runtime.messages import inbox_of
-from tercet.runtime.retention import DAY_MS, PAGE
+from tercet.runtime.retention import DAY_MS
+from tercet.runtime.rows import PAGE
 from tercet.runtime.runtime import Runtime
 
 from .test_sagas import WAITS, refusing, saga_pack, world

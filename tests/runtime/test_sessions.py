@@ -362,6 +362,7 @@ def test_a_planner_that_is_not_there_is_named(workshop: Workshop, url: str) -> N
     workshop.run(main())
 
 
+@pytest.mark.req("R131")
 def test_each_role_has_its_own_time(workshop: Workshop) -> None:
     """A planner that thinks too long fails the planning; a call is cut off at the executor's limit, not its tool's."""
 
@@ -397,6 +398,26 @@ def test_each_role_has_its_own_time(workshop: Workshop) -> None:
 
     workshop.run(main())
     assert deadlines == [2_000]
+
+
+@pytest.mark.req("R131", "R260")
+def test_the_executor_has_tokens_of_its_own(workshop: Workshop) -> None:
+    """Steps use no more than the executor may, though the run has more; an operator may add to it."""
+    workshop.tool("do.it")
+    pack = workshop.pack(limits={"executor": {"tokens": 150}}, budget={"tokens": 1_000})
+    both = plan(step("a", estimated_tokens=100), step("b", depends_on=("a",), estimated_tokens=100))
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=both, actor=ADA)
+            assert result.status == "paused"
+            assert "100 tokens are needed, 50 are left" in result.reason
+            assert workshop.calls == [("a", 1)]
+            result = await runtime.resume(result.session_id, extend={"tokens": 50}, actor=BOB)
+            assert result.status == "completed"
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1), ("b", 1)]
 
 
 @pytest.mark.req("R262")

@@ -120,7 +120,7 @@ class Full:
         return await self._journal.append(unit)
 
 
-@pytest.mark.req("R163")
+@pytest.mark.req("R154", "R163")
 def test_a_checkpoint_that_cannot_be_written_takes_its_verdict_with_it(workshop: Workshop) -> None:
     """Nothing of the verdict is stored, the failure is signalled and raised, and the run can be resumed."""
     workshop.tool("do.it", idempotent=True)

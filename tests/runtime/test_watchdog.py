@@ -14,8 +14,9 @@ from tercet.contracts.record import FailureReport, HaltRecord
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.runtime.rows import PAGE
 from tercet.runtime.setting import Setting
-from tercet.runtime.watchdog import LOST, PAGE, Swept
+from tercet.runtime.watchdog import LOST, Swept
 
 from .test_limits import taking
 from .test_runs import Script

@@ -20,7 +20,6 @@ WIDEST_TOOL = 34
 SKIPPED = {
     "condition_false": "skipped: its condition is false",
     "optional_failed": "skipped: it failed, and it is optional",
-    "not_reached": "skipped: what it needs was not reached",
 }
 ANSWERS = {
     "approve": "approved",

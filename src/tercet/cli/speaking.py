@@ -7,8 +7,6 @@ Here one only waits until it has been heard, in order to tell what came of it.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,8 +21,8 @@ from tercet.contracts.request import Actor
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
 from tercet.runtime import mail, opening
+from tercet.runtime.desk import Desk
 from tercet.runtime.messages import Said
-from tercet.runtime.runtime import LEASE_MS
 from tercet.runtime.state import State
 
 Words = Callable[[State, Actor], Said]
@@ -59,15 +57,8 @@ async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting
     async with journal_at(url) as journal:
         before = (await opening.restore(journal, TENANT, session)).state
         actor = speaker.facing(before)
-        state = await mail.deliver(
-            journal,
-            TENANT,
-            words(before, actor),
-            owner=f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}",
-            clock=SystemClock(),
-            lease_ms=LEASE_MS,
-            held=waiting,
-        )
+        desk = Desk(journal=journal, tenant=TENANT, clock=SystemClock())
+        state = await mail.deliver(desk, words(before, actor), waiting)
     return Heard(state=state, actor=actor, carrier=waiting.carrier)
 
 

@@ -13,8 +13,6 @@ from tercet.journal.events.gate import GateKind
 class Propose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Ask the planner for a plan."""
 
-    feedback: tuple[str, ...] = ()
-
 
 class Decompose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Split the plan into sub-tasks."""
@@ -50,7 +48,7 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Leave a step out."""
 
     step: str
-    reason: Literal["condition_false", "optional_failed", "not_reached"]
+    reason: Literal["condition_false", "optional_failed"]
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, gc=False):

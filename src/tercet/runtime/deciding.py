@@ -52,7 +52,7 @@ def decide(
         return () if state.in_flight else (c.GiveUp(reason="iteration_budget_exceeded"),)
     match state.phase:
         case Phase.PLAN:
-            return (c.Propose(feedback=state.feedback),)
+            return (c.Propose(),)
         case Phase.DECOMPOSE:
             return (c.Decompose(),)
         case Phase.RETRIEVE:
@@ -302,7 +302,7 @@ class Acting:
             # A call in flight may give back some of what is reserved for it: only what is spent for good refuses.
             if self.state.in_flight:
                 return None
-            if is_unsettled(step):
+            if step.is_unsettled:
                 return self.ask_whether(name, step)
             return c.Fault(step=name, code="budget_exceeded", reason=shortage)
         if (unapproved := self._unapproved(name, step, call, params, key)) is not None:
@@ -346,7 +346,7 @@ class Acting:
             ),
             (
                 "tokens",
-                budget.tokens,
+                self.setting.tokens,
                 used.tokens + used.reserved_tokens - kept_tokens,
                 call.step.estimated_tokens,
             ),
@@ -422,11 +422,6 @@ def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
 
 def _is_pure(call: EffectiveStep) -> bool:
     return call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY
-
-
-def is_unsettled(step: StepState) -> bool:
-    """Whether a step is to be called again although nobody knows whether it happened already."""
-    return step.is_unsettled
 
 
 def can_retry(state: State, setting: Setting, step: StepState) -> bool:

@@ -375,7 +375,7 @@ class Driver:
             self._record(drift)
             return
         circuit = self.around.breakers.glance(tool.name).state(now).value
-        if circuit == "OPEN" and deciding.is_unsettled(self.state.steps[command.step]):
+        if circuit == "OPEN" and self.state.steps[command.step].is_unsettled:
             # It cannot be refused, since it may have happened: a person is asked instead.
             step = self.state.steps[command.step]
             acting = deciding.Acting(self.state, self.setting, self._followed(), self._blobs)
@@ -401,7 +401,7 @@ class Driver:
     def _drift(self, name: str, call: EffectiveStep, now: int) -> e.StepRefused | None:
         """What has changed since a call was approved, so that it must not be made: looked at just before its INTENT."""
         found = approved_drift(self.state, self.setting, name, call, now, self.around.roles)
-        if found is None or deciding.is_unsettled(self.state.steps[name]):
+        if found is None or self.state.steps[name].is_unsettled:
             return None
         return e.StepRefused(at=now, step=name, code=found.code, reason=found.reason)
 

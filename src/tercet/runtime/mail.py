@@ -5,28 +5,22 @@ Only the journal is needed here, not the pack: speaking loads no code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TypeAlias
 
 from tercet.contracts.errors import UsageError
-from tercet.executor.clock import Clock
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import LeaseHeld, LeaseLost
-from tercet.journal.protocol import Append, Journal, Lease, Stored
+from tercet.journal.errors import LeaseHeld
+from tercet.journal.protocol import Append, Journal, Stored
 from tercet.journal.side_stream import append_next, read_all
 from tercet.runtime import messages, opening
+from tercet.runtime.desk import POLL_MS, Desk, Held
 from tercet.runtime.expiry import overdue
 from tercet.runtime.machine import evolve
 from tercet.runtime.messages import Said, inbox_of
 from tercet.runtime.rows import row_of
 from tercet.runtime.state import State
-
-POLL_MS = 100
-
-Held: TypeAlias = Callable[[LeaseHeld], None]
-"""Told each time a lease turns out to be held by somebody else; may raise, to wait no longer."""
 
 
 async def post(journal: Journal, tenant: str, said: Said) -> int:
@@ -72,88 +66,49 @@ def answer_to(state: State, position: int) -> State:
     return state
 
 
-async def take(
-    journal: Journal, tenant: str, session: str, *, owner: str, clock: Clock, lease_ms: int, held: Held
-) -> Lease:
-    """The lease on a session, as soon as its owner has let go of it or it has run out."""
-    while True:
-        now = clock.now()
-        try:
-            return await journal.acquire(tenant, session, owner=owner, now_ms=now, ttl_ms=lease_ms)
-        except LeaseHeld as found:
-            held(found)
-            # Its owner may let go of it earlier.
-            await clock.sleep(min(POLL_MS, max(1, found.until - now + 1)))
-
-
-async def deliver(
-    journal: Journal,
-    tenant: str,
-    said: Said,
-    *,
-    owner: str,
-    clock: Clock,
-    lease_ms: int,
-    held: Held,
-) -> State:
+async def deliver(desk: Desk, said: Said, held: Held) -> State:
     """Say something to a session that this process does not carry: the state once it has become an event.
 
     Whoever carries the session reads its inbox; where nobody does, it is read here. What is wrong already is told
     without writing anything.
     """
-    state = await touch(journal, tenant, said.session, owner=owner, clock=clock, lease_ms=lease_ms)
-    messages.event_of(said, state, clock.now())
-    position = await post(journal, tenant, said)
-    return await follow(
-        journal, tenant, said.session, position, owner=owner, clock=clock, lease_ms=lease_ms, held=held
-    )
+    state = await touch(desk, said.session)
+    messages.event_of(said, state, desk.clock.now())
+    return await follow(desk, said.session, await post(desk.journal, desk.tenant, said), held)
 
 
-async def follow(
-    journal: Journal,
-    tenant: str,
-    session: str,
-    position: int,
-    *,
-    owner: str,
-    clock: Clock,
-    lease_ms: int,
-    held: Held,
-) -> State:
+async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
     """The state once the message at this position of the inbox has become an event; raises `UsageError` if it did not."""
     while True:
         try:
-            state = await absorb(journal, tenant, session, owner=owner, clock=clock, lease_ms=lease_ms)
+            state = await absorb(desk, session)
         except LeaseHeld as found:
             held(found)
-            await clock.sleep(POLL_MS)
-            state = (await opening.restore(journal, tenant, session)).state
+            await desk.clock.sleep(POLL_MS)
+            state = (await opening.restore(desk.journal, desk.tenant, session)).state
         if state.inbox >= position:
             return answer_to(state, position)
         if state.is_over:
             raise messages.session_over(session, state)
 
 
-async def absorb(
-    journal: Journal, tenant: str, session: str, *, owner: str, clock: Clock, lease_ms: int
-) -> State:
+async def absorb(desk: Desk, session: str) -> State:
     """Read the inbox of a session that nobody carries, and what is overdue; raises `LeaseHeld` if somebody does."""
-    lease = await journal.acquire(tenant, session, owner=owner, now_ms=clock.now(), ttl_ms=lease_ms)
-    try:
-        state = before = (await opening.restore(journal, tenant, session)).state
+    async with desk.holding(session) as lease:
+        state = before = (await opening.restore(desk.journal, desk.tenant, session)).state
         events: list[e.Event] = []
-        now = max(clock.now(), state.at)
+        now = max(desk.clock.now(), state.at)
         if (late := overdue(state, now, outside=True)) is not None:
             events.append(late)
             state = evolve(state, late)
-        letters = [] if state.is_over else await unread(journal, tenant, state)
+        letters = [] if state.is_over else await unread(desk.journal, desk.tenant, state)
         for event, after in heard(state, letters, now, outside=True):
             events.append(event)
             state = after
         if events:
-            await journal.append(
+            await desk.journal.append(
                 Append(
-                    tenant=tenant,
+                    tenant=desk.tenant,
                     stream=session,
                     expected=before.position,
                     epoch=lease.epoch,
@@ -162,17 +117,12 @@ async def absorb(
                 )
             )
         return state
-    finally:
-        with suppress(LeaseLost):
-            await journal.release(lease)
 
 
-async def touch(
-    journal: Journal, tenant: str, session: str, *, owner: str, clock: Clock, lease_ms: int
-) -> State:
+async def touch(desk: Desk, session: str) -> State:
     """How a session stands, once what is overdue has been written down; whoever carries it does that themselves."""
-    state = (await opening.restore(journal, tenant, session)).state
-    if overdue(state, clock.now()) is not None:
+    state = (await opening.restore(desk.journal, desk.tenant, session)).state
+    if overdue(state, desk.clock.now()) is not None:
         with suppress(LeaseHeld):
-            return await absorb(journal, tenant, session, owner=owner, clock=clock, lease_ms=lease_ms)
+            return await absorb(desk, session)
     return state

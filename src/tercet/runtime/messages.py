@@ -333,7 +333,7 @@ def _may_replan(_: Reply, __: OpenGate, state: State) -> None:
     _demand_planner(state, "abandon it, and run another plan")
 
 
-def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
+def _may_accept(said: Reply, _: OpenGate, state: State) -> None:
     if said.actor == state.start["actor"]["id"]:
         raise UsageError(
             f"{said.actor} started this run, and cannot accept what the critic did not",
@@ -347,7 +347,6 @@ def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
             code="unsettled",
             remedy=f"resume the session, so that it is settled: tercet sessions resume {said.session}",
         )
-    del gate
 
 
 def _anybody(_: Reply, __: OpenGate, ___: State) -> None:

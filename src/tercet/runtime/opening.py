@@ -40,7 +40,13 @@ def setting_of(pack: Pack, ctx: RunContext, request: Request, snapshot: str | No
         for fact in pack.evidence
         if fact.expires_at is not None and fact.id in known
     }
-    return Setting(ctx=ctx, compiled=compiled, spec=pack.decision_for(request.intent), expiry=expiry)
+    return Setting(
+        ctx=ctx,
+        compiled=compiled,
+        spec=pack.decision_for(request.intent),
+        expiry=expiry,
+        executor_tokens=pack.limit_for("executor").tokens,
+    )
 
 
 def started(

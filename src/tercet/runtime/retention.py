@@ -6,18 +6,18 @@ be taken back and that nobody has dealt with yet.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 from tercet.contracts.errors import UsageError
-from tercet.executor.clock import Clock
 from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.runtime import artifacts, opening
+from tercet.runtime.desk import Desk
 from tercet.runtime.messages import inbox_of
+from tercet.runtime.rows import each_once
 from tercet.runtime.state import TERMINAL
 
 DAY_MS = 24 * 3_600_000
-PAGE = 100
 
 
 def demand_age(older_than_ms: int | None, retention_days: int | None) -> int | None:
@@ -33,19 +33,14 @@ def demand_age(older_than_ms: int | None, retention_days: int | None) -> int | N
     return None if retention_days is None else retention_days * DAY_MS
 
 
-async def prune(
-    journal: Journal,
-    tenant: str,
-    *,
-    before_ms: int,
-    is_ours: Callable[[SessionRow], bool],
-    owner: str,
-    clock: Clock,
-    lease_ms: int,
-) -> int:
+async def prune(desk: Desk, *, before_ms: int, is_ours: Callable[[SessionRow], bool]) -> int:
     """Forget the sessions that ended before a time; how many they were."""
+    journal, tenant = desk.journal, desk.tenant
     forgotten = 0
-    async for row in _ended(journal, tenant, before_ms):
+    statuses = tuple(sorted(TERMINAL))
+    async for row in each_once(
+        lambda limit: journal.ended(tenant, before_ms=before_ms, statuses=statuses, limit=limit)
+    ):
         if not is_ours(row) or await _is_owed(journal, tenant, row.session_id):
             continue
         session = row.session_id
@@ -53,30 +48,11 @@ async def prune(
             # The session itself goes last: whatever interrupts this, it is found again.
             for stream in (inbox_of(session), artifacts.rollback_of(session), session):
                 if (await journal.head(tenant, stream)).seq:
-                    lease = await journal.acquire(
-                        tenant, stream, owner=owner, now_ms=clock.now(), ttl_ms=lease_ms
-                    )
-                    await journal.forget(lease)
+                    await journal.forget(await desk.acquire(stream))
         except LeaseHeld:
             continue  # whoever brought it to its end has just let go of it
         forgotten += 1
     return forgotten
-
-
-async def _ended(journal: Journal, tenant: str, before_ms: int) -> AsyncIterator[SessionRow]:
-    """Every session that ended before a time, once; those that stay must not hide the ones behind them."""
-    seen: set[str] = set()
-    statuses = tuple(sorted(TERMINAL))
-    limit = PAGE
-    while True:
-        rows = await journal.ended(tenant, before_ms=before_ms, statuses=statuses, limit=limit)
-        for row in rows:
-            if row.session_id not in seen:
-                seen.add(row.session_id)
-                yield row
-        if len(rows) < limit:
-            return
-        limit *= 2
 
 
 async def _is_owed(journal: Journal, tenant: str, session: str) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
 import msgspec
 
 from tercet.journal.protocol import SessionRow
 from tercet.runtime.expiry import due_at
 from tercet.runtime.state import State
+
+PAGE = 100
+"""How many rows are asked for at first."""
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -50,3 +55,18 @@ def _details(state: State) -> bytes:
         return b""
     details = Details(reason=state.reason[:200], gates=tuple(state.gates)[:8], ending=state.ending)
     return msgspec.msgpack.encode(details)
+
+
+async def each_once(page: Callable[[int], Awaitable[Sequence[SessionRow]]]) -> AsyncIterator[SessionRow]:
+    """Every row of a list that is asked for so many rows, once; those that stay must not hide the ones behind them."""
+    seen: set[str] = set()
+    limit = PAGE
+    while True:
+        rows = await page(limit)
+        for row in rows:
+            if row.session_id not in seen:
+                seen.add(row.session_id)
+                yield row
+        if len(rows) < limit:
+            return
+        limit *= 2

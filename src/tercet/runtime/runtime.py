@@ -8,10 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,9 +30,9 @@ from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.packs.pack import Pack
 from tercet.runtime import artifacts, mail, messages, nesting, opening, progress, retention
 from tercet.runtime.artifacts import Artifact
+from tercet.runtime.desk import LEASE_MS, Desk, Held
 from tercet.runtime.driver import Driver
 from tercet.runtime.keeper import Keeper
-from tercet.runtime.mail import Held
 from tercet.runtime.messages import Said
 from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
@@ -52,7 +50,6 @@ from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import Planner, Work
 from tercet.tools import ToolContext
 
-LEASE_MS = 10_000
 LONG_MS = 3_600_000
 """The least time to live of a session that is meant to run for long."""
 
@@ -111,8 +108,6 @@ class Runtime(People):
         self._progress = progress
         self._watchdog_ms = _demand_period(watchdog_ms)
         self._tools = {tool.name: tool for tool in pack.tools}
-        self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
-        self._leases = count(1)
         self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
@@ -121,6 +116,9 @@ class Runtime(People):
             await self._stack.enter_async_context(open_journal(self._url))
             if isinstance(self._url, str)
             else self._url
+        )
+        self._desk = Desk(
+            journal=self.journal, tenant=self.tenant, clock=self._clock, lease_ms=self._lease_ms
         )
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
@@ -149,11 +147,7 @@ class Runtime(People):
     def _ward(self) -> Ward:
         """What the watchdog looks after, and what it may do."""
         return Ward(
-            journal=self.journal,
-            tenant=self.tenant,
-            clock=self._clock,
-            lease_ms=self._lease_ms,
-            owner=self._fresh_owner,
+            desk=self._desk,
             rules=self._rules_of,
             is_carried=self._keeper.__contains__,
             carry=self._carry_unwatched,
@@ -180,10 +174,6 @@ class Runtime(People):
         """Let a session come to a halt."""
         if (driver := self._keeper.get(session_id)) is not None:
             driver.stop()
-
-    def _fresh_owner(self) -> str:
-        """A name for one lease: two tasks of one process contend for a session like any two processes."""
-        return f"{self._owner}:{next(self._leases)}"
 
     # --- running ---
 
@@ -228,10 +218,8 @@ class Runtime(People):
         proposing = planner or TemplatePlanner(self.pack)
         if plan is None and planner is None:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
-        lease = await self.journal.acquire(
-            self.tenant, session, owner=self._fresh_owner(), now_ms=now, ttl_ms=self._lease_ms
-        )
-        work = self._work(None if plan else proposing, plan)
+        lease = await self._desk.acquire(session)
+        work = Work(None if plan else proposing, plan, limit_for=self.pack.limit_for)
         driver = self._driver(self.pack, setting, State(), lease, work)
         name = "" if plan else proposing.name
         started = opening.started(
@@ -356,7 +344,7 @@ class Runtime(People):
         migrated_by: str = "",
     ) -> RunResult:
         session = str(restored.state.start["session"])
-        lease = await self._take(session, held)
+        lease = await self._desk.wait_for(session, held)
         try:
             driver = await self._taken_over(pack, setting, lease, planner, restored)
         except BaseException:
@@ -377,10 +365,10 @@ class Runtime(People):
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
         is_callers = state.plan_origin == "caller" and bool(state.plan)
-        work = (
-            self._work(None, read_plan(state.plan))
-            if is_callers
-            else self._work(opening.planner_of(state, planner, TemplatePlanner(pack)), None)
+        work = Work(
+            None if is_callers else opening.planner_of(state, planner, TemplatePlanner(pack)),
+            read_plan(state.plan) if is_callers else None,
+            limit_for=pack.limit_for,
         )
         driver = self._driver(pack, setting, state, lease, work, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
@@ -392,7 +380,7 @@ class Runtime(People):
                 driver.begin(event)
             driver.begin(
                 e.SessionResumed(
-                    at=now, owner=self._fresh_owner(), epoch=lease.epoch, in_flight=driver.state.in_flight
+                    at=now, owner=lease.owner, epoch=lease.epoch, in_flight=driver.state.in_flight
                 )
             )
         return driver
@@ -410,9 +398,6 @@ class Runtime(People):
         setting = opening.setting_of(pack, ctx, request, opening.snapshot_of(pack, state))
         opening.demand_pins(pack, state, setting)
         return pack, setting
-
-    def _work(self, planner: Planner | None, plan: Plan | None) -> Work:
-        return Work(planner, plan, limits=self.pack.limits)
 
     def _driver(
         self, pack: Pack, setting: Setting, state: State, lease: Lease, work: Work, *, tail_bytes: int = 0
@@ -434,18 +419,6 @@ class Runtime(People):
             signal=self._signal,
         )
         return Driver(around, setting, state, lease, tail_bytes=tail_bytes)
-
-    async def _take(self, session: str, held: Held) -> Lease:
-        """The lease on a session, as soon as its owner has let go of it or it has run out."""
-        return await mail.take(
-            self.journal,
-            self.tenant,
-            session,
-            owner=self._fresh_owner(),
-            clock=self._clock,
-            lease_ms=self._lease_ms,
-            held=held,
-        )
 
     def _teller(self, pack: Pack) -> Callable[[State, e.Event], None]:
         """Tells everybody who wants to hear of what has become durable."""
@@ -482,29 +455,8 @@ class Runtime(People):
             if (state := await driver.read_up_to(position)) is not None:
                 return RunResult.of(mail.answer_to(state, position))
             # It was let go of before it had read that; it is not said twice.
-            return RunResult.of(
-                await mail.follow(
-                    self.journal,
-                    self.tenant,
-                    said.session,
-                    position,
-                    owner=self._fresh_owner(),
-                    clock=self._clock,
-                    lease_ms=self._lease_ms,
-                    held=self._held,
-                )
-            )
-        return RunResult.of(
-            await mail.deliver(
-                self.journal,
-                self.tenant,
-                said,
-                owner=self._fresh_owner(),
-                clock=self._clock,
-                lease_ms=self._lease_ms,
-                held=self._held,
-            )
-        )
+            return RunResult.of(await mail.follow(self._desk, said.session, position, self._held))
+        return RunResult.of(await mail.deliver(self._desk, said, self._held))
 
     # --- operators ---
 
@@ -554,13 +506,9 @@ class Runtime(People):
             return 0
         is_any = older_than_ms is not None
         return await retention.prune(
-            self.journal,
-            self.tenant,
+            self._desk,
             before_ms=self._clock.now() - age,
             is_ours=lambda row: is_any or row.pack.partition("@")[0] == self.pack.name,
-            owner=self._fresh_owner(),
-            clock=self._clock,
-            lease_ms=self._lease_ms,
         )
 
     # --- looking ---

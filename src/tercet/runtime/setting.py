@@ -28,6 +28,14 @@ class Setting:
     spec: DecisionSpec
     expiry: Mapping[str, int] = field(default_factory=dict[str, int])
     """When each piece of evidence that expires does so."""
+    executor_tokens: int | None = None
+    """How many tokens the executor may use, where the pack gives it a limit of its own."""
+
+    @property
+    def tokens(self) -> int | None:
+        """How many tokens steps may use: within the budget of the run, and within the executor's own."""
+        limits = [self.ctx.run_budget.tokens, self.executor_tokens]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def surface(self) -> dict[str, ToolSpec]:
@@ -45,7 +53,8 @@ class Setting:
         limits = {name: getattr(budget, name) for name in more}
         added = {name: limit + more[name] for name, limit in limits.items() if limit is not None}
         ctx = self.ctx.model_copy(update={"run_budget": budget.model_copy(update=added)})
-        return replace(self, ctx=ctx)
+        own = self.executor_tokens
+        return replace(self, ctx=ctx, executor_tokens=None if own is None else own + more.get("tokens", 0))
 
 
 @dataclass(frozen=True)

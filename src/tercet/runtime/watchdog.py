@@ -9,30 +9,28 @@ as silence: whoever renews a lease is alive, however long a call takes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionRules
-from tercet.executor.clock import Clock
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import LeaseHeld, LeaseLost
-from tercet.journal.protocol import Append, Journal, Lease, SessionRow
+from tercet.journal.errors import LeaseHeld
+from tercet.journal.protocol import Append, Lease, SessionRow
 from tercet.runtime import checkpoint, mail, opening
+from tercet.runtime.desk import Desk
 from tercet.runtime.expiry import HEARTBEAT_MS, overdue
 from tercet.runtime.machine import evolve
-from tercet.runtime.rows import details_of, row_of
+from tercet.runtime.rows import details_of, each_once, row_of
 from tercet.runtime.state import State
 
 WATCHDOG_MS = 15_000
 """How often an open runtime looks."""
 LOST = "heartbeat lost"
 """Why a session was paused that gave no sign of life."""
-PAGE = 100
 _AT_ONCE = 8
 """How many sessions the watchdog of one process carries at the same time."""
 
@@ -51,12 +49,7 @@ class Swept:
 class Ward:
     """What a watchdog needs of the runtime that it belongs to."""
 
-    journal: Journal
-    tenant: str
-    clock: Clock
-    lease_ms: int
-    owner: Callable[[], str]
-    """A name for one lease."""
+    desk: Desk
     rules: Callable[[str], SessionRules | None]
     """The rules of the pack with this hash; None where it is not here."""
     is_carried: Callable[[str], bool]
@@ -89,7 +82,7 @@ class Watchdog:
     async def watch(self, period_ms: int) -> None:
         """Look every so often, until cancelled; the first time after one period, so that a short life costs nothing."""
         while True:
-            await self._ward.clock.sleep(period_ms)
+            await self._ward.desk.clock.sleep(period_ms)
             try:
                 await self.look()
             except Exception as error:  # noqa: BLE001 - one bad look must not be the last one
@@ -103,9 +96,11 @@ class Watchdog:
 
     async def look(self) -> Swept:
         """Look once; what is taken over goes on beside."""
-        found = _Found()
+        desk, found = self._ward.desk, _Found()
         self._is_stopped = await self._ward.is_stopped()
-        async for row in self._due():
+        async for row in each_once(
+            lambda limit: desk.journal.due(desk.tenant, now_ms=desk.clock.now(), limit=limit)
+        ):
             session = row.session_id
             if self._ward.is_carried(session) or session in self._carrying:
                 continue
@@ -126,39 +121,18 @@ class Watchdog:
                 task.cancel()
         await asyncio.gather(*self._carrying.values(), return_exceptions=True)
 
-    async def _due(self) -> AsyncIterator[SessionRow]:
-        """Every row whose time has come, once; those that stay due must not hide the ones behind them."""
-        seen: set[str] = set()
-        limit = PAGE
-        while True:
-            rows = await self._ward.journal.due(self._ward.tenant, now_ms=self._ward.clock.now(), limit=limit)
-            for row in rows:
-                if row.session_id not in seen:
-                    seen.add(row.session_id)
-                    yield row
-            if len(rows) < limit:
-                return
-            limit *= 2
-
     async def _attend(self, row: SessionRow, found: _Found) -> None:
-        ward, session = self._ward, row.session_id
-        rules = ward.rules(row.pack_hash)
+        desk, session = self._ward.desk, row.session_id
+        rules = self._ward.rules(row.pack_hash)
         if details_of(row).ending and rules is None:
             return  # all that is left to do takes its pack
-        now = ward.clock.now()
-        lease = await ward.journal.lease(ward.tenant, session)
+        now = desk.clock.now()
+        lease = await desk.journal.lease(desk.tenant, session)
         if lease is not None and lease.until > now:
             return
-        state = (await opening.restore(ward.journal, ward.tenant, session)).state
+        state = (await opening.restore(desk.journal, desk.tenant, session)).state
         if overdue(state, now) is not None:
-            state = await mail.absorb(
-                ward.journal,
-                ward.tenant,
-                session,
-                owner=ward.owner(),
-                clock=ward.clock,
-                lease_ms=ward.lease_ms,
-            )
+            state = await mail.absorb(desk, session)
             found.expired.append(session)
         if state.phase in (Phase.COMMIT, Phase.FAIL):
             if rules is not None and not state.is_over and not state.gates:
@@ -171,19 +145,16 @@ class Watchdog:
 
     async def _pause(self, session: str) -> bool:
         """Pause a session whose process is gone; False if it has moved on meanwhile."""
-        ward = self._ward
-        lease = await ward.journal.acquire(
-            ward.tenant, session, owner=ward.owner(), now_ms=ward.clock.now(), ttl_ms=ward.lease_ms
-        )
-        try:
-            before = (await opening.restore(ward.journal, ward.tenant, session)).state
+        desk = self._ward.desk
+        async with desk.holding(session) as lease:
+            before = (await opening.restore(desk.journal, desk.tenant, session)).state
             if before.status != "in_progress" or before.phase in (Phase.COMMIT, Phase.FAIL):
                 return False
-            paused = e.SessionPaused(at=max(ward.clock.now(), before.at), reason=LOST, outside=True)
+            paused = e.SessionPaused(at=max(desk.clock.now(), before.at), reason=LOST, outside=True)
             after = evolve(before, paused)
-            await ward.journal.append(
+            await desk.journal.append(
                 Append(
-                    tenant=ward.tenant,
+                    tenant=desk.tenant,
                     stream=session,
                     expected=before.position,
                     epoch=lease.epoch,
@@ -193,9 +164,6 @@ class Watchdog:
                 )
             )
             return True
-        finally:
-            with suppress(LeaseLost):
-                await ward.journal.release(lease)
 
     def _carry(self, session: str, found: _Found) -> None:
         if self._is_stopped:

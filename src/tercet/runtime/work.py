@@ -13,7 +13,7 @@ from tercet.contracts.gate import HandOff
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
 from tercet.contracts.run import Outcome, Run, ToolResult
-from tercet.contracts.session import RoleLimit, RoleName
+from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
 from tercet.critic.consolidate import consolidate
@@ -39,10 +39,6 @@ from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
 
-PLANNER_TIMEOUT_MS = 30_000
-"""How long a planner may take where the pack does not say."""
-
-
 PLANNER_MISSING = "planner_missing"
 """The code of a run that must be planned anew, by a planner that is not there."""
 
@@ -65,11 +61,11 @@ class Work:
         planner: Planner | None,
         plan: Plan | None,
         *,
-        limits: Mapping[RoleName, RoleLimit] | None = None,
+        limit_for: Callable[[RoleName], RoleLimit],
     ) -> None:
         self._planner = planner
         self._plan = plan
-        self._limits = limits or {}
+        self._limit_for = limit_for
         self._scored: tuple[int, Run | None] = (0, None)
         """The run that was scored, and where."""
         self._reading: Reading | None = None
@@ -91,7 +87,7 @@ class Work:
         return e.PlanProposed(at=now, plan=dumped, hash=plan.hash, origin=origin, planner=name)
 
     async def _proposed(self, planner: Planner, setting: Setting, feedback: tuple[str, ...]) -> Plan:
-        limit = self._limits.get("planner", RoleLimit()).timeout_ms or PLANNER_TIMEOUT_MS
+        limit = self._limit_for("planner").timeout_ms or PLANNER_TIMEOUT_MS
         try:
             async with asyncio.timeout(limit / 1000):
                 return await planner.propose(setting, feedback)
@@ -144,7 +140,7 @@ class Work:
         call = course.calls[command.step]
         back_calls, back_cost = (0, 0) if command.step.startswith(UNDO) else course.way_back(call)
         budget = setting.ctx.run_budget.wall_clock_ms
-        longest = self._limits.get("executor", RoleLimit()).timeout_ms or call.tool.timeout_ms
+        longest = self._limit_for("executor").timeout_ms or call.tool.timeout_ms
         left = min(longest, call.tool.timeout_ms)
         if budget is not None and not command.step.startswith(UNDO):
             left = min(left, max(0, budget - state.used.wall_clock))

@@ -6,7 +6,6 @@ import msgspec
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, gc=False):
-    """An event's time in milliseconds since the epoch, and the position of the event that caused it."""
+    """An event's time, in milliseconds since the epoch."""
 
     at: int
-    cause: int = 0

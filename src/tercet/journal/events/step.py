@@ -87,4 +87,4 @@ class StepSkipped(Fact, frozen=True, kw_only=True, tag="step_skipped"):
     """The step does not run: its condition is false, or it is optional and failed."""
 
     step: str
-    reason: Literal["condition_false", "optional_failed", "not_reached"]
+    reason: Literal["condition_false", "optional_failed"]

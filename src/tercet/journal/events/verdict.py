@@ -32,4 +32,3 @@ class RunReported(Fact, frozen=True, kw_only=True, tag="run_reported"):
     envelope: dict[str, Any] = {}
     """The verdict in its published shape: the scores of each step, trips of the loop guard, re-plans."""
     reasons: tuple[str, ...] = ()
-    outputs: dict[str, Any] = {}
