@@ -187,6 +187,23 @@ def test_a_plan_that_the_new_pack_does_not_allow_is_refused(workshop: Workshop, 
     assert [name for name, _ in workshop.calls] == ["a", "~a"]
 
 
+def test_what_happened_and_failed_is_not_called_again_elsewhere(workshop: Workshop, url: str) -> None:
+    """A call whose result was unusable took effect: under another pack it is handed to a person again, not made again."""
+    workshop.tool("do.it", result={"type": "object", "required": ["refund"]})
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(workshop.pack(), journal) as runtime:
+                session = (await runtime.run(ASK, plan=plan(step("a")), actor=ADA)).session_id
+            async with workshop.runtime(workshop.pack(version="1.1.0"), journal) as runtime:
+                moved = await runtime.migrate(session, actor=BOB)
+                assert (moved.status, moved.gate and moved.gate.kind) == ("paused", "escalation")
+                assert "step a is done, but failed" in moved.reason
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1)]
+
+
 def test_what_is_over_is_not_moved(workshop: Workshop) -> None:
     """A session that is over, and one that is not there, cannot be moved."""
     workshop.tool("do.it")

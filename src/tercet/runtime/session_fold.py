@@ -160,6 +160,8 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
     # A run that is being planned anew has refused the plan that it had.
     is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
     steps = {name: _unapproved(step) for name, step in state.steps.items()}
+    # What failed and happened all the same is not called again, but handed to a person again.
+    failed = [name for name, step in steps.items() if step.status == "failed" and name not in state.unjudged]
     return changed(
         state,
         start={**state.start, **pins},
@@ -170,7 +172,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         gates={},
         approved={},
         steps=steps,
-        unjudged=tuple(name for name in state.unjudged if steps[name].status != "pending"),
+        unjudged=(*(name for name in state.unjudged if steps[name].status != "pending"), *failed),
         verdict={},
     )
 
@@ -179,7 +181,8 @@ def _unapproved(step: StepState) -> StepState:
     """A step as it is under another pack: what was approved, or failed, under the one before counts no more."""
     if step.status == "unknown":
         return msgspec.structs.replace(step, gate="")  # it is asked about anew
-    if step.status not in ("gated", "failed", "pending"):
+    has_happened = step.status == "failed" and step.outcome == "done"
+    if has_happened or step.status not in ("gated", "failed", "pending"):
         return step
     return msgspec.structs.replace(step, status="pending", gate="", approved="", retries=0, not_before=0)
 
