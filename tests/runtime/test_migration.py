@@ -12,7 +12,9 @@ from tercet.contracts.record import FailureReport
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
 
+from .test_runs import Script
 from .test_sagas import BOSS, undone, world
+from .test_unsettled import lost
 from .workshop import ADA, ASK, BOB, Workshop, events, names, plan, step
 
 WAITS = plan(step("a"), step("w", "wipe.it", depends_on=("a",)))
@@ -202,6 +204,40 @@ def test_what_happened_and_failed_is_not_called_again_elsewhere(workshop: Worksh
 
     workshop.run(main())
     assert workshop.calls == [("a", 1)]
+
+
+@pytest.mark.parametrize("happened", [True, False])
+@pytest.mark.parametrize("by", ["caller", "planner"])
+def test_a_lost_call_is_not_forgotten_elsewhere(
+    workshop: Workshop, url: str, by: str, happened: bool
+) -> None:
+    """Moved to a pack that does not know the tool of a call which may have happened, a session plans nothing anew: it
+    asks whether it did, and ends; what happened is left to an operator."""
+    workshop.tool("do.it", lost, reversibility="compensable", no_compensation="done is done")
+    workshop.tool("other.it", mode="read_only")
+    old, course = pack_of(workshop), plan(step("a"), step("b", "other.it"))
+    workshop.tools = workshop.tools[1:]
+    new, other = pack_of(workshop, "1.1.0"), Script(plan(step("b", "other.it")))
+    started: dict[str, Any] = {"plan": course} if by == "caller" else {"planner": Script(course)}
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(old, journal) as runtime:
+                session = (await runtime.run(ASK, actor=ADA, **started)).session_id
+            async with workshop.runtime(new, journal) as runtime:
+                moved = await runtime.migrate(session, actor=BOB, planner=other)
+                assert moved.gate is not None
+                assert (moved.gate.kind, moved.gate.step) == ("reconcile", "a")
+                assert (moved.gate.shown["tool"], moved.gate.shown["params"]) == ("do.it", {"n": "a"})
+                await runtime.settle(moved.gate.id, happened=happened, value=1, actor=BOB)
+                assert (await runtime.resume(session, planner=other)).status == "failed"
+                report = await runtime.artifact(session)
+                assert isinstance(report, FailureReport)
+                left = report.rollback.log if report.rollback is not None else ()
+                assert [entry.step_id for entry in left if entry.note] == (["a"] if happened else [])
+
+    workshop.run(main())
+    assert [name for name, _ in workshop.calls] == ["a", "b"]
 
 
 def test_what_is_over_is_not_moved(workshop: Workshop) -> None:
