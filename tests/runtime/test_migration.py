@@ -240,6 +240,24 @@ def test_a_lost_call_is_not_forgotten_elsewhere(
     assert [name for name, _ in workshop.calls] == ["a", "b"]
 
 
+def test_what_was_accepted_is_brought_to_its_end_elsewhere(workshop: Workshop, url: str) -> None:
+    """A session that a person accepted as it was, and whose pack is gone before it ended, ends completed in the new one."""
+    workshop.tool("do.it", result={"type": "object", "required": ["refund"]})
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(workshop.pack(), journal) as runtime:
+                result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+                assert result.gate is not None
+                await runtime.decide(result.gate.id, "accept_partial", actor=BOB)
+            async with workshop.runtime(workshop.pack(version="1.1.0"), journal) as runtime:
+                moved = await runtime.migrate(result.session_id, actor=BOB)
+                assert (moved.status, moved.reason) == ("completed", "accepted as partial by bob")
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1)]
+
+
 def test_what_is_over_is_not_moved(workshop: Workshop) -> None:
     """A session that is over, and one that is not there, cannot be moved."""
     workshop.tool("do.it")
