@@ -258,6 +258,34 @@ def test_what_was_accepted_is_brought_to_its_end_elsewhere(workshop: Workshop, u
     assert workshop.calls == [("a", 1)]
 
 
+@pytest.mark.req("R252", "R253")
+@pytest.mark.parametrize("snapshot", ["s1", "s2"])
+def test_a_moved_session_keeps_the_evidence_that_it_was_moved_to(
+    workshop: Workshop, url: str, snapshot: str
+) -> None:
+    """Where sessions go on pinned, one that was moved is resumed with the facts of the move, whatever the files say later."""
+    world(workshop)
+
+    def pinned(version: str, ref: str, total: int) -> Pack:
+        evidence = fact(total).model_copy(update={"id": ref})
+        return pack_of(workshop, version, evidence=(evidence,), session={"resume": "pinned"})
+
+    ref = f"kg:order:o1#snapshot_{snapshot}"
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(pinned("1.0.0", fact(1).id, 1), journal) as runtime:
+                session = (await runtime.run(ASK, plan=WAITS, actor=ADA)).session_id
+            async with workshop.runtime(pinned("1.1.0", ref, 2), journal) as runtime:
+                moved = await runtime.migrate(session, actor=BOB)
+                assert moved.gate is not None
+                await runtime.approve(moved.gate.id, actor=BOB)
+            async with workshop.runtime(pinned("1.1.0", ref, 3), journal) as runtime:
+                assert (await runtime.resume(session)).status == "completed"
+
+    workshop.run(main())
+
+
 def test_what_is_over_is_not_moved(workshop: Workshop) -> None:
     """A session that is over, and one that is not there, cannot be moved."""
     workshop.tool("do.it")

@@ -344,7 +344,9 @@ class Runtime(People):
             await self.journal.release(lease)
             return RunResult.of(driver.state)
         if migrated_by:
-            driver.begin(opening.migrated(pack, setting, driver.state, migrated_by))
+            frozen = opening.freeze(pack, setting.compiled.snapshot)
+            moved = opening.migrated(pack, setting, driver.state, migrated_by, frozen)
+            driver.begin(moved, blobs=(frozen,) if frozen else ())
         driver.look_into_inbox()
         return await self._carry(driver)
 

@@ -151,7 +151,7 @@ def _left(step: StepState) -> StepState:
 
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context")}
+    pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context", "evidence")}
     if state.phase in (P.COMMIT, P.FAIL):
         # It is brought to its end elsewhere; whether to take its effects back is asked anew, since the way may be another.
         demand(state, event, is_met=state.saga != "undoing", why="its effects are being taken back")
