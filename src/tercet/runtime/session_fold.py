@@ -12,6 +12,7 @@ from tercet.contracts.session import SessionStatus
 from tercet.journal import events as e
 from tercet.runtime.changes import (
     INTERRUPTED,
+    MODIFIED,
     changed,
     demand,
     more,
@@ -53,6 +54,8 @@ def revived(state: State) -> State:
     steps = dict(state.steps)
     unjudged = list(state.unjudged)
     for name, step in state.steps.items() if state.phase is not P.FAIL else ():
+        if step.code == MODIFIED and name in unjudged:
+            continue  # a person wants it changed, and nobody has heard that yet
         if step.status == "failed" and (state.halted_from or name not in unjudged):
             unjudged = [other for other in unjudged if other != name]
             if step.outcome == "done":
