@@ -207,7 +207,7 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
             code="wrong_answer",
             remedy=f"tercet gates show {said.gate} tells what it asks",
         )
-    if gate.expires and at >= gate.expires:
+    if gate.expires and at >= gate.expires and said.answer != "withdraw":
         raise gate_expired(gate)
     if said.digest and said.digest != gate.digest:
         raise UsageError(
