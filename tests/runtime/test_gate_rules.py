@@ -507,3 +507,15 @@ def test_a_session_of_another_tenant_is_not_there(workshop: Workshop, url: str) 
 
     workshop.run(main())
     assert workshop.calls == []
+
+
+def test_somebody_whose_name_is_no_text_is_one_person(workshop: Workshop, url: str) -> None:
+    """Whoever starts a run under a name that cannot be stored is known by what of it can, and cannot approve their run."""
+    pack, odd = dangerous(workshop), Actor(id="b\udc80b", roles=("boss",))
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=WIPE, actor=odd)
+            assert await refused(runtime.approve(gate_of(result), actor=odd)) == "own_gate"
+
+    workshop.run(main())

@@ -37,7 +37,7 @@ from tercet.runtime.keeper import Keeper
 from tercet.runtime.mail import Held
 from tercet.runtime.messages import Said
 from tercet.runtime.nesting import ALONE, Place
-from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
+from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind, demand_kind
 from tercet.runtime.notifying import Notifier
 from tercet.runtime.people import People
 from tercet.runtime.plans import read_plan
@@ -213,7 +213,7 @@ class Runtime(People):
             run_id=f"run_{self._ids()}",
             trace_id=f"trace_{self._ids()}",
             tenant=self.tenant,
-            actor=actor or anonymous(),
+            actor=messages.nameable(actor or anonymous()),
             safety_mode=safety_mode,
             started_at=moment(now),
         )
@@ -320,7 +320,7 @@ class Runtime(People):
         ctx, request = opening.frame_of(restored.state)
         setting = opening.setting_of(self.pack, ctx, request, None)
         return await self._carry_on(
-            self.pack, setting, restored, planner, held=self._held, migrated_by=actor.id
+            self.pack, setting, restored, planner, held=self._held, migrated_by=storable(actor.id)
         )
 
     async def _carry_on(
@@ -491,20 +491,30 @@ class Runtime(People):
     async def halt(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
         """Emergency stop of a tool, a pack or the tenant: nothing that it names is called any more, here or in any other
         process; runs that want to come to rest, and can be resumed once it is lifted."""
+        demand_kind(kind)
         if kind == "tenant" and name != self.tenant:
             raise UsageError(
                 f"this runtime belongs to tenant {self.tenant}, and cannot stop {name}",
                 code="wrong_tenant",
                 remedy="stop it from a runtime of that tenant",
             )
-        stop = Stop(kind=kind, name=name, by=actor.id, at=self._clock.now(), note=note)
-        return await self._board.write(stop)
+        return await self._board.write(self._stop_of(kind, name, actor, note))
 
     async def lift(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
         """End an emergency stop."""
-        now = self._clock.now()
-        return await self._board.write(
-            Stop(kind=kind, name=name, by=actor.id, at=now, note=note, is_lifted=True)
+        demand_kind(kind)
+        return await self._board.write(self._stop_of(kind, name, actor, note, is_lifted=True))
+
+    def _stop_of(
+        self, kind: StopKind, name: str, actor: Actor, note: str, *, is_lifted: bool = False
+    ) -> Stop:
+        return Stop(
+            kind=kind,
+            name=storable(name),
+            by=storable(actor.id),
+            at=self._clock.now(),
+            note=storable(note),
+            is_lifted=is_lifted,
         )
 
     async def sweep(self) -> Swept:
@@ -563,7 +573,8 @@ class Runtime(People):
 
     async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[SessionRow]:
         """The sessions of this tenant, newest first."""
-        return await self.journal.sessions(self.tenant, status=status, limit=limit)
+        wanted = None if status is None else storable(status)
+        return await self.journal.sessions(self.tenant, status=wanted, limit=limit)
 
     async def record(self, session_id: str) -> dict[str, Any]:
         """The decision record of a session that is over."""
