@@ -201,11 +201,12 @@ class Runtime(People):
         """Start a session and carry it as far as it goes.
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
-        not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, and nothing is
-        called. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
+        not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
+        called, and no key is used up. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
         body = opening.body_of(request, plan)
-        if (known := await self._submitted(request, body)) is not None:
+        claims = () if shadow else opening.claims_of(request)  # a rehearsal does not stand for the run itself
+        if claims and (known := await self._submitted(request, body)) is not None:
             return known
         now = self._clock.now()
         session = f"ses_{self._ids()}"
@@ -245,7 +246,7 @@ class Runtime(People):
             place=place,
             frozen=frozen,
         )
-        driver.begin(started, claims=opening.claims_of(request), blobs=(frozen,) if frozen else ())
+        driver.begin(started, claims=claims, blobs=(frozen,) if frozen else ())
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(await work.propose(driver.state, setting, now))
