@@ -15,6 +15,7 @@ from tercet.journal import events as e
 from tercet.packs.pack import Pack
 from tercet.runtime import mail, messages
 from tercet.runtime.runtime import RunResult, Runtime
+from tercet.tools import ToolContext
 
 from .test_gates import gate_of
 from .test_limits import failing, taking
@@ -256,6 +257,36 @@ def test_the_same_words_again_need_a_new_approval(workshop: Workshop) -> None:
     workshop.run(main())
 
 
+def test_a_change_that_is_asked_for_during_a_pause_is_not_lost(workshop: Workshop, url: str) -> None:
+    """Resuming a paused run tries nothing afresh that a person sent back: the planner hears of it."""
+
+    async def slow(_: ToolContext, __: dict[str, Any]) -> Any:
+        await workshop.clock.sleep(5_000)
+
+    workshop.tool("do.it", slow)
+    workshop.tool("net.it", mode="network", authority=(), no_compensation="it only tells")
+    script = Script(
+        plan(step("a"), step("c", depends_on=("a",)), step("b", "net.it")),
+        plan(step("a"), step("c", depends_on=("a",))),
+    )
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+            running = asyncio.ensure_future(runtime.run(ASK, planner=script, actor=ADA))
+            await workshop.clock.sleep(1_000)
+            [row] = await runtime.sessions()
+            [asked] = (await runtime.state(row.session_id)).gates
+            await runtime.pause(row.session_id, actor=ADA)
+            assert (await running).status == "paused"
+            await runtime.modify(asked, actor=BOB, note="without b")
+            result = await runtime.resume(row.session_id, planner=script)
+            assert result.status == "completed"
+            assert script.told[-1] == ("a person asks for a change: without b",)
+
+    workshop.run(main())
+    assert [name for name, _ in workshop.calls] == ["a", "c"]
+
+
 # --- withdraw ---
 
 
@@ -476,3 +507,15 @@ def test_a_session_of_another_tenant_is_not_there(workshop: Workshop, url: str) 
 
     workshop.run(main())
     assert workshop.calls == []
+
+
+def test_somebody_whose_name_is_no_text_is_one_person(workshop: Workshop, url: str) -> None:
+    """Whoever starts a run under a name that cannot be stored is known by what of it can, and cannot approve their run."""
+    pack, odd = dangerous(workshop), Actor(id="b\udc80b", roles=("boss",))
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=WIPE, actor=odd)
+            assert await refused(runtime.approve(gate_of(result), actor=odd)) == "own_gate"
+
+    workshop.run(main())

@@ -12,7 +12,9 @@ from tercet.contracts.record import FailureReport
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
 
+from .test_runs import Script
 from .test_sagas import BOSS, undone, world
+from .test_unsettled import lost
 from .workshop import ADA, ASK, BOB, Workshop, events, names, plan, step
 
 WAITS = plan(step("a"), step("w", "wipe.it", depends_on=("a",)))
@@ -185,6 +187,103 @@ def test_a_plan_that_the_new_pack_does_not_allow_is_refused(workshop: Workshop, 
 
     workshop.run(main())
     assert [name for name, _ in workshop.calls] == ["a", "~a"]
+
+
+def test_what_happened_and_failed_is_not_called_again_elsewhere(workshop: Workshop, url: str) -> None:
+    """A call whose result was unusable took effect: under another pack it is handed to a person again, not made again."""
+    workshop.tool("do.it", result={"type": "object", "required": ["refund"]})
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(workshop.pack(), journal) as runtime:
+                session = (await runtime.run(ASK, plan=plan(step("a")), actor=ADA)).session_id
+            async with workshop.runtime(workshop.pack(version="1.1.0"), journal) as runtime:
+                moved = await runtime.migrate(session, actor=BOB)
+                assert (moved.status, moved.gate and moved.gate.kind) == ("paused", "escalation")
+                assert "step a is done, but failed" in moved.reason
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1)]
+
+
+@pytest.mark.parametrize("happened", [True, False])
+@pytest.mark.parametrize("by", ["caller", "planner"])
+def test_a_lost_call_is_not_forgotten_elsewhere(
+    workshop: Workshop, url: str, by: str, happened: bool
+) -> None:
+    """Moved to a pack that does not know the tool of a call which may have happened, a session plans nothing anew: it
+    asks whether it did, and ends; what happened is left to an operator."""
+    workshop.tool("do.it", lost, reversibility="compensable", no_compensation="done is done")
+    workshop.tool("other.it", mode="read_only")
+    old, course = pack_of(workshop), plan(step("a"), step("b", "other.it"))
+    workshop.tools = workshop.tools[1:]
+    new, other = pack_of(workshop, "1.1.0"), Script(plan(step("b", "other.it")))
+    started: dict[str, Any] = {"plan": course} if by == "caller" else {"planner": Script(course)}
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(old, journal) as runtime:
+                session = (await runtime.run(ASK, actor=ADA, **started)).session_id
+            async with workshop.runtime(new, journal) as runtime:
+                moved = await runtime.migrate(session, actor=BOB, planner=other)
+                assert moved.gate is not None
+                assert (moved.gate.kind, moved.gate.step) == ("reconcile", "a")
+                assert (moved.gate.shown["tool"], moved.gate.shown["params"]) == ("do.it", {"n": "a"})
+                await runtime.settle(moved.gate.id, happened=happened, value=1, actor=BOB)
+                assert (await runtime.resume(session, planner=other)).status == "failed"
+                report = await runtime.artifact(session)
+                assert isinstance(report, FailureReport)
+                left = report.rollback.log if report.rollback is not None else ()
+                assert [entry.step_id for entry in left if entry.note] == (["a"] if happened else [])
+
+    workshop.run(main())
+    assert [name for name, _ in workshop.calls] == ["a", "b"]
+
+
+def test_what_was_accepted_is_brought_to_its_end_elsewhere(workshop: Workshop, url: str) -> None:
+    """A session that a person accepted as it was, and whose pack is gone before it ended, ends completed in the new one."""
+    workshop.tool("do.it", result={"type": "object", "required": ["refund"]})
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(workshop.pack(), journal) as runtime:
+                result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+                assert result.gate is not None
+                await runtime.decide(result.gate.id, "accept_partial", actor=BOB)
+            async with workshop.runtime(workshop.pack(version="1.1.0"), journal) as runtime:
+                moved = await runtime.migrate(result.session_id, actor=BOB)
+                assert (moved.status, moved.reason) == ("completed", "accepted as partial by bob")
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1)]
+
+
+@pytest.mark.req("R252", "R253")
+@pytest.mark.parametrize("snapshot", ["s1", "s2"])
+def test_a_moved_session_keeps_the_evidence_that_it_was_moved_to(
+    workshop: Workshop, url: str, snapshot: str
+) -> None:
+    """Where sessions go on pinned, one that was moved is resumed with the facts of the move, whatever the files say later."""
+    world(workshop)
+
+    def pinned(version: str, ref: str, total: int) -> Pack:
+        evidence = fact(total).model_copy(update={"id": ref})
+        return pack_of(workshop, version, evidence=(evidence,), session={"resume": "pinned"})
+
+    ref = f"kg:order:o1#snapshot_{snapshot}"
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(pinned("1.0.0", fact(1).id, 1), journal) as runtime:
+                session = (await runtime.run(ASK, plan=WAITS, actor=ADA)).session_id
+            async with workshop.runtime(pinned("1.1.0", ref, 2), journal) as runtime:
+                moved = await runtime.migrate(session, actor=BOB)
+                assert moved.gate is not None
+                await runtime.approve(moved.gate.id, actor=BOB)
+            async with workshop.runtime(pinned("1.1.0", ref, 3), journal) as runtime:
+                assert (await runtime.resume(session)).status == "completed"
+
+    workshop.run(main())
 
 
 def test_what_is_over_is_not_moved(workshop: Workshop) -> None:

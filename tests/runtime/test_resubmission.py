@@ -117,3 +117,18 @@ def test_keys_of_tenants_are_their_own(workshop: Workshop, url: str) -> None:
 
     workshop.run(main())
     assert len(workshop.calls) == 6
+
+
+def test_a_rehearsal_does_not_use_the_key_up(workshop: Workshop, url: str) -> None:
+    """A request that was rehearsed under its key is carried out when it is sent, and can be rehearsed again."""
+    workshop.tool("do.it")
+    course = plan(step("a"))
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+            for shadow, calls in ((True, 0), (False, 1), (True, 1), (False, 1)):
+                assert (await runtime.run(KEYED, plan=course, actor=ADA, shadow=shadow)).status == "completed"
+                assert len(workshop.calls) == calls
+            assert len(await runtime.sessions()) == 3
+
+    workshop.run(main())

@@ -157,3 +157,54 @@ def test_a_repetition_is_not_part_of_the_sequence(workshop: Workshop) -> None:
 
     workshop.run(main())
     assert len(set(workshop.keys)) == len(workshop.keys) == 2
+
+
+def _slowly(workshop: Workshop, **gate: Any) -> Pack:
+    """A pack whose gate over sequences is so, and whose tool takes 20 s."""
+    workshop.tool(
+        "wipe.it",
+        taking(20_000),
+        mode="destructive",
+        authority=(),
+        gates=("BOSS",),
+        no_compensation="gone is gone",
+    )
+    return workshop.pack(gates=(BOSS.model_copy(update=gate),))
+
+
+@pytest.mark.req("R137")
+def test_a_gate_that_is_open_again_shows_what_still_waits(workshop: Workshop, url: str) -> None:
+    """Withdrawn while the first call is under way, the gate shows the second as the call and only the third behind it."""
+    pack = _slowly(workshop)
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(*THREE), actor=ADA)
+            await runtime.approve(gate_of(result), actor=BOB)
+            running = asyncio.ensure_future(runtime.resume(result.session_id))
+            await workshop.clock.sleep(5_000)
+            await runtime.withdraw(gate_of(result), actor=BOB)
+            gate = (await running).gate
+            assert gate is not None
+            assert (gate.step, gate.shown["params"]) == ("b", {"what": "b"})
+            assert [(call["step"], call["params"]) for call in gate.shown["sequence"]] == [("c", {"what": "c"})]
+
+    workshop.run(main())
+
+
+def test_an_approval_is_withdrawn_after_the_time_to_answer(workshop: Workshop, url: str) -> None:
+    """As long as a call of the gate waits, its approval can be taken back; nobody can answer any more, so the run expires."""
+    pack = _slowly(workshop, ttl_ms=10_000)
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(*THREE), actor=ADA)
+            await runtime.approve(gate_of(result), actor=BOB)
+            running = asyncio.ensure_future(runtime.resume(result.session_id))
+            await workshop.clock.sleep(15_000)
+            await runtime.withdraw(gate_of(result), actor=BOB)
+            ended = await running
+            assert (ended.status, ended.gate) == ("expired", None)
+
+    workshop.run(main())
+    assert [name for name, _ in workshop.calls] == ["a"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Actor
 from tercet.journal import events as e
 from tercet.runtime.noticeboard import StopKind
 
@@ -132,3 +133,34 @@ def test_a_stop_holds_compensations_back_too(workshop: Workshop, url: str) -> No
 
     workshop.run(main())
     assert undone(workshop) == ["b", "a"]
+
+
+def test_a_stop_is_written_whatever_its_words(workshop: Workshop, url: str) -> None:
+    """Words that are no text do not keep an operator from stopping a tool, nor from lifting that."""
+    workshop.tool("do.it")
+    odd = Actor(id="b\udc80b")
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+            await runtime.halt("tool", "do.it", actor=odd, note="\udcff!")
+            result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            assert result.reason == "emergency stop of tool do.it by b?b: ?!"
+            await runtime.lift("tool", "do.it", actor=odd, note="\udcff")
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+
+
+def test_only_what_can_be_stopped_is_stopped(workshop: Workshop, url: str) -> None:
+    """A kind of stop that there is not is told as one, and leaves the board readable for every other run."""
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+            for say in (runtime.halt, runtime.lift):
+                with pytest.raises(UsageError) as caught:
+                    await say(cast("StopKind", "tol"), "do.it", actor=BOB)
+                assert caught.value.code == "wrong_kind"
+            assert (await runtime.run(ASK, plan=plan(step("a")), actor=ADA)).status == "completed"
+
+    workshop.run(main())

@@ -21,6 +21,8 @@ EMERGENCY_STOP = "emergency_stop"
 WITHHELD = (LEASE_EXPIRED, EMERGENCY_STOP)
 NOT_MADE = (*WITHHELD, "deadline")
 """The codes of calls that were not made after all."""
+ROLE_LOST = "approver_lost_role"
+"""The code of a call that was refused because whoever approved it no longer holds the role for it."""
 MODIFIED = "modified"
 """The code of a step that a person sent back to the planner."""
 ANSWERS: dict[str, tuple[str, ...]] = {

@@ -217,7 +217,9 @@ class Acting:
     def find_out(self, name: str, step: StepState) -> c.Command:
         """What became of a call of a run that is ending: nothing is called for it any more, but a tool may look it up.
         What leaves no effect need not be known."""
-        call = self.course.calls[name]
+        call = self.course.calls.get(name)
+        if call is None:  # the session was moved to a pack without its tool
+            return self.ask_whether(name, step)
         can_tell = call.tool.reconciles and step.asked < MAX_ASKED
         if _is_pure(call) or can_tell:
             return c.Settle(step=name, not_before=step.not_before if can_tell else 0)
@@ -235,14 +237,14 @@ class Acting:
 
     def ask_whether(self, name: str, step: StepState) -> c.Ask:
         """Ask a person whether a call of unknown outcome happened."""
-        call = self.course.calls[name]
+        call, planned = self.course.calls.get(name), self.course.steps[name]
         shown = {
-            "tool": call.tool.name,
-            "params": self._params(call),
+            "tool": planned.tool,
+            "params": self._params(planned.params if call is None else call.params),
             "key": step.key,
             "attempt": step.attempt,
             "why": step.error,
-            "result_schema": call.tool.result,
+            "result_schema": None if call is None else call.tool.result,
         }
         return c.Ask(
             step=name,
@@ -252,10 +254,10 @@ class Acting:
             not_before=step.not_before,
         )
 
-    def _params(self, call: EffectiveStep) -> dict[str, Any]:
+    def _params(self, said: dict[str, Any]) -> dict[str, Any]:
         """What a call was made with; empty where that cannot be worked out any more."""
         try:
-            return resolve(call.params, self.results, self.setting.evidence)
+            return resolve(said, self.results, self.setting.evidence)
         except ResolutionError:
             return {}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tercet.contracts.effective import EffectiveStep
+from tercet.runtime.changes import ROLE_LOST
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import Answer, OpenGate, State
 
@@ -36,7 +37,7 @@ def approved_drift(
             return Drift(code="evidence_expired", reason=f"the evidence {ref} has expired")
     for gate in state.approved.values():
         if name in gate.calls and (lost := _lost(gate, roles)):
-            return Drift(code="approver_lost_role", reason=lost)
+            return Drift(code=ROLE_LOST, reason=lost)
     return None
 
 

@@ -7,6 +7,7 @@ needs to know who people are; here an answer must only fit the gate that is open
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -62,7 +63,8 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
     demand(state, event, is_met=event.digest == gate.digest, why="the answer is about another call")
     is_fitting = event.answer in ANSWERS[gate.kind]
     demand(state, event, is_met=is_fitting, why=f"{event.answer} is no answer to a gate of kind {gate.kind}")
-    is_late = bool(gate.expires) and event.at >= gate.expires
+    # Taking an approval back is never too late while its call waits: the gate is open again, and its time is over.
+    is_late = bool(gate.expires) and event.at >= gate.expires and event.answer != "withdraw"
     demand(state, event, is_met=not is_late, why="its time to live is over")
     # A withdrawal says nothing of the calls that have begun: they ran with an approval.
     is_kept = event.answer == "withdraw"
@@ -139,8 +141,19 @@ def _withdraw(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         step=first,
         digest=gate.calls[first],
         covers={name: gate.calls[name] for name in others},
+        shown=_shown(gate, waiting),
     )
     return changed(state, approved=approved, gates={**state.gates, gate.id: reopened})
+
+
+def _shown(gate: OpenGate, waiting: list[str]) -> dict[str, Any]:
+    """What a gate over a sequence shows of it: the first call that waits, and the others after it; none that has begun."""
+    calls = {call["step"]: call for call in gate.shown.get("sequence", ())}
+    left = [calls[name] for name in waiting if name in calls]
+    if gate.step in waiting or not left:
+        return {**gate.shown, "sequence": left} if calls else gate.shown
+    first = {name: value for name, value in left[0].items() if name != "step"}
+    return {**gate.shown, **first, "sequence": left[1:]}
 
 
 def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:

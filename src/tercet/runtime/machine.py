@@ -58,7 +58,7 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.MessageDropped: frozenset(P),
     e.SessionCancelled: _BEFORE_THE_END,
     e.SessionExpired: _BEFORE_THE_END,
-    e.SessionMigrated: _BEFORE_THE_END | {P.FAIL},
+    e.SessionMigrated: frozenset(P),
     e.BudgetExtended: _BEFORE_THE_END,
     e.CompensationBegun: frozenset({P.FAIL}),
     e.EffectsKept: frozenset({P.FAIL}),

@@ -89,6 +89,12 @@ def session_of(gate: str) -> str:
     return session
 
 
+def nameable(actor: Actor) -> Actor:
+    """Somebody by a name that can be stored: the same one, whether they start a run or speak to it."""
+    roles = tuple(storable(role) for role in actor.roles)
+    return actor.model_copy(update={"id": storable(actor.id), "roles": roles, "auth": storable(actor.auth)})
+
+
 def reply(
     gate: str,
     answer: Answered,
@@ -104,6 +110,7 @@ def reply(
         raise UsageError(
             f"this value is no JSON: {fault}", code="not_json", remedy="give what the call brought as JSON"
         )
+    by = nameable(actor)
     return Reply(
         session=session_of(gate),
         gate=gate,
@@ -111,9 +118,9 @@ def reply(
         value=value,
         digest=digest,
         listed=listed,
-        actor=storable(actor.id),
-        roles=tuple(storable(role) for role in actor.roles),
-        auth=storable(actor.auth),
+        actor=by.id,
+        roles=by.roles,
+        auth=by.auth,
         note=storable(note),
     )
 
@@ -207,7 +214,7 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
             code="wrong_answer",
             remedy=f"tercet gates show {said.gate} tells what it asks",
         )
-    if gate.expires and at >= gate.expires:
+    if gate.expires and at >= gate.expires and said.answer != "withdraw":
         raise gate_expired(gate)
     if said.digest and said.digest != gate.digest:
         raise UsageError(

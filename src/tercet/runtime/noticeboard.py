@@ -6,7 +6,7 @@ back: so a run that writes the INTENT of a call has heard of a stop before it ma
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -17,6 +17,16 @@ from tercet.journal.protocol import Append, Journal
 STREAM = "stops"
 
 StopKind: TypeAlias = Literal["tool", "pack", "tenant"]
+
+
+def demand_kind(kind: str) -> None:
+    """Raises `UsageError` for what cannot be stopped: a board that holds it could not be read any more."""
+    if kind not in get_args(StopKind):
+        raise UsageError(
+            f"{kind!r} is nothing that can be stopped",
+            code="wrong_kind",
+            remedy=f"stop one of {', '.join(get_args(StopKind))}",
+        )
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

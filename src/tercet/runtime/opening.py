@@ -173,7 +173,7 @@ def demand_movable(state: State) -> None:
         )
 
 
-def migrated(pack: Pack, setting: Setting, state: State, by: str) -> e.SessionMigrated:
+def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes) -> e.SessionMigrated:
     """The event that moves a session to another pack or snapshot."""
     return e.SessionMigrated(
         at=state.at,
@@ -182,6 +182,7 @@ def migrated(pack: Pack, setting: Setting, state: State, by: str) -> e.SessionMi
         snapshot=setting.compiled.snapshot,
         context=setting.compiled.hash,
         by=by,
+        evidence=hash_bytes(frozen) if frozen else "",
     )
 
 

@@ -16,8 +16,8 @@ from tercet.runtime.state import State
 
 def _by(actor: Actor) -> dict[str, Any]:
     """Who says something, in the words of a message."""
-    roles = tuple(storable(role) for role in actor.roles)
-    return {"actor": storable(actor.id), "roles": roles, "auth": storable(actor.auth)}
+    by = messages.nameable(actor)
+    return {"actor": by.id, "roles": by.roles, "auth": by.auth}
 
 
 class People(ABC):

@@ -125,6 +125,8 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
         phase = P.COMMIT if state.start.get("shadow") else P.ACT
         return changed(state, phase=phase, verdict=event.verdict)
     refused = changed(state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons)
-    if outcome == "replan":
+    # Another plan would forget a call of which nobody knows whether it happened: such a run comes to its end instead.
+    is_known = not any(step.is_reserving for step in state.steps.values())
+    if outcome == "replan" and is_known:
         return changed(refused, phase=P.PLAN, used=more(state, replans=1))
     return ending(refused, "failed", "; ".join(reasons))

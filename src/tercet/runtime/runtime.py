@@ -35,7 +35,7 @@ from tercet.runtime.driver import Driver
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.messages import Said
 from tercet.runtime.nesting import ALONE, Place
-from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
+from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind, demand_kind
 from tercet.runtime.notifying import Notifier
 from tercet.runtime.people import People
 from tercet.runtime.plans import read_plan
@@ -193,11 +193,12 @@ class Runtime(People):
         """Start a session and carry it as far as it goes.
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
-        not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, and nothing is
-        called. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
+        not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
+        called, and no key is used up. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
         body = opening.body_of(request, plan)
-        if (known := await self._submitted(request, body)) is not None:
+        claims = () if shadow else opening.claims_of(request)  # a rehearsal does not stand for the run itself
+        if claims and (known := await self._submitted(request, body)) is not None:
             return known
         now = self._clock.now()
         session = f"ses_{self._ids()}"
@@ -205,7 +206,7 @@ class Runtime(People):
             run_id=f"run_{self._ids()}",
             trace_id=f"trace_{self._ids()}",
             tenant=self.tenant,
-            actor=actor or anonymous(),
+            actor=messages.nameable(actor or anonymous()),
             safety_mode=safety_mode,
             started_at=moment(now),
         )
@@ -235,7 +236,7 @@ class Runtime(People):
             place=place,
             frozen=frozen,
         )
-        driver.begin(started, claims=opening.claims_of(request), blobs=(frozen,) if frozen else ())
+        driver.begin(started, claims=claims, blobs=(frozen,) if frozen else ())
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(await work.propose(driver.state, setting, now))
@@ -330,7 +331,7 @@ class Runtime(People):
         ctx, request = opening.frame_of(restored.state)
         setting = opening.setting_of(self.pack, ctx, request, None)
         return await self._carry_on(
-            self.pack, setting, restored, planner, held=self._held, migrated_by=actor.id
+            self.pack, setting, restored, planner, held=self._held, migrated_by=storable(actor.id)
         )
 
     async def _carry_on(
@@ -354,7 +355,9 @@ class Runtime(People):
             await self.journal.release(lease)
             return RunResult.of(driver.state)
         if migrated_by:
-            driver.begin(opening.migrated(pack, setting, driver.state, migrated_by))
+            frozen = opening.freeze(pack, setting.compiled.snapshot)
+            moved = opening.migrated(pack, setting, driver.state, migrated_by, frozen)
+            driver.begin(moved, blobs=(frozen,) if frozen else ())
         driver.look_into_inbox()
         return await self._carry(driver)
 
@@ -463,20 +466,30 @@ class Runtime(People):
     async def halt(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
         """Emergency stop of a tool, a pack or the tenant: nothing that it names is called any more, here or in any other
         process; runs that want to come to rest, and can be resumed once it is lifted."""
+        demand_kind(kind)
         if kind == "tenant" and name != self.tenant:
             raise UsageError(
                 f"this runtime belongs to tenant {self.tenant}, and cannot stop {name}",
                 code="wrong_tenant",
                 remedy="stop it from a runtime of that tenant",
             )
-        stop = Stop(kind=kind, name=name, by=actor.id, at=self._clock.now(), note=note)
-        return await self._board.write(stop)
+        return await self._board.write(self._stop_of(kind, name, actor, note))
 
     async def lift(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
         """End an emergency stop."""
-        now = self._clock.now()
-        return await self._board.write(
-            Stop(kind=kind, name=name, by=actor.id, at=now, note=note, is_lifted=True)
+        demand_kind(kind)
+        return await self._board.write(self._stop_of(kind, name, actor, note, is_lifted=True))
+
+    def _stop_of(
+        self, kind: StopKind, name: str, actor: Actor, note: str, *, is_lifted: bool = False
+    ) -> Stop:
+        return Stop(
+            kind=kind,
+            name=storable(name),
+            by=storable(actor.id),
+            at=self._clock.now(),
+            note=storable(note),
+            is_lifted=is_lifted,
         )
 
     async def sweep(self) -> Swept:
@@ -531,7 +544,8 @@ class Runtime(People):
 
     async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[SessionRow]:
         """The sessions of this tenant, newest first."""
-        return await self.journal.sessions(self.tenant, status=status, limit=limit)
+        wanted = None if status is None else storable(status)
+        return await self.journal.sessions(self.tenant, status=wanted, limit=limit)
 
     async def record(self, session_id: str) -> dict[str, Any]:
         """The decision record of a session that is over."""

@@ -12,6 +12,7 @@ from tercet.contracts.session import SessionStatus
 from tercet.journal import events as e
 from tercet.runtime.changes import (
     INTERRUPTED,
+    MODIFIED,
     changed,
     demand,
     more,
@@ -53,6 +54,8 @@ def revived(state: State) -> State:
     steps = dict(state.steps)
     unjudged = list(state.unjudged)
     for name, step in state.steps.items() if state.phase is not P.FAIL else ():
+        if step.code == MODIFIED and name in unjudged:
+            continue  # a person wants it changed, and nobody has heard that yet
         if step.status == "failed" and (state.halted_from or name not in unjudged):
             unjudged = [other for other in unjudged if other != name]
             if step.outcome == "done":
@@ -151,8 +154,8 @@ def _left(step: StepState) -> StepState:
 
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context")}
-    if state.phase is P.FAIL:
+    pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context", "evidence")}
+    if state.phase in (P.COMMIT, P.FAIL):
         # It is brought to its end elsewhere; whether to take its effects back is asked anew, since the way may be another.
         demand(state, event, is_met=state.saga != "undoing", why="its effects are being taken back")
         asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
@@ -160,6 +163,8 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
     # A run that is being planned anew has refused the plan that it had.
     is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
     steps = {name: _unapproved(step) for name, step in state.steps.items()}
+    # What failed and happened all the same is not called again, but handed to a person again.
+    failed = [name for name, step in steps.items() if step.status == "failed" and name not in state.unjudged]
     return changed(
         state,
         start={**state.start, **pins},
@@ -170,7 +175,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         gates={},
         approved={},
         steps=steps,
-        unjudged=tuple(name for name in state.unjudged if steps[name].status != "pending"),
+        unjudged=(*(name for name in state.unjudged if steps[name].status != "pending"), *failed),
         verdict={},
     )
 
@@ -179,7 +184,8 @@ def _unapproved(step: StepState) -> StepState:
     """A step as it is under another pack: what was approved, or failed, under the one before counts no more."""
     if step.status == "unknown":
         return msgspec.structs.replace(step, gate="")  # it is asked about anew
-    if step.status not in ("gated", "failed", "pending"):
+    has_happened = step.status == "failed" and step.outcome == "done"
+    if has_happened or step.status not in ("gated", "failed", "pending"):
         return step
     return msgspec.structs.replace(step, status="pending", gate="", approved="", retries=0, not_before=0)
 

@@ -17,6 +17,7 @@ from tercet.journal import events as e
 from tercet.runtime.changes import (
     INTERRUPTED,
     NOT_MADE,
+    ROLE_LOST,
     STOPPED,
     WITHHELD,
     changed,
@@ -207,7 +208,17 @@ def step_refused(state: State, event: e.StepRefused) -> State:
         code=event.code,
         is_retriable=False,
     )
-    return changed(state, steps=steps, unjudged=(*state.unjudged, event.step))
+    refused = changed(state, steps=steps, unjudged=(*state.unjudged, event.step))
+    return _unapproved(refused, event.step) if event.code == ROLE_LOST else refused
+
+
+def _unapproved(state: State, name: str) -> State:
+    """Approvals that do not count any more are none: when the call is due again, people are asked again."""
+    void = [gate for gate in state.approved.values() if name in gate.calls]
+    for step in {step for gate in void for step in gate.calls if state.steps[step].status in ("pending", "failed")}:
+        state = changed(state, steps=with_step(state, step, approved=""))
+    gone = {gate.id for gate in void}
+    return changed(state, approved={gate: kept for gate, kept in state.approved.items() if gate not in gone})
 
 
 def retry_scheduled(state: State, event: e.RetryScheduled) -> State:

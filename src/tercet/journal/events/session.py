@@ -89,6 +89,8 @@ class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
     snapshot: str
     context: str
     by: str
+    evidence: str = ""
+    """The digest of the snapshot, which the session keeps from now on."""
 
 
 class BudgetExtended(Fact, frozen=True, kw_only=True, tag="budget_extended"):
