@@ -187,7 +187,9 @@ def test_a_gate_that_is_open_again_shows_what_still_waits(workshop: Workshop, ur
             gate = (await running).gate
             assert gate is not None
             assert (gate.step, gate.shown["params"]) == ("b", {"what": "b"})
-            assert [(call["step"], call["params"]) for call in gate.shown["sequence"]] == [("c", {"what": "c"})]
+            assert [(call["step"], call["params"]) for call in gate.shown["sequence"]] == [
+                ("c", {"what": "c"})
+            ]
 
     workshop.run(main())
 

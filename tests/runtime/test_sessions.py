@@ -442,24 +442,6 @@ def test_resuming_what_is_being_carried_is_refused_here_and_waits_elsewhere(
     assert len(workshop.calls) == 3
 
 
-@pytest.mark.req("R131")
-def test_the_executor_has_its_own_tokens(workshop: Workshop) -> None:
-    """What the executor may use is a limit of the run, however much more its budget says."""
-    workshop.tool("do.it", idempotent=True)
-    pack = workshop.pack(budget={"tokens": 100}, limits={"executor": {"tokens": 15}})
-    both = plan(step("a", estimated_tokens=10), step("b", estimated_tokens=10, depends_on=("a",)))
-
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=both, actor=ADA)
-            assert (result.status, result.steps_done) == ("failed", 0)
-            assert "tokens" in result.reason
-            alone = await runtime.run(ASK, plan=plan(step("a", estimated_tokens=10)), actor=ADA)
-            assert alone.status == "completed"
-
-    workshop.run(main())
-
-
 @pytest.mark.req("R56", "R247")
 def test_an_envelope_starts_a_session_that_may_live_as_long_as_it_says(workshop: Workshop) -> None:
     """A long-running one must be meant to; one for another tenant is not ours."""

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, Field, SkipValidation, model_validator
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.canonical import digest
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
@@ -187,14 +186,6 @@ class Pack(Header):
             )
         return tuple(_by_id([fact for fact in self.evidence if fact.snapshot == snapshot]))
 
-    @cached_property
-    def _run_budget(self) -> RunBudget:
-        """The budget of a run: what tools use is what the executor uses, so its own limit is one of the run as well."""
-        limit = self.limit_for("executor").tokens
-        if limit is None or (self.budget.tokens is not None and self.budget.tokens <= limit):
-            return self.budget
-        return self.budget.model_copy(update={"tokens": limit})
-
     def run_context(
         self,
         *,
@@ -213,7 +204,7 @@ class Pack(Header):
             tenant=tenant,
             actor=actor or Actor(id="anonymous"),
             safety_mode=safety_mode or self.safety_mode,
-            run_budget=self._run_budget,
+            run_budget=self.budget,
             started_at=started_at,
             plan_origin=plan_origin,
         )
