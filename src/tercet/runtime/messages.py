@@ -89,6 +89,12 @@ def session_of(gate: str) -> str:
     return session
 
 
+def by(actor: Actor) -> dict[str, Any]:
+    """Who says something, in the words of a message."""
+    roles = tuple(storable(role) for role in actor.roles)
+    return {"actor": storable(actor.id), "roles": roles, "auth": storable(actor.auth)}
+
+
 def reply(
     gate: str,
     answer: Answered,
@@ -111,10 +117,8 @@ def reply(
         value=value,
         digest=digest,
         listed=listed,
-        actor=storable(actor.id),
-        roles=tuple(storable(role) for role in actor.roles),
-        auth=storable(actor.auth),
         note=storable(note),
+        **by(actor),
     )
 
 
