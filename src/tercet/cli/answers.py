@@ -27,7 +27,7 @@ from tercet.contracts.request import Actor
 from tercet.journal.events.gate import Answered
 from tercet.runtime import messages
 from tercet.runtime.session_fold import EXTENSIBLE
-from tercet.runtime.state import State
+from tercet.runtime.state import OpenGate, State
 
 APPROVE_EXAMPLES = """\
 tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
@@ -303,7 +303,8 @@ class _Told:
             screen.show_command(line)
 
 
-def _still(gate: Any, name: str) -> str:
+def _still(gate: OpenGate, name: str) -> str:
+    """Who is missing before a gate opens."""
     need = gate.needs[name]
     more = need.quorum - len(gate.approvers(name))
     return f"{count(more, 'more approval')}{f' by {listed(need.roles)}' if need.roles else ''}"
