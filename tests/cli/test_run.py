@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tercet.cli.journals import journal_words
+
 from .harness import PLANS, REFUNDS, Tercet
 from .runs import BAKERY, LOOK, ORDER, ORDER_881, REFUND, Kitchen, bake, knead
 
@@ -254,6 +256,4 @@ def test_a_journal_that_stays_locked_is_a_failure(tercet: Tercet, kitchen: Kitch
 
 def test_a_password_is_not_printed() -> None:
     """A command to be copied names the journal without its password."""
-    from tercet.cli.journals import journal_words  # noqa: PLC0415 - the one thing that no command shows without a server
-
     assert journal_words("postgresql://rosa:s3cret@db/runs") == ("--journal", "postgresql://rosa:…@db/runs")

@@ -17,15 +17,17 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.gates import GateId
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, Note
-from tercet.cli.people import ActorsPath, Speaker, speaker_by
+from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.speaking import Heard, speak
+from tercet.cli.speaking import Heard, commands_for, speak
 from tercet.cli.standing import Commands
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Actor
 from tercet.journal.events.gate import Answered
 from tercet.runtime import messages
 from tercet.runtime.session_fold import EXTENSIBLE
+from tercet.runtime.state import OpenGate, State
 
 APPROVE_EXAMPLES = """\
 tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
@@ -241,23 +243,19 @@ def _answer(
     """Say an answer, wait until it was heard, and tell what comes next."""
     speaker = speaker_by(actors)
     screen = Screen()
-    heard = speak(
-        url,
-        messages.session_of(gate),
-        speaker,
-        lambda _, actor: messages.reply(gate, answer, actor, note=note, value=value, digest=digest),
-        screen=None if as_json else screen,
-    )
-    told = _Told(gate=gate, answer=answer, heard=heard, commands=_commands(url, speaker))
+
+    def words(_: State, actor: Actor) -> messages.Said:
+        # At a terminal roles come from a list, and from nowhere else.
+        is_listed = bool(actor.roles)
+        return messages.reply(gate, answer, actor, note=note, value=value, digest=digest, listed=is_listed)
+
+    heard = speak(url, messages.session_of(gate), speaker, words, screen=None if as_json else screen)
+    told = _Told(gate=gate, answer=answer, heard=heard, commands=commands_for(url, speaker))
     if as_json:
         print_json(told.as_json())
     else:
         told.show(screen)
     return ExitCode.ACCEPTED
-
-
-def _commands(url: str, speaker: Speaker) -> Commands:
-    return Commands(journal=url, pack=speaker.pack or "PACK", actors=speaker.path)
 
 
 class _Told:
@@ -305,7 +303,8 @@ class _Told:
             screen.show_command(line)
 
 
-def _still(gate: Any, name: str) -> str:
+def _still(gate: OpenGate, name: str) -> str:
+    """Who is missing before a gate opens."""
     need = gate.needs[name]
     more = need.quorum - len(gate.approvers(name))
     return f"{count(more, 'more approval')}{f' by {listed(need.roles)}' if need.roles else ''}"

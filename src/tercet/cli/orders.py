@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -18,9 +18,9 @@ from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Note, SessionId
-from tercet.cli.people import ActorsPath, Speaker, speaker_by
+from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.speaking import Heard, Words, speak
+from tercet.cli.speaking import Heard, Words, commands_for, speak
 from tercet.cli.standing import Commands, left_over, standing
 from tercet.cli.text import count, listed, printable
 from tercet.cli.values import amount_text
@@ -68,15 +68,11 @@ def pause(
 
     It may run in another terminal, or on another machine: whoever carries it hears of it within a second.
     """
-    speaker = speaker_by(actors)
-    heard = _say(
-        journal,
-        session,
-        speaker,
-        lambda _, actor: Pause(session=session, note=storable(note), **_by(actor)),
-        as_json=as_json,
-    )
-    return _tell(heard, _commands(journal, speaker), "pause", "is paused", as_json=as_json)
+
+    def words(_: State, actor: Actor) -> Pause:
+        return Pause(session=session, note=storable(note), **messages.by(actor))
+
+    return _order("pause", "is paused", journal, session, actors, words, as_json=as_json)
 
 
 def cancel(
@@ -92,15 +88,11 @@ def cancel(
     What it did is taken back, kept or asked about, as its pack says. If no process carries the session, it comes to its
     end when somebody resumes it.
     """
-    speaker = speaker_by(actors)
-    heard = _say(
-        journal,
-        session,
-        speaker,
-        lambda _, actor: Cancel(session=session, note=storable(note), **_by(actor)),
-        as_json=as_json,
-    )
-    return _tell(heard, _commands(journal, speaker), "cancel", "is cancelled", as_json=as_json)
+
+    def words(_: State, actor: Actor) -> Cancel:
+        return Cancel(session=session, note=storable(note), **messages.by(actor))
+
+    return _order("cancel", "is cancelled", journal, session, actors, words, as_json=as_json)
 
 
 def extend(
@@ -120,29 +112,24 @@ def extend(
 ) -> ExitCode:
     """Let a run use more than it was started with. One that was handed over for want of it may then be resumed."""
     more = read_amounts(amounts)
-    speaker = speaker_by(actors)
 
     def words(state: State, actor: Actor) -> messages.Said:
         for gate in state.gates.values():
             if gate.kind == "escalation":
                 return messages.reply(gate.id, "extend", actor, note=note, value=more)
-        return Extend(session=session, more=more, note=storable(note), **_by(actor))
+        return Extend(session=session, more=more, note=storable(note), **messages.by(actor))
 
-    heard = _say(journal, session, speaker, words, as_json=as_json)
     told = ", ".join(amount_text(name, amount) for name, amount in more.items())
-    return _tell(heard, _commands(journal, speaker), "extend", f"may use {told} more", as_json=as_json)
+    return _order("extend", f"may use {told} more", journal, session, actors, words, as_json=as_json)
 
 
-def _by(actor: Actor) -> dict[str, Any]:
-    return {"actor": storable(actor.id), "roles": actor.roles, "auth": actor.auth}
-
-
-def _say(url: str, session: str, speaker: Speaker, words: Words, *, as_json: bool) -> Heard:
-    return speak(url, session, speaker, words, screen=None if as_json else Screen())
-
-
-def _commands(url: str, speaker: Speaker) -> Commands:
-    return Commands(journal=url, pack=speaker.pack or "PACK", actors=speaker.path)
+def _order(
+    order: str, done: str, url: str, session: str, actors: ActorsPath, words: Words, *, as_json: bool
+) -> ExitCode:
+    """Say what somebody orders, wait until it was heard, and tell what comes next."""
+    speaker = speaker_by(actors)
+    heard = speak(url, session, speaker, words, screen=None if as_json else Screen())
+    return _tell(heard, commands_for(url, speaker), order, done, as_json=as_json)
 
 
 def _tell(heard: Heard, commands: Commands, order: str, done: str, *, as_json: bool) -> ExitCode:

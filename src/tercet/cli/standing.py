@@ -11,7 +11,7 @@ from tercet.cli.journals import journal_words
 from tercet.cli.people import actors_words
 from tercet.cli.samples import sample
 from tercet.cli.text import json_text
-from tercet.contracts.saga import RollbackResult, RollbackStatus
+from tercet.contracts.saga import RollbackResult
 from tercet.contracts.session import SessionStatus
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.state import OpenGate, State
@@ -72,11 +72,7 @@ def standing_of(status: SessionStatus, reason: str, ending: str, *, has_gates: b
 def left_over(rollback: RollbackResult | None) -> tuple[str, ...]:
     """The steps whose effects a person still has to deal with."""
     log = rollback.log if rollback is not None else ()
-    return tuple(
-        entry.step_id
-        for entry in log
-        if entry.status is not RollbackStatus.COMPENSATED and entry.settled_by is None
-    )
+    return tuple(entry.step_id for entry in log if entry.is_open)
 
 
 @dataclass(frozen=True, kw_only=True)

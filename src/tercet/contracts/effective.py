@@ -25,6 +25,11 @@ class EffectiveStep(NamedTuple):
     """Parameters that the plan gives twice, by name and by alias."""
 
     @property
+    def leaves_nothing(self) -> bool:
+        """Whether a call changes nothing: it may be made again, and there is nothing to take back."""
+        return self.reversibility is Reversibility.PURE or self.mode is ApprovalMode.READ_ONLY
+
+    @property
     def estimated_ms(self) -> int:
         """How long this step is expected to take."""
         return self.tool.estimated_ms if self.step.estimated_ms is None else self.step.estimated_ms

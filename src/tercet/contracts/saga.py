@@ -28,6 +28,11 @@ class RollbackEntry(Shape):
     settled_by: str | None = None
     """Who said how it ended, where a person had to."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it still waits for an operator."""
+        return self.status is not RollbackStatus.COMPENSATED and self.settled_by is None
+
 
 class RollbackResult(Shape):
     """The whole saga: it succeeded only if nothing is left for an operator."""

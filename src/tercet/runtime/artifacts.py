@@ -133,7 +133,7 @@ def _next_commands(state: State, rollback: RollbackResult | None) -> Iterator[st
     session = state.start["session"]
     yield f"tercet sessions show {session}"
     for entry in rollback.log if rollback is not None else ():
-        if _is_open(entry):
+        if entry.is_open:
             yield f"tercet sessions settle {session} {entry.step_id}"
 
 
@@ -192,18 +192,13 @@ def _merged(result: RollbackResult, settled: Sequence[Settlement]) -> RollbackRe
         for entry in result.log
     )
     return result.model_copy(
-        update={"log": log, "requires_manual_intervention": any(_is_open(entry) for entry in log)}
+        update={"log": log, "requires_manual_intervention": any(entry.is_open for entry in log)}
     )
 
 
 def _settled(entry: RollbackEntry, settlement: Settlement) -> dict[str, str]:
     note = "; ".join(text for text in (entry.note, settlement.note) if text)
     return {"settled_by": settlement.by, "note": note}
-
-
-def _is_open(entry: RollbackEntry) -> bool:
-    """Whether an entry still waits for an operator."""
-    return entry.status is not RollbackStatus.COMPENSATED and entry.settled_by is None
 
 
 async def settle_rollback(
@@ -240,7 +235,7 @@ def _demand_open(state: State, settled: Sequence[Settlement], step: str) -> None
     log = _merged(result, settled).log if result is not None else ()
     entry = next((entry for entry in log if entry.step_id == step), None)
     if entry is None or entry.status is RollbackStatus.COMPENSATED:
-        waiting = ", ".join(each.step_id for each in log if _is_open(each)) or "none"
+        waiting = ", ".join(each.step_id for each in log if each.is_open) or "none"
         raise UsageError(
             f"session {session} left nothing to settle at step {step}",
             code="nothing_to_settle",

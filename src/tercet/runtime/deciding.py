@@ -221,15 +221,16 @@ class Acting:
         if call is None:  # the session was moved to a pack without its tool
             return self.ask_whether(name, step)
         can_tell = call.tool.reconciles and step.asked < MAX_ASKED
-        if _is_pure(call) or can_tell:
+        if call.leaves_nothing or can_tell:
             return c.Settle(step=name, not_before=step.not_before if can_tell else 0)
         return self.ask_whether(name, step)
 
     def _unknown(self, name: str, step: StepState) -> c.Command:
         call = self.course.calls[name]
-        is_pure = _is_pure(call)
         is_cut_off = step.code in (INTERRUPTED, STOPPED)
-        if (is_pure or call.tool.idempotent) and (is_cut_off or has_retries(self.state, self.setting, step)):
+        if (call.leaves_nothing or call.tool.idempotent) and (
+            is_cut_off or has_retries(self.state, self.setting, step)
+        ):
             return c.Settle(step=name)
         if call.tool.reconciles and step.asked < MAX_ASKED:
             return c.Settle(step=name, not_before=step.not_before)
@@ -420,10 +421,6 @@ def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
     """Whether a person is asked before this call: anything above local_write, irreversible, or gated."""
     is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
     return is_strong or call.reversibility is Reversibility.IRREVERSIBLE or bool(gates)
-
-
-def _is_pure(call: EffectiveStep) -> bool:
-    return call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY
 
 
 def can_retry(state: State, setting: Setting, step: StepState) -> bool:

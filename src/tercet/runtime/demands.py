@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tercet.contracts.references import LITERAL
+from tercet.critic.dispatch import resolved_review
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates
 from tercet.critic.review import Refusals, Review
@@ -27,15 +27,8 @@ def gates_of(setting: Setting, course: Course, name: str, params: dict[str, Any]
 
 
 def _demanded(setting: Setting, course: Course, name: str, params: dict[str, Any]) -> tuple[str, ...]:
-    resolved = {key: {LITERAL: value} for key, value in params.items()}
-    steps = [
-        step.model_copy(update={"params": resolved}) if step.id == name else step
-        for step in course.plan.steps
-    ]
     planned = Review(setting.ctx, setting.compiled, setting.spec, course.plan)
-    called = Review(
-        setting.ctx, setting.compiled, setting.spec, course.plan.model_copy(update={"steps": steps})
-    )
+    called = resolved_review(setting.ctx, setting.compiled, setting.spec, course.plan, name, params)
     _exhaust(authority_is_bound(planned))
     _exhaust(policies_hold(called))
     demand_gates(called)

@@ -54,10 +54,14 @@ def _held(state: State, event: e.GateOpened) -> State:
     return state
 
 
+def gate_for(state: State, gate: str, answer: str) -> OpenGate | None:
+    """The gate that an answer would be about: one that is open, or for a withdrawal one that had all its approvals."""
+    found = state.gates.get(gate)
+    return state.approved.get(gate) if found is None and answer == "withdraw" else found
+
+
 def gate_answered(state: State, event: e.GateAnswered) -> State:
-    gate = state.gates.get(event.gate)
-    if gate is None and event.answer == "withdraw":
-        gate = state.approved.get(event.gate)
+    gate = gate_for(state, event.gate, event.answer)
     if gate is None:
         raise illegal(state, event, f"gate {event.gate} is not open")
     demand(state, event, is_met=event.digest == gate.digest, why="the answer is about another call")

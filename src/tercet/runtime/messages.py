@@ -24,8 +24,8 @@ from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
 from tercet.runtime.changes import ANSWERS
-from tercet.runtime.gate_fold import can_be_held
-from tercet.runtime.session_fold import EXTENSIBLE
+from tercet.runtime.gate_fold import can_be_held, gate_for
+from tercet.runtime.session_fold import EXTENSIBLE, is_extension
 from tercet.runtime.state import OpenGate, State
 
 
@@ -95,6 +95,12 @@ def nameable(actor: Actor) -> Actor:
     return actor.model_copy(update={"id": storable(actor.id), "roles": roles, "auth": storable(actor.auth)})
 
 
+def by(actor: Actor) -> dict[str, Any]:
+    """Who says something, in the words of a message."""
+    named = nameable(actor)
+    return {"actor": named.id, "roles": named.roles, "auth": named.auth}
+
+
 def reply(
     gate: str,
     answer: Answered,
@@ -110,7 +116,6 @@ def reply(
         raise UsageError(
             f"this value is no JSON: {fault}", code="not_json", remedy="give what the call brought as JSON"
         )
-    by = nameable(actor)
     return Reply(
         session=session_of(gate),
         gate=gate,
@@ -118,10 +123,8 @@ def reply(
         value=value,
         digest=digest,
         listed=listed,
-        actor=by.id,
-        roles=by.roles,
-        auth=by.auth,
         note=storable(note),
+        **by(actor),
     )
 
 
@@ -177,10 +180,7 @@ def _demand_running(said: Pause, state: State) -> None:
 def demand_extension(more: Any) -> dict[str, int]:
     """The amounts by which a budget is extended; raises `UsageError` if they are none."""
     amounts = as_object(more) or {}
-    is_good = all(
-        name in EXTENSIBLE and type(amount) is int and amount > 0 for name, amount in amounts.items()
-    )
-    if not amounts or not is_good:
+    if not is_extension(amounts):
         raise UsageError(
             f"{more!r} is no extension of a budget",
             code="wrong_extension",
@@ -193,21 +193,7 @@ def demand_extension(more: Any) -> dict[str, int]:
 
 
 def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) -> e.GateAnswered:
-    gate = state.gates.get(said.gate)
-    if gate is None and said.answer == "withdraw":
-        gate = state.approved.get(said.gate)
-    if gate is None and state.ending:
-        raise UsageError(
-            f"gate {said.gate} is closed, and its session is ending: {state.reason}",
-            code="gate_expired" if state.ending == "expired" else "session_ending",
-            remedy="start the run again",
-        )
-    if gate is None:
-        raise UsageError(
-            f"gate {said.gate} is not open",
-            code="gate_not_open",
-            remedy="it was answered before, or what it asked about has changed: tercet gates list names those that wait",
-        )
+    gate = _gate_of(said, state)
     if said.answer not in ANSWERS[gate.kind]:
         raise UsageError(
             f"gate {said.gate} asks for {' or '.join(ANSWERS[gate.kind])}, not {said.answer}",
@@ -236,6 +222,23 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
         note=said.note,
         outside=outside,
         inbox=inbox,
+    )
+
+
+def _gate_of(said: Reply, state: State) -> OpenGate:
+    """The gate that an answer is about; raises `UsageError` if it cannot be answered any more."""
+    if (gate := gate_for(state, said.gate, said.answer)) is not None:
+        return gate
+    if state.ending:
+        raise UsageError(
+            f"gate {said.gate} is closed, and its session is ending: {state.reason}",
+            code="gate_expired" if state.ending == "expired" else "session_ending",
+            remedy="start the run again",
+        )
+    raise UsageError(
+        f"gate {said.gate} is not open",
+        code="gate_not_open",
+        remedy="it was answered before, or what it asked about has changed: tercet gates list names those that wait",
     )
 
 

@@ -14,12 +14,6 @@ from tercet.runtime.result import RunResult
 from tercet.runtime.state import State
 
 
-def _by(actor: Actor) -> dict[str, Any]:
-    """Who says something, in the words of a message."""
-    by = messages.nameable(actor)
-    return {"actor": by.id, "roles": by.roles, "auth": by.auth}
-
-
 class People(ABC):
     """The side of a runtime that people speak to."""
 
@@ -94,14 +88,18 @@ class People(ABC):
 
     async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
         """Let a session come to rest once the calls under way have ended; `resume` carries it on."""
-        return await self.say(Pause(session=session_id, note=storable(note), **_by(self.known(actor))))
+        return await self.say(
+            Pause(session=session_id, note=storable(note), **messages.by(self.known(actor)))
+        )
 
     async def cancel(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
         """End a run without success; what it did is taken back, kept or asked about, as its pack says.
 
         A session that nobody carries comes to its end when it is resumed.
         """
-        return await self.say(Cancel(session=session_id, note=storable(note), **_by(self.known(actor))))
+        return await self.say(
+            Cancel(session=session_id, note=storable(note), **messages.by(self.known(actor)))
+        )
 
     async def extend(self, session_id: str, more: dict[str, int], *, actor: Actor) -> RunResult:
         """Let a run use more than it was started with; one that was handed over for want of it goes on."""
@@ -110,4 +108,4 @@ class People(ABC):
         for gate in state.gates.values():
             if gate.kind == "escalation":
                 return await self._reply(gate.id, "extend", actor, value=amounts)
-        return await self.say(Extend(session=session_id, more=amounts, **_by(self.known(actor))))
+        return await self.say(Extend(session=session_id, more=amounts, **messages.by(self.known(actor))))

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import storable
@@ -202,34 +203,22 @@ class Runtime(People):
             return known
         now = self._clock.now()
         session = f"ses_{self._ids()}"
-        ctx = self.pack.run_context(
-            run_id=f"run_{self._ids()}",
-            trace_id=f"trace_{self._ids()}",
-            tenant=self.tenant,
-            actor=messages.nameable(actor or anonymous()),
-            safety_mode=safety_mode,
-            started_at=moment(now),
-        )
         place = await self._place(parent, session)
-        if place.max_iterations is not None:
-            budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
-            ctx = ctx.model_copy(update={"run_budget": budget})
+        ctx = self._frame(now, messages.nameable(actor or anonymous()), safety_mode, place)
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
         frozen = opening.freeze(self.pack, setting.compiled.snapshot)
-        proposing = planner or TemplatePlanner(self.pack)
-        if plan is None and planner is None:
+        proposing = None if plan is not None else planner or TemplatePlanner(self.pack)
+        if proposing is not None and planner is None:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
-        lease = await self._desk.acquire(session)
-        work = Work(None if plan else proposing, plan, limit_for=self.pack.limit_for)
-        driver = self._driver(self.pack, setting, State(), lease, work)
-        name = "" if plan else proposing.name
+        work = Work(proposing, plan, limit_for=self.pack.limit_for)
+        driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
         started = opening.started(
             self.pack,
             setting,
             request,
             session,
             now,
-            planner=name,
+            planner="" if proposing is None else proposing.name,
             ttl_ms=ttl_ms,
             is_shadow=shadow,
             body=body,
@@ -266,6 +255,21 @@ class Runtime(People):
                 remedy="raise runtime.max_session_duration_ms, or ask for mode inline",
             )
         return await self.run(envelope.request, plan=plan, actor=envelope.actor, ttl_ms=duration)
+
+    def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
+        """The frame of a new run, with its share of the iterations where it stands among others."""
+        ctx = self.pack.run_context(
+            run_id=f"run_{self._ids()}",
+            trace_id=f"trace_{self._ids()}",
+            tenant=self.tenant,
+            actor=actor,
+            safety_mode=safety_mode,
+            started_at=moment(now),
+        )
+        if place.max_iterations is None:
+            return ctx
+        budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
+        return ctx.model_copy(update={"run_budget": budget})
 
     async def _place(self, parent: ToolContext | None, session: str) -> Place:
         if parent is None:

@@ -5,6 +5,9 @@ Each function folds the event of its name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from tercet.contracts.loop import Phase
@@ -198,11 +201,15 @@ EXTENSIBLE = ("tokens", "tool_calls", "cost_microcents", "wall_clock_ms")
 """The dimensions of a budget that an operator may add to."""
 
 
+def is_extension(amounts: Mapping[str, Any]) -> bool:
+    """Whether this adds to a budget. It may be anything: the answer to a gate carries whatever a person said."""
+    is_more = all(name in EXTENSIBLE and type(n) is int and n > 0 for name, n in amounts.items())
+    return is_more and bool(amounts)
+
+
 def extended(state: State, event: e.Event, amounts: dict[str, int]) -> State:
     """The state with more to use up."""
-    # An amount may be anything: a gate's answer carries whatever a person said.
-    is_more = all(name in EXTENSIBLE and type(n) is int and n > 0 for name, n in amounts.items())
-    demand(state, event, is_met=is_more and bool(amounts), why="an extension adds to a budget")
+    demand(state, event, is_met=is_extension(amounts), why="an extension adds to a budget")
     before = state.extended
     return changed(
         state, extended=before | {name: before.get(name, 0) + amount for name, amount in amounts.items()}

@@ -14,7 +14,7 @@ from typing import Any
 from tercet.contracts import references
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep, effective
-from tercet.contracts.mode import ApprovalMode, Reversibility
+from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Compensation, Step
 from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.contracts.tool import ToolSpec
@@ -73,7 +73,7 @@ def ways_back(
     for effect in done:
         tool = tools.get(effect.intent.tool)
         call = effective(0, effect.planned, tool) if tool is not None else None
-        if call is not None and _leaves_nothing(call):
+        if call is not None and call.leaves_nothing:
             continue
         seen[effect.step] = seen.get(effect.step, 0) + 1
         label = effect.step if seen[effect.step] == 1 else f"{effect.step}#{seen[effect.step]}"
@@ -88,10 +88,6 @@ def ways_back(
         }
         ways.append(_way(label, effect, call, sources, setting, tools))
     return tuple(reversed(ways))
-
-
-def _leaves_nothing(call: EffectiveStep) -> bool:
-    return call.reversibility is Reversibility.PURE or call.mode is ApprovalMode.READ_ONLY
 
 
 def _value(effect: Effect, blobs: Mapping[str, Any]) -> Any:

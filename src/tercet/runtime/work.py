@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 import msgspec
 
 from tercet.contracts.canonical import canonical, digest, hash_bytes
+from tercet.contracts.context import RunContext
 from tercet.contracts.gate import HandOff
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plan import Plan
@@ -106,9 +108,6 @@ class Work:
 
     def review(self, state: State, plan: Plan, setting: Setting, now: int) -> e.PlanReviewed:
         """The critic's review; a plan that was refused before is rejected unread."""
-        ctx = setting.ctx.model_copy(
-            update={"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
-        )
         if state.plan_hash in state.refused:
             verdict = Verdict(
                 stage="review",
@@ -119,7 +118,9 @@ class Work:
             )
         else:
             self._reading = Reading(setting.compiled, plan)
-            verdict = verify(ctx, setting.compiled, setting.spec, plan, reading=self._reading)
+            verdict = verify(
+                _frame(state, setting), setting.compiled, setting.spec, plan, reading=self._reading
+            )
         return e.PlanReviewed(
             at=now,
             hash=state.plan_hash,
@@ -174,55 +175,27 @@ class Work:
         """What the critic says of a step, and what follows at once."""
         step = state.steps[name]
         is_undo = name.startswith(UNDO)
-        if is_looping(step) and not is_undo:
-            repeats = step.repeated
-            reason = f"the same call brought the same result {repeats} times, the last time at step {name}"
-            yield e.LoopGuardTripped(at=now, step=name, reason=reason, count=repeats)
-            yield e.StepJudged(
-                at=now, step=name, attempt=step.attempt, outcome=_again(state, setting), reason=reason
-            )
-            return
-        if step.status == "done":
-            yield e.StepJudged(at=now, step=name, attempt=step.attempt, outcome="accept")
-            return
         # What a person wants changed is planned anew, however little the plan needs it.
         is_optional = course is not None and course.steps[name].optional and step.code != MODIFIED
-        if can_retry(state, setting, step):
-            yield e.StepJudged(at=now, step=name, attempt=step.attempt, outcome="retry", reason=step.error)
-            yield e.RetryScheduled(
-                at=now,
-                step=name,
-                attempt=step.attempt,
-                not_before=now + delay_ms(Backoff(), step.retries, draw),
+        judged = partial(e.StepJudged, at=now, step=name, attempt=step.attempt)
+        if is_looping(step) and not is_undo:
+            told = (
+                f"the same call brought the same result {step.repeated} times, the last time at step {name}"
             )
+            yield e.LoopGuardTripped(at=now, step=name, reason=told, count=step.repeated)
+            yield judged(outcome=_again(state, setting), reason=told)
+        elif step.status == "done":
+            yield judged(outcome="accept")
+        elif can_retry(state, setting, step):
+            wait = delay_ms(Backoff(), step.retries, draw)
+            yield judged(outcome="retry", reason=step.error)
+            yield e.RetryScheduled(at=now, step=name, attempt=step.attempt, not_before=now + wait)
         elif is_optional and (step.outcome != "done" or is_undo):
-            yield e.StepJudged(
-                at=now,
-                step=name,
-                attempt=step.attempt,
-                outcome="accept",
-                reason=f"optional, and failed: {step.error}",
-            )
+            yield judged(outcome="accept", reason=f"optional, and failed: {step.error}")
             yield e.StepSkipped(at=now, step=name, reason="optional_failed")
         else:
-            outcome = Outcome.DONE if step.outcome == "done" else Outcome.NOT_DONE
-            result = ToolResult(
-                step_id=name, outcome=outcome, error=step.error or "it failed", error_code=step.code or None
-            )
-            ctx = setting.ctx.model_copy(
-                update={"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
-            )
-            verdict = judge_step(ctx, result, retries_left=0)
-            is_short = step.code == "budget_exceeded"
-            yield e.StepJudged(
-                at=now,
-                step=name,
-                attempt=step.attempt,
-                outcome="escalate" if is_short else verdict.outcome,
-                reason=f"a person asks for a change: {step.error}"
-                if step.code == MODIFIED
-                else verdict.reasons[0],
-            )
+            outcome, reason = _failure(state, setting, name)
+            yield judged(outcome=outcome, reason=reason)
 
     def ask(self, state: State, command: c.Ask, now: int) -> e.GateOpened:
         """The gate that a command opens."""
@@ -425,6 +398,27 @@ def _refusal(state: State, setting: Setting, verdict: Verdict | None, now: int) 
         verify=reviewed,
         decided_at=transcript.timestamp(now),
     )
+
+
+def _failure(state: State, setting: Setting, name: str) -> tuple[str, str]:
+    """What the critic makes of a step that failed for good, and why."""
+    step = state.steps[name]
+    result = ToolResult(
+        step_id=name,
+        outcome=Outcome.DONE if step.outcome == "done" else Outcome.NOT_DONE,
+        error=step.error or "it failed",
+        error_code=step.code or None,
+    )
+    verdict = judge_step(_frame(state, setting), result, retries_left=0)
+    outcome = "escalate" if step.code == "budget_exceeded" else verdict.outcome
+    is_asked_for = step.code == MODIFIED
+    return outcome, f"a person asks for a change: {step.error}" if is_asked_for else verdict.reasons[0]
+
+
+def _frame(state: State, setting: Setting) -> RunContext:
+    """The frame that the critic judges in: whose plan it is, and what has been used up."""
+    used = {"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
+    return setting.ctx.model_copy(update=used)
 
 
 def _again(state: State, setting: Setting) -> str:
