@@ -215,7 +215,9 @@ def step_refused(state: State, event: e.StepRefused) -> State:
 def _unapproved(state: State, name: str) -> State:
     """Approvals that do not count any more are none: when the call is due again, people are asked again."""
     void = [gate for gate in state.approved.values() if name in gate.calls]
-    for step in {step for gate in void for step in gate.calls if state.steps[step].status in ("pending", "failed")}:
+    for step in {
+        step for gate in void for step in gate.calls if state.steps[step].status in ("pending", "failed")
+    }:
         state = changed(state, steps=with_step(state, step, approved=""))
     gone = {gate.id for gate in void}
     return changed(state, approved={gate: kept for gate, kept in state.approved.items() if gate not in gone})
