@@ -20,6 +20,7 @@ from tercet.tools import ToolContext
 from .test_gates import gate_of
 from .test_limits import failing, taking
 from .test_runs import Script
+from .test_sessions import session_under_way
 from .workshop import ADA, ASK, BOB, CLEO, DAN, LEA, Workshop, events, names, plan, step
 
 BOSS = Gate(name="BOSS", roles=("boss",))
@@ -517,5 +518,31 @@ def test_somebody_whose_name_is_no_text_is_one_person(workshop: Workshop, url: s
         async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
             result = await runtime.run(ASK, plan=WIPE, actor=odd)
             assert await refused(runtime.approve(gate_of(result), actor=odd)) == "own_gate"
+
+    workshop.run(main())
+
+
+@pytest.mark.parametrize("is_carried", [True, False])
+def test_of_many_answers_at_once_one_counts_and_each_is_told(
+    workshop: Workshop, file: str, is_carried: bool
+) -> None:
+    """Thirty people deny a gate in the same moment: one denial ends the run, and all others hear that theirs did not."""
+    workshop.tool("do.it", taking(5_000))
+    pack = dangerous(workshop)
+    course = plan(step("w", "wipe.it"), *([step("a")] if is_carried else []))
+    people = [Actor(id=f"p{number}", roles=("boss",)) for number in range(30)]
+
+    async def main() -> None:
+        async with workshop.processes(pack, file, 2) as (one, two):
+            running = asyncio.ensure_future(one.run(ASK, plan=course, actor=ADA))
+            session = await session_under_way(workshop, two)
+            [gate] = (await two.state(session)).gates
+            told = await asyncio.gather(
+                *(two.deny(gate, actor=actor) for actor in people), return_exceptions=True
+            )
+            await running
+            assert sum(isinstance(each, RunResult) for each in told) == 1
+            assert all(isinstance(each, RunResult | UsageError) for each in told)
+            assert [each.answer for each in (await two.state(session)).answers] == ["deny"]
 
     workshop.run(main())

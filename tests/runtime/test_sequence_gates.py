@@ -172,7 +172,6 @@ def _slowly(workshop: Workshop, **gate: Any) -> Pack:
     return workshop.pack(gates=(BOSS.model_copy(update=gate),))
 
 
-@pytest.mark.req("R137")
 def test_a_gate_that_is_open_again_shows_what_still_waits(workshop: Workshop, url: str) -> None:
     """Withdrawn while the first call is under way, the gate shows the second as the call and only the third behind it."""
     pack = _slowly(workshop)

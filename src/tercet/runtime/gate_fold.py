@@ -22,6 +22,9 @@ from tercet.runtime.step_fold import complete, did_not_happen
 
 P = Phase
 
+DROPPED_KEPT = 8
+"""How many of the messages that did not fit a state remembers."""
+
 
 def gate_opened(state: State, event: e.GateOpened) -> State:
     demand(state, event, is_met=event.gate not in state.gates, why="this gate is open already")
@@ -306,5 +309,5 @@ def approval_granted(state: State, event: e.ApprovalGranted) -> State:
 
 
 def message_dropped(state: State, event: e.MessageDropped) -> State:
-    kept = (*state.dropped, (event.inbox, event.code, event.reason))[-8:]
+    kept = (*state.dropped, (event.inbox, event.code, event.reason))[-DROPPED_KEPT:]
     return changed(state, inbox=max(state.inbox, event.inbox), dropped=kept)

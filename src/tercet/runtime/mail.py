@@ -17,6 +17,7 @@ from tercet.journal.side_stream import append_next, read_all
 from tercet.runtime import messages, opening
 from tercet.runtime.desk import POLL_MS, Desk, Held
 from tercet.runtime.expiry import overdue
+from tercet.runtime.gate_fold import DROPPED_KEPT
 from tercet.runtime.machine import evolve
 from tercet.runtime.messages import Said, inbox_of
 from tercet.runtime.rows import row_of
@@ -58,10 +59,15 @@ def _event(letter: Stored, state: State, now: int, *, outside: bool) -> e.Event:
         return e.MessageDropped(at=at, inbox=letter.seq, code=error.code, reason=error.message)
 
 
-def answer_to(state: State, position: int) -> State:
+async def answer_to(journal: Journal, tenant: str, state: State, position: int) -> State:
     """The state, if the message at this position of the inbox became an event; raises `UsageError` if it was dropped."""
-    for dropped, code, reason in state.dropped:
-        if dropped == position:
+    dropped = state.dropped
+    if len(dropped) >= DROPPED_KEPT and position < dropped[0][0]:
+        # The state knows the last ones only, and so many people spoke at once that this one may have been before them.
+        said = await opening.events_of(journal, tenant, str(state.start["session"]))
+        dropped = tuple((d.inbox, d.code, d.reason) for d in said if isinstance(d, e.MessageDropped))
+    for inbox, code, reason in dropped:
+        if inbox == position:
             raise UsageError(reason, code=code, remedy="look at the session again: it has moved on")
     return state
 
@@ -87,7 +93,7 @@ async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
             await desk.clock.sleep(POLL_MS)
             state = (await opening.restore(desk.journal, desk.tenant, session)).state
         if state.inbox >= position:
-            return answer_to(state, position)
+            return await answer_to(journal, tenant, state, position)
         if state.is_over:
             raise messages.session_over(session, state)
 

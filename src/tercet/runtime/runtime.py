@@ -460,7 +460,7 @@ class Runtime(People):
             messages.event_of(said, driver.state, self._clock.now())  # what is wrong already is told at once
             position = await mail.post(self.journal, self.tenant, said)
             if (state := await driver.read_up_to(position)) is not None:
-                return RunResult.of(mail.answer_to(state, position))
+                return RunResult.of(await mail.answer_to(self.journal, self.tenant, state, position))
             # It was let go of before it had read that; it is not said twice.
             return RunResult.of(await mail.follow(self._desk, said.session, position, self._held))
         return RunResult.of(await mail.deliver(self._desk, said, self._held))
