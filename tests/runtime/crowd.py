@@ -296,8 +296,8 @@ class _Play:
             case "approval":
                 await runtime.approve(gate.id, actor=actor)
             case "reconcile":
-                await runtime.settle(gate.id, happened=True, value={"id": "told", "n": 1}, actor=BOB)
+                await runtime.settle(gate.id, happened=True, value={"id": "told", "n": 1}, actor=actor)
             case "escalation":
                 await runtime.decide(gate.id, "abandon", actor=BOB)
             case "compensation":
-                await runtime.decide(gate.id, "compensate", actor=BOB)
+                await runtime.decide(gate.id, "compensate", actor=actor)

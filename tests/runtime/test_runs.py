@@ -157,7 +157,7 @@ def test_a_refused_template_ends_the_run_with_a_record(workshop: Workshop) -> No
         async with workshop.runtime(pack) as runtime:
             result = await runtime.run(ASK)
             assert (result.status, workshop.calls) == ("failed", [])
-            assert "the template was refused" in result.reason
+            assert "the template knows no other plan" in result.reason
             record = await runtime.record(result.session_id)
             assert record["report"]["verify"]["kind"] == "violates_decision_spec"
 

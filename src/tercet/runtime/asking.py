@@ -8,6 +8,7 @@ plan, and where each value came from.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,3 +140,17 @@ def _rest(state: State) -> list[dict[str, str]]:
         {"step": step["id"], "tool": step.get("tool", "note"), "status": state.steps[step["id"]].status}
         for step in state.plan.get("steps", ())
     ]
+
+
+def people_of(state: State, setting: Setting, steps: Iterable[str]) -> dict[str, Need]:
+    """Whom to ask about what these steps did: one of those who may approve such calls; nobody in particular where no
+    approval was given by name."""
+    wanted = frozenset(steps)
+    names = [
+        n
+        for answer in state.answers
+        if answer.answer == "approve" and answer.step in wanted
+        for n in answer.names
+    ]
+    known = setting.compiled.gates_by_name
+    return {name: Need(roles=known[name].roles) for name in names if name in known}

@@ -28,7 +28,7 @@ from tercet.critic.grants import granted_by
 from tercet.executor.identity import idempotency_key
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
-from tercet.runtime.asking import Resolved, ask_for, call_digest
+from tercet.runtime.asking import Resolved, ask_for, call_digest, people_of
 from tercet.runtime.changes import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
 from tercet.runtime.demands import gates_of
 from tercet.runtime.results import Results
@@ -250,6 +250,7 @@ class Acting:
         return c.Ask(
             step=name,
             kind="reconcile",
+            needs=people_of(self.state, self.setting, (name.removeprefix(UNDO).partition("#")[0],)),
             digest=digest([name, step.key, step.attempt]),
             shown=shown,
             not_before=step.not_before,

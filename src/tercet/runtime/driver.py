@@ -360,7 +360,7 @@ class Driver:
         if not ways or command.how == "keep":
             self._record(e.EffectsKept(at=now))
         elif command.how == "ask" and any(way.tool for way in ways):
-            self._record(self.around.work.ask_back(self.state, ways, now))
+            self._record(self.around.work.ask_back(self.state, self.setting, ways, now))
         else:
             self._record(e.CompensationBegun(at=now, undo=ways))
 

@@ -85,9 +85,14 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
 
 
 def _recorded(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
+    """An answer as it counts: an approval under the names whose roles its giver holds, any other under all of them."""
+    is_approval = event.answer == "approve"
+    counted = (
+        tuple(name for name in gate.names if gate.counts(name, event.roles)) if is_approval else gate.names
+    )
     return Answer(
         gate=event.gate,
-        names=gate.names,
+        names=counted,
         step=step,
         actor=event.actor,
         roles=event.roles,

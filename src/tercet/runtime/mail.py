@@ -93,7 +93,7 @@ async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
             await desk.clock.sleep(POLL_MS)
             state = (await opening.restore(desk.journal, desk.tenant, session)).state
         if state.inbox >= position:
-            return await answer_to(journal, tenant, state, position)
+            return await answer_to(desk.journal, desk.tenant, state, position)
         if state.is_over:
             raise messages.session_over(session, state)
 

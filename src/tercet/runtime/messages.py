@@ -28,6 +28,9 @@ from tercet.runtime.gate_fold import can_be_held, gate_for
 from tercet.runtime.session_fold import EXTENSIBLE, is_extension
 from tercet.runtime.state import OpenGate, State
 
+TEMPLATE = "template"
+"""The name of the planner that proposes the pack's own plans."""
+
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """Something that a person says to a session."""
@@ -306,6 +309,12 @@ def _demand_planner(state: State, remedy: str) -> None:
             code="callers_plan",
             remedy=remedy,
         )
+    if state.start.get("planner") == TEMPLATE:
+        raise UsageError(
+            "the plan came from a template of the pack, which knows no other",
+            code="template_plan",
+            remedy=remedy,
+        )
 
 
 def _may_withdraw(said: Reply, gate: OpenGate, state: State) -> None:
@@ -323,8 +332,23 @@ def _may_withdraw(said: Reply, gate: OpenGate, state: State) -> None:
         )
 
 
-def _demand_result(said: Reply, gate: OpenGate, _: State) -> None:
+def _may_settle(said: Reply, gate: OpenGate, state: State) -> None:
+    """What people had to approve, only such people speak about afterwards: not the one who started the run."""
+    if not gate.needs:
+        return
+    if said.actor == state.start["actor"]["id"]:
+        raise UsageError(
+            f"{said.actor} started this run, and what it did had to be approved by somebody else",
+            code="own_gate",
+            remedy="let one of those answer who may approve such a call",
+        )
+    if not any(gate.counts(name, said.roles) for name in gate.needs):
+        raise _role_missing(said, gate, "answer")
+
+
+def _demand_result(said: Reply, gate: OpenGate, state: State) -> None:
     """What a call is said to have brought must be something that it could have brought."""
+    _may_settle(said, gate, state)
     schema = gate.shown.get("result_schema")
     faults = schemas.faults(canonical(schema).decode(), said.value) if schema is not None else []
     if faults:
@@ -369,11 +393,11 @@ _RULES: dict[str, Callable[[Reply, OpenGate, State], None]] = {
     "modify": _may_modify,
     "withdraw": _may_withdraw,
     "happened": _demand_result,
-    "did_not_happen": _anybody,
+    "did_not_happen": _may_settle,
     "extend": _may_extend,
     "replan": _may_replan,
     "accept_partial": _may_accept,
     "abandon": _anybody,
-    "compensate": _anybody,
-    "keep": _anybody,
+    "compensate": _may_settle,
+    "keep": _may_settle,
 }

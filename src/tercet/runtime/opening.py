@@ -163,6 +163,17 @@ class AbsentPlanner:
         raise self.error
 
 
+def demand_moved(pack: Pack, setting: Setting, state: State) -> None:
+    """Raises `UsageError` if a session is at this pack and snapshot already: moving it would only void its approvals."""
+    start = state.start
+    if (pack.hash, setting.compiled.hash) == (start["pack_hash"], start["context"]):
+        raise UsageError(
+            f"session {start['session']} is at {pack.ref} and snapshot {start['snapshot'] or 'none'} already",
+            code="nothing_to_move",
+            remedy=f"go on with it: tercet sessions resume {start['session']}",
+        )
+
+
 def demand_movable(state: State) -> None:
     """Raises `UsageError` for a session whose effects are being taken back: those calls are resolved in its own pack."""
     if state.saga == "undoing":

@@ -334,6 +334,7 @@ class Runtime(People):
         opening.demand_movable(restored.state)
         ctx, request = opening.frame_of(restored.state)
         setting = opening.setting_of(self.pack, ctx, request, None)
+        opening.demand_moved(self.pack, setting, restored.state)
         return await self._carry_on(
             self.pack, setting, restored, planner, held=self._held, migrated_by=storable(actor.id)
         )

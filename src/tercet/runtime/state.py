@@ -135,11 +135,14 @@ class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
         """Every call that an approval of this gate lets through: their digests by step."""
         return {self.step: self.digest, **self.covers}
 
+    def counts(self, name: str, roles: tuple[str, ...]) -> bool:
+        """Whether somebody with these roles is one of those that a name asks for."""
+        wanted = self.needs[name].roles if name in self.needs else ()
+        return not wanted or not set(wanted).isdisjoint(roles)
+
     def approvers(self, name: str) -> tuple[str, ...]:
         """The people whose approval counts for one of the names."""
-        roles = self.needs[name].roles if name in self.needs else ()
-        counted = (a.actor for a in self.approvals if not roles or not set(roles).isdisjoint(a.roles))
-        return tuple(dict.fromkeys(counted))
+        return tuple(dict.fromkeys(a.actor for a in self.approvals if self.counts(name, a.roles)))
 
     @property
     def unmet(self) -> tuple[str, ...]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from tercet.contracts.plan import Plan
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
+from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.setting import Setting
 
 
 class TemplatePlanner:
     """Proposes the pack's own plan for an intent."""
 
-    name = "template"
+    name = TEMPLATE
 
     def __init__(self, pack: Pack) -> None:
         self._templates = {plan.intent: plan for plan in pack.templates}
@@ -27,6 +28,6 @@ class TemplatePlanner:
             )
         if feedback:
             raise PlanningError(
-                f"the template was refused: {'; '.join(feedback)}", remedy="mend the template, or give a plan"
+                f"{'; '.join(feedback)}; the template knows no other plan", remedy="give a plan"
             )
         return fill(template, request, setting.compiled.snapshot)

@@ -31,9 +31,10 @@ from tercet.planner.template import PlanningError
 from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
 from tercet.runtime import transcript
-from tercet.runtime.asking import budget_left
+from tercet.runtime.asking import budget_left, people_of
 from tercet.runtime.changes import ANSWERS, MODIFIED
 from tercet.runtime.deciding import can_retry, is_looping
+from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
@@ -209,14 +210,15 @@ class Work:
             digest=command.digest,
             covers=command.covers,
             shown=command.shown,
-            expires=now + command.ttl_ms if command.ttl_ms else 0,
+            expires=_end_of(state, now, command.ttl_ms),
         )
 
     def hand_over(
         self, state: State, setting: Setting, events: Sequence[e.Event], now: int
     ) -> tuple[e.GateOpened, bytes]:
         """The gate at which a person takes over, and the bytes of the packet that they are handed."""
-        options = ANSWERS["escalation"] if state.plan_origin == "planner" else _WITHOUT_PLANNER
+        can_replan = state.plan_origin == "planner" and state.start.get("planner") != TEMPLATE
+        options = ANSWERS["escalation"] if can_replan else _WITHOUT_PLANNER
         reason = state.reason.removeprefix(ESCALATED)
         entries = transcript.transcript(events, {})
         packet = HandOff(
@@ -239,7 +241,7 @@ class Work:
         )
         return opened, data
 
-    def ask_back(self, state: State, ways: tuple[e.Undo, ...], now: int) -> e.GateOpened:
+    def ask_back(self, state: State, setting: Setting, ways: tuple[e.Undo, ...], now: int) -> e.GateOpened:
         """The gate that asks whether the effects of a run that did not succeed are to be taken back."""
         shown = [msgspec.to_builtins(way) for way in ways]
         return e.GateOpened(
@@ -247,6 +249,7 @@ class Work:
             gate=_gate_id(state),
             kind="compensation",
             step="",
+            needs=people_of(state, setting, (way.step.partition("#")[0] for way in ways)),
             digest=digest(shown),
             shown={"reason": state.reason, "undo": shown},
         )
@@ -369,6 +372,12 @@ class Work:
 
 
 _WITHOUT_PLANNER = ("extend", "accept_partial", "abandon")
+
+
+def _end_of(state: State, now: int, ttl_ms: int) -> int:
+    """When a gate can no longer be answered: its own time is over, or that of its session."""
+    ends = [end for end in (now + ttl_ms if ttl_ms else 0, state.start.get("expires", 0)) if end]
+    return min(ends) if ttl_ms else 0
 
 
 def _gate_id(state: State) -> str:
