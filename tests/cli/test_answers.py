@@ -206,8 +206,8 @@ def test_an_approval_may_name_the_digest_that_was_looked_at(office: Office, gate
     assert office.say("clerk_1", "gates", "approve", gate, "--digest", digest).code == 0
 
 
-def test_a_call_is_sent_back_to_the_planner(office: Office, tmp_path: Path) -> None:
-    """A template cannot learn: after modify the run has no plan any more, and the call is never made."""
+def test_a_template_is_not_sent_back(office: Office, tmp_path: Path) -> None:
+    """It cannot learn, so whoever wants a change is told before the run would have no plan any more."""
     pack = shutil.copytree(POST, tmp_path / "post", ignore=shutil.ignore_patterns("__pycache__"))
     (pack / "templates").mkdir()
     plan: dict[str, Any] = {"plan_id": "letter", "intent": "post", "steps": [READ, SEND]}
@@ -215,9 +215,9 @@ def test_a_call_is_sent_back_to_the_planner(office: Office, tmp_path: Path) -> N
     office.be("rosa")
     session = office.tercet("run", pack, "--intent", "post", "--json").json["session_id"]
     gate = f"{session}.g1"
-    assert code_of(office.say("clerk_1", "gates", "modify", gate)) == (2, "note_missing")
-    assert office.say("clerk_1", "gates", "modify", gate, "--note", "leave it out").code == 0
-    assert office.tercet("sessions", "resume", session, "--pack", pack).code in (3, 5)
+    told = office.say("clerk_1", "gates", "modify", gate, "--note", "leave it out")
+    assert code_of(told) == (2, "template_plan")
+    assert office.tercet("sessions", "show", session, "--json").json["status"] == "awaiting_gate"
     assert office.sent() == []
 
 

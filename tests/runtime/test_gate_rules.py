@@ -546,3 +546,22 @@ def test_of_many_answers_at_once_one_counts_and_each_is_told(
             assert [each.answer for each in (await two.state(session)).answers] == ["deny"]
 
     workshop.run(main())
+
+
+@pytest.mark.parametrize(
+    "actor",
+    [Actor(id="policy:all", roles=("boss",)), Actor(id="eve", auth="policy", roles=("boss",))],
+    ids=["name", "auth"],
+)
+def test_nobody_answers_in_the_name_of_a_policy(workshop: Workshop, actor: Actor) -> None:
+    """A person's answer must not look like a grant in the record: such a name is refused, and the gate stays open."""
+    pack = dangerous(workshop)
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=WIPE, actor=ADA)
+            assert await refused(runtime.approve(gate_of(result), actor=actor)) == "reserved_name"
+            assert await refused(runtime.cancel(result.session_id, actor=actor)) == "reserved_name"
+            assert list((await runtime.state(result.session_id)).gates) == [gate_of(result)]
+
+    workshop.run(main())

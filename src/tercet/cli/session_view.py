@@ -185,7 +185,7 @@ def _told(state: State, record: Any) -> Iterator[tuple[str, str]]:
     if record is not None:
         parts = [
             count(len(record["transcript"]), "call"),
-            count(len(record["approvals"]), "approval"),
+            count(len(_approved(record["approvals"])), "approval"),
             count(len(record["evidence_refs"]), "fact") + " pinned",
         ]
         yield "record", f"{state.record}\n{', '.join(parts)}"
@@ -297,3 +297,8 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
     screen.say(Text(f"  {invitation}", style="dim"))
     for line in lines:
         screen.show_command(line)
+
+
+def _approved(answers: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    """Who approved which step: a record also holds what people denied or took back, and one answer for each gate."""
+    return {(a["approver"], a["step_id"]) for a in answers if a["decision"] in ("approve", "grant")}

@@ -124,7 +124,9 @@ class Commands:
                 ]
             case "escalation":
                 options = gate.shown.get("options", ())
-                return [self._said("gates", "decide", gate.id, *_OPTIONS[word]) for word in options]
+                short = _extension(str(gate.shown.get("reason", "")))
+                ways = {**_OPTIONS, "extend": ("extend", *short)}
+                return [self._said("gates", "decide", gate.id, *ways[word]) for word in options]
             case "compensation":
                 return [self._said("gates", "decide", gate.id, word) for word in ("compensate", "keep")]
 
@@ -148,8 +150,23 @@ class Commands:
         return shlex.join(["tercet", *words, *journal_words(self.journal)])
 
 
+def _extension(reason: str) -> tuple[str, str]:
+    """What a run would have to be given more of, as far as the reason that it was handed over for says."""
+    return next(
+        (words for unit, words in _EXTENSIONS.items() if f" {unit} " in f"{reason} "),
+        _EXTENSIONS["tool calls"],
+    )
+
+
+_EXTENSIONS = {
+    "ms of wall clock": ("--wall-clock-ms", "60000"),
+    "tokens": ("--tokens", "1000"),
+    "micro-cents": ("--cost-microcents", "1000000"),
+    "tool calls": ("--tool-calls", "10"),
+}
+"""How more of each dimension of a budget is typed."""
+
 _OPTIONS = {
-    "extend": ("extend", "--tool-calls", "10"),
     "replan": ("replan", "--note", "what to do otherwise"),
     "accept_partial": ("accept-partial",),
     "abandon": ("abandon",),

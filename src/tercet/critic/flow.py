@@ -59,8 +59,27 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
 def _traced(worth: Worth, found: Found) -> Origin:
     if not worth.is_trusted(found, None):
         return _origin(worth, found, None)
-    came_from = found.text if type(found) is Reference else "literal"
-    return Origin(parameter=pointer.join(found.place), came_from=came_from, trust=Trust.TRUSTED)
+    is_literal = type(found) is Leaf
+    return Origin(
+        parameter=pointer.join(found.place),
+        came_from="literal" if is_literal else getattr(found, "text", ""),
+        trust=Trust.TRUSTED,
+        detail=_trusted_detail(worth, found.value) if is_literal else "",
+    )
+
+
+def _trusted_detail(worth: Worth, value: Any) -> str:
+    """Where a literal that is trusted stands, if it was not written down by the plan alone."""
+    compiled, wanted = worth.review.compiled, scalar(value)
+    for leaf in scalars(compiled.input()):
+        if scalar(leaf.value) == wanted and not worth.is_marked_input(leaf.place):
+            return f"equals request#{pointer.join(leaf.place)}"
+    for entry in compiled.manifests.evidence_manifest:
+        if entry.trust is Trust.TRUSTED:
+            for leaf in scalars(entry.content):
+                if scalar(leaf.value) == wanted:
+                    return f"equals {pointer.join(leaf.place)} of {entry.id}"
+    return ""
 
 
 def _unbound(

@@ -23,6 +23,8 @@ NOT_MADE = (*WITHHELD, "deadline")
 """The codes of calls that were not made after all."""
 ROLE_LOST = "approver_lost_role"
 """The code of a call that was refused because whoever approved it no longer holds the role for it."""
+POLICY = "policy:"
+"""What the name begins with of whom an approval is recorded for that a policy granted."""
 MODIFIED = "modified"
 """The code of a step that a person sent back to the planner."""
 ANSWERS: dict[str, tuple[str, ...]] = {

@@ -14,7 +14,17 @@ import msgspec
 from tercet.contracts.loop import Phase
 from tercet.contracts.shape import as_object
 from tercet.journal import events as e
-from tercet.runtime.changes import ANSWERS, MODIFIED, changed, demand, illegal, more, step_of, with_step
+from tercet.runtime.changes import (
+    ANSWERS,
+    MODIFIED,
+    POLICY,
+    changed,
+    demand,
+    illegal,
+    more,
+    step_of,
+    with_step,
+)
 from tercet.runtime.saga_fold import effects_kept
 from tercet.runtime.session_fold import ending, extended, revived
 from tercet.runtime.state import Answer, OpenGate, State, StepState
@@ -300,7 +310,7 @@ def approval_granted(state: State, event: e.ApprovalGranted) -> State:
         gate="",
         names=(),
         step=event.step,
-        actor=f"policy:{event.policy}",
+        actor=f"{POLICY}{event.policy}",
         auth="policy",
         answer="grant",
         digest=event.digest,

@@ -23,7 +23,7 @@ from tercet.contracts.shape import as_object
 from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
-from tercet.runtime.changes import ANSWERS
+from tercet.runtime.changes import ANSWERS, POLICY
 from tercet.runtime.gate_fold import can_be_held, gate_for
 from tercet.runtime.session_fold import EXTENSIBLE, is_extension
 from tercet.runtime.state import OpenGate, State
@@ -136,6 +136,7 @@ def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: boo
     at = max(now, state.at)
     if state.is_over:
         raise session_over(said.session, state)
+    _demand_person(said)
     if not isinstance(said, Reply):
         _demand_open(said, state)
     match said:
@@ -159,6 +160,16 @@ def session_over(session: str, state: State) -> UsageError:
         code="session_over",
         remedy=f"tercet sessions show {session} tells how it ended",
     )
+
+
+def _demand_person(said: Said) -> None:
+    """What a policy grants is recorded in its name: nobody else goes by such a one."""
+    if said.actor.startswith(POLICY) or said.auth == "policy":
+        raise UsageError(
+            f"{said.actor} is the name of a policy, and no person's",
+            code="reserved_name",
+            remedy=f"speak under a name that does not begin with {POLICY}",
+        )
 
 
 def _demand_open(said: Said, state: State) -> None:

@@ -117,7 +117,11 @@ class Narrator:
         self._row("money", Text(_money(scene), style="bold"))
         for row, value in enumerate(scene.values):
             authority = " (authority)" if value.carries_authority else ""
-            same = f", equals {value.same_in} of the evidence" if value.same_in else ""
+            same = (
+                f", equals {value.same_in} of the evidence"
+                if value.same_in and "equals" not in value.source
+                else ""
+            )
             self._row("" if row else "values", f"{value.name}{authority} from {value.source}{same}")
         for fact in scene.evidence:
             self._row("evidence", f"{fact.id} · {fact.source}")
