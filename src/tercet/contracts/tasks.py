@@ -2,10 +2,12 @@
 
 A task with a tool is primitive: it becomes one step. A task without one is abstract: one of its methods takes its
 place. Values may be literals, references (`$from`, `$evidence`, `$cel`), or `{"$arg": "host"}`: an argument of the task.
+`${snapshot}` in any text stands for the snapshot of the run.
 """
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -21,6 +23,9 @@ ARGS = "args"
 """What an expression calls the arguments of the task."""
 STATE = "state"
 """What an expression calls the facts."""
+
+SNAPSHOT = "${snapshot}"
+"""In references to evidence: the snapshot of the run, which is part of an evidence id."""
 
 FactType = Literal["string", "integer", "number", "boolean", "object", "list"]
 TaskName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=60)]
@@ -138,6 +143,13 @@ class TaskLibrary(Authored):
         for method in self.methods:
             found.setdefault(method.task, []).append(method)
         return {name: tuple(methods) for name, methods in found.items()}
+
+    def on(self, snapshot: str) -> TaskLibrary:
+        """This library on the evidence of a snapshot, whose name takes the place of `${snapshot}` in every text."""
+        written = self.model_dump_json(exclude_defaults=True)
+        if SNAPSHOT not in written:
+            return self
+        return TaskLibrary.model_validate_json(written.replace(SNAPSHOT, json.dumps(snapshot)[1:-1]))
 
     def goal_for(self, intent: str) -> Goal | None:
         """The goal of an intent, if there is one."""

@@ -126,5 +126,7 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
         return changed(state, phase=phase, verdict=event.verdict)
     refused = changed(state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons)
     if outcome == "replan":
-        return changed(refused, phase=P.PLAN, used=more(state, replans=1))
+        blamed = event.verdict.get("step_id")
+        setbacks = (*state.setbacks, (blamed,) if blamed else ())
+        return changed(refused, phase=P.PLAN, setbacks=setbacks, used=more(state, replans=1))
     return ending(refused, "failed", "; ".join(reasons))

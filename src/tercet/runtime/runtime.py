@@ -40,13 +40,13 @@ from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
 from tercet.runtime.notifying import Notifier
 from tercet.runtime.people import People
+from tercet.runtime.planners import PLANNER_NAMES, PlannerName, pack_planner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.surroundings import Surroundings, unmeasured, untold
-from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import Planner, Work
@@ -195,7 +195,7 @@ class Runtime(People):
         safety_mode: ApprovalMode | None = None,
         snapshot: str | None = None,
         actor: Actor | None = None,
-        planner: Planner | None = None,
+        planner: Planner | PlannerName | None = None,
         ttl_ms: int | None = None,
         shadow: bool = False,
         parent: ToolContext | None = None,
@@ -204,7 +204,7 @@ class Runtime(People):
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, and nothing is
-        called. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
+        called. `planner` is one of the pack's by its name, or one of your own. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
         body = opening.body_of(request, plan)
         if (known := await self._submitted(request, body)) is not None:
@@ -225,8 +225,11 @@ class Runtime(People):
             ctx = ctx.model_copy(update={"run_budget": budget})
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
         frozen = opening.freeze(self.pack, setting.compiled.snapshot)
-        proposing = planner or TemplatePlanner(self.pack)
-        if plan is None and planner is None:
+        if planner is None or isinstance(planner, str):
+            proposing, is_packs = pack_planner(self.pack, request.intent, planner or ""), True
+        else:
+            proposing, is_packs = planner, False
+        if plan is None and is_packs:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
         lease = await self.journal.acquire(
             self.tenant, session, owner=self._fresh_owner(), now_ms=now, ttl_ms=self._lease_ms
@@ -380,7 +383,7 @@ class Runtime(People):
         work = (
             self._work(None, read_plan(state.plan))
             if is_callers
-            else self._work(opening.planner_of(state, planner, TemplatePlanner(pack)), None)
+            else self._work(opening.planner_of(state, planner, self._usual(pack, setting, state)), None)
         )
         driver = self._driver(pack, setting, state, lease, work, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
@@ -396,6 +399,12 @@ class Runtime(People):
                 )
             )
         return driver
+
+    def _usual(self, pack: Pack, setting: Setting, state: State) -> Planner:
+        """The pack's planner that a session was started with, or that it would be started with now."""
+        started = str(state.start.get("planner") or "")
+        intent = setting.compiled.request.intent if setting.compiled.request else ""
+        return pack_planner(pack, intent, started if started in PLANNER_NAMES else "")
 
     async def _pinned(self, state: State) -> tuple[Pack, Setting]:
         """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to.
