@@ -16,6 +16,10 @@ from tercet.contracts import pointer, references
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import ARG, ARGS
 from tercet.planner.template import PlanningError
+from tercet.policy.expressions import MAX_PLANNER_LENGTH
+
+MAX_VALUES = 10_000
+"""How many values the arguments of a task may hold."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 _FROM, _CEL = "$from", "$cel"
@@ -48,22 +52,51 @@ def _bound(members: dict[str, Any], args: Mapping[str, Any], scope: Mapping[str,
     return {_FROM: f"{scope.get(target, target)}{mark}{rest}"}
 
 
+def demand_small(values: Mapping[str, Any]) -> None:
+    """Raises `PlanningError` for arguments that hold more than anybody wrote down: a task that doubles them each time."""
+    count = 0
+    stack: list[Any] = list(values.values())
+    while stack:
+        item = stack.pop()
+        count += 1
+        stack.extend((as_object(item) or {}).values())
+        stack.extend(as_list(item) or ())
+        if count > MAX_VALUES:
+            raise PlanningError(
+                f"the arguments of a task hold more than {MAX_VALUES:,} values",
+                code="too_large",
+                remedy="hand down a reference instead of the values, or give the method a condition under which it ends",
+            )
+
+
 def express(text: str, args: Mapping[str, Any], scope: Mapping[str, str]) -> str:
     """An expression about what is observed, with arguments and names in their places."""
     placed = {name: scope[name] for name in references.names(text) if name in scope}
     if ARGS in text:
         placed |= {f"{ARGS}.{name}": _written(value) for name, value in args.items()}
-    return references.rewrite(text, placed) if placed else text
+    written = references.rewrite(text, placed) if placed else text
+    if len(written) > MAX_PLANNER_LENGTH:
+        raise PlanningError(
+            f"an expression comes to {len(written):,} characters with its arguments, over {MAX_PLANNER_LENGTH:,}",
+            code="too_large",
+            remedy="let a tool work the value out, and refer to its result",
+        )
+    return written
 
 
 def _written(value: Any) -> str:
     """A value as CEL writes it: a reference reads what it points at."""
-    members = as_object(value)
-    reference = None if members is None else references.as_reference(members)
-    if reference is None:
-        plain = members[references.LITERAL] if members and references.LITERAL in members else value
-        written = json.dumps(plain, ensure_ascii=False)
+    if (items := as_list(value)) is not None:
+        return f"[{', '.join(map(_written, items))}]"
+    if (members := as_object(value)) is None:
+        written = json.dumps(value, ensure_ascii=False)
         return f"({written})" if written.startswith("-") else written
+    if len(members) == 1 and references.LITERAL in members:
+        return json.dumps(members[references.LITERAL], ensure_ascii=False)
+    reference = references.as_reference(members)
+    if reference is None:
+        written = ", ".join(f"{json.dumps(key)}: {_written(member)}" for key, member in members.items())
+        return f"{{{written}}}"
     if reference.kind == "cel":
         return f"({reference.text})"
     root = f"evidence[{json.dumps(reference.target)}]" if reference.kind == "evidence" else reference.target

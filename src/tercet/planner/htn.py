@@ -21,7 +21,7 @@ from typing import Any
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.tasks import Subtask, Task
-from tercet.planner.binding import bind, express
+from tercet.planner.binding import bind, demand_small, express
 from tercet.planner.knowledge import Case, Knowledge, Way
 from tercet.planner.template import PlanningError
 
@@ -138,7 +138,10 @@ class Decomposition:
 
     def _follow(self, site: Site, way: Way, denied: list[str]) -> Branch | PlanningError:
         """What a method becomes at a site, if those before it in the chain of conditions are not met."""
-        inner = self._inside(site, way, denied)
+        try:
+            inner = self._inside(site, way, denied)
+        except PlanningError as error:
+            return error
         if inner.levels > MAX_BRANCH_DEPTH:
             return _too_branched(inner)
         children: list[Node] = []
@@ -146,12 +149,9 @@ class Decomposition:
         sites = {subtask.label: _below(inner, method.name, subtask) for subtask in method.subtasks}
         scope = {label: child.id for label, child in sites.items()}
         for subtask in method.subtasks:
-            placed = replace(sites[subtask.label], args=bind(dict(subtask.args), site.args, scope))
-            if subtask.when is not None:
-                guard = express(subtask.when, site.args, scope)
-                placed = replace(placed, guards=(*placed.guards, guard), levels=placed.levels + 1)
-            if placed.levels > MAX_BRANCH_DEPTH:
-                return _too_branched(placed)
+            placed = _placed(sites[subtask.label], subtask, site.args, scope)
+            if isinstance(placed, PlanningError):
+                return placed
             made = self.expand(placed)
             if isinstance(made, PlanningError):
                 return made
@@ -171,6 +171,20 @@ class Decomposition:
             levels=site.levels + bool(guards),
             above=site.above,
         )
+
+
+def _placed(
+    site: Site, subtask: Subtask, args: Mapping[str, Any], scope: Mapping[str, str]
+) -> Site | PlanningError:
+    """The site of a subtask with its arguments, and under its condition."""
+    try:
+        given = bind(dict(subtask.args), args, scope)
+        demand_small(given)
+        guard = () if subtask.when is None else (express(subtask.when, args, scope),)
+    except PlanningError as error:
+        return error
+    placed = replace(site, args=given, guards=(*site.guards, *guard), levels=site.levels + len(guard))
+    return _too_branched(placed) if placed.levels > MAX_BRANCH_DEPTH else placed
 
 
 def _below(site: Site, method: str, subtask: Subtask) -> Site:
