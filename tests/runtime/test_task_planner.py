@@ -16,7 +16,7 @@ from tercet.planner.template import PlanningError
 from tercet.runtime.result import RunResult
 from tercet.tools import ToolContext
 
-from .workshop import ADA, ASK, Death, Workshop, die, events, plan, step
+from .workshop import ADA, ASK, Death, Workshop, events, plan, step
 
 RECOVER: dict[str, Any] = {
     "tasks": [
@@ -34,11 +34,16 @@ RECOVER: dict[str, Any] = {
             "subtasks": [
                 {"task": "look", "args": {"n": {"$from": "request#/order"}}},
                 {"task": "mend"},
-                {"task": "tell", "args": {"n": {"$from": "look#/n"}}},
+                {"task": "tell", "args": {"n": {"$cel": "look.n + '!'"}}},
             ],
         },
         *(
-            {"name": f"by_{name}", "task": "mend", "cost": cost, "subtasks": [{"task": name, "args": {"n": name}}]}
+            {
+                "name": f"by_{name}",
+                "task": "mend",
+                "cost": cost,
+                "subtasks": [{"task": name, "args": {"n": name}}],
+            }
             for cost, name in enumerate(("one", "two", "three"))
         ),
     ],
@@ -55,7 +60,7 @@ def recovery(workshop: Workshop, failing: tuple[str, ...], **header: Any) -> Pac
             raise NotDone(f"{params['n']} is broken")
         return params
 
-    workshop.tool("do.it", behave)
+    workshop.tool("do.it", behave, idempotent=True)
     return workshop.pack(budget=ONCE, library=TaskLibrary.model_validate(RECOVER), **header)
 
 
@@ -104,10 +109,16 @@ def test_a_planner_of_another_process_goes_on_where_the_first_was(workshop: Work
 
     async def main() -> RunResult:
         async with workshop.journal(url) as journal:
-            death = Death("after_intent", 3)  # the intent of the second way
-            session = await die(workshop.runtime(pack, journal, crash=death), death, ASK)
+            death = Death("before_call", 3)  # of the second way
+
+            async def life() -> RunResult:
+                async with workshop.runtime(pack, journal, crash=death) as runtime:
+                    return await runtime.run(ASK, actor=ADA)
+
+            assert await death.of(life()) is None
             async with workshop.runtime(pack, journal) as runtime:
-                return await runtime.resume(session)
+                (row,) = await runtime.sessions()
+                return await runtime.resume(row.session_id)
 
     result = workshop.run(main())
     assert result.status == "completed", result.reason
@@ -146,7 +157,9 @@ def test_a_template_comes_first_unless_methods_are_asked_for(workshop: Workshop)
                 await runtime.run(Request(intent="work.other"), actor=ADA, planner="htn")
             assert missing.value.code == "no_goal"
 
-    pack = pack.model_copy(update={"decisions": [pack.decisions[0].model_copy(update={"intents": ("work", "work.other")})]})
+    pack = pack.model_copy(
+        update={"decisions": [pack.decisions[0].model_copy(update={"intents": ("work", "work.other")})]}
+    )
     workshop.run(main())
     assert [name for name, _ in workshop.calls] == ["own", "look", "mend__one", "tell"]
 
@@ -164,10 +177,17 @@ def test_what_is_observed_decides_between_branches(workshop: Workshop) -> None:
                 {"task": "tell", "args": {"n": "end"}},
             ]
         },
-        {"name": "if_so", "task": "mend", "when": 'args.seen == "o1"', "subtasks": [{"task": "one", "args": {"n": "1"}}]},
+        {
+            "name": "if_so",
+            "task": "mend",
+            "when": 'args.seen == "o1"',
+            "subtasks": [{"task": "one", "args": {"n": "1"}}],
+        },
         {"name": "if_not", "task": "mend", "cost": 2, "subtasks": [{"task": "two", "args": {"n": "2"}}]},
     ]
-    tasks = [task if task["name"] != "mend" else {"name": "mend", "args": ["seen"]} for task in RECOVER["tasks"]]
+    tasks = [
+        task if task["name"] != "mend" else {"name": "mend", "args": ["seen"]} for task in RECOVER["tasks"]
+    ]
     pack = workshop.pack(library=TaskLibrary.model_validate({**RECOVER, "tasks": tasks, "methods": methods}))
 
     async def main() -> list[str]:
