@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tercet.contracts.plan import Plan
 from tercet.contracts.tasks import TaskLibrary
 from tercet.planner.alternatives import propose
-from tercet.planner.htn import Decomposition, Node, Site
+from tercet.planner.htn import Decomposition, Node, Site, Tried
 from tercet.planner.knowledge import Knowledge
 from tercet.planner.template import PlanningError
 
@@ -47,11 +47,13 @@ def planned(
     return propose(knowledge, shapes.goals[0], knowledge.case(request or {}, evidence or {}), setbacks)
 
 
-def broken_down(shapes: TaskLibrary, request: dict[str, Any] | None = None) -> Node | PlanningError:
-    """The tree for the library's first goal."""
+def broken_down(
+    shapes: TaskLibrary, request: dict[str, Any] | None = None, tried: Tried | None = None
+) -> Node | PlanningError:
+    """The tree for the library's first goal, without the methods that were tried."""
     knowledge = Knowledge(shapes)
     case = knowledge.case(request or {}, {})
-    return Decomposition(knowledge, case, {}).expand(Site(task=shapes.goals[0].task, args={}))
+    return Decomposition(knowledge, case, tried or {}).expand(Site(task=shapes.goals[0].task, args={}))
 
 
 @st.composite

@@ -151,23 +151,67 @@ def test_the_same_library_gives_the_same_plan(library: TaskLibrary, request: dic
     assert (first and first.hash) == (second and second.hash)
 
 
+def way_down(node: Node, step: str) -> tuple[Node, ...]:
+    """The abstract nodes above a step, the outermost first; none if it is not below this node."""
+    if node.task.is_primitive:
+        return ()
+    for child in node.branches[0].children:
+        below = way_down(child, step)
+        if below or child.site.id == step:
+            return (node, *below)
+    return ()
+
+
+def choices(node: Node, without: str) -> dict[str, str]:
+    """The method that was taken at each abstract node, but for those at and below the node with this key."""
+    if node.task.is_primitive or node.site.key == without:
+        return {}
+    taken = {node.site.key: node.branches[0].way.method.name}
+    for child in node.branches[0].children:
+        taken |= choices(child, without)
+    return taken
+
+
 @pytest.mark.req("R68")
+@pytest.mark.req("R75")
 @given(libraries(), REQUESTS, st.integers(0, 100))
 @settings(max_examples=150)
 def test_a_setback_changes_the_part_that_it_is_about(
     library: TaskLibrary, request: dict[str, bool], number: int
 ) -> None:
-    """After a step failed there is another plan or none, and steps that no given-up task stands above stay the same."""
+    """The innermost task above a failed step that can be done in another way is, by the next cheapest; no other is."""
+    tree = broken_down(library, request)
+    steps = sorted(leaf_ids(tree)) if isinstance(tree, Node) else []
+    if isinstance(tree, PlanningError) or not steps:
+        return
+    above = way_down(tree, steps[number % len(steps)])
+    given_up = {above[-1].site.key: frozenset({above[-1].branches[0].way.method.name})}
+    other = broken_down(library, request, given_up)
+    for depth in range(len(above), 0, -1):
+        node, path = above[depth - 1], tuple(node.task.name for node in above[:depth])
+        left = [
+            method
+            for method in applicable(library, node.task.name, request)
+            if method != node.branches[0].way.method and can_follow(library, method, path, request)
+        ]
+        if left:
+            assert isinstance(other, Node)
+            assert choices(other, node.site.key) == choices(tree, node.site.key)
+            taken = choices(other, "nowhere")[node.site.key]
+            assert taken == min(left, key=lambda method: float(method.cost)).name
+            return
+    assert isinstance(other, PlanningError)
+
+
+@pytest.mark.req("R68")
+@given(libraries(), REQUESTS, st.integers(0, 100))
+@settings(max_examples=100)
+def test_after_a_setback_there_is_another_plan_or_none(
+    library: TaskLibrary, request: dict[str, bool], number: int
+) -> None:
+    """A plan that was given up is never proposed again."""
     plan = outcome(library, request)
     if plan is None or not plan.steps:
         return
-    blamed = plan.steps[number % len(plan.steps)]
-    other = outcome(library, request, (blamed.id,))
-    if other is None:
-        return
-    assert other.hash != plan.hash
-    root = blamed.id.partition("__")[0]
-    untouched = {step.id: step.tool for step in plan.steps if step.id.partition("__")[0] != root}
-    changed = {step.id: step.tool for step in other.steps}
-    is_whole = not set(untouched) <= set(changed)  # the goal's own method was given up
-    assert is_whole or all(changed[step] == tool for step, tool in untouched.items())
+    other = outcome(library, request, (plan.steps[number % len(plan.steps)].id,))
+    assert other is None or other.hash != plan.hash

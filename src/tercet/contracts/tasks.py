@@ -76,7 +76,7 @@ class Task(Authored):
         return self.model_dump(mode="json", exclude_defaults=True, include=kept)
 
 
-class Subtask(Authored):
+class MethodTask(Authored):
     """A task in its place in a method."""
 
     task: TaskName
@@ -107,7 +107,7 @@ class Method(Authored):
     """A number, or CEL that yields one: of the methods that apply, the cheapest is taken."""
     when: str | None = Field(default=None, max_length=1_000)
     """A CEL condition on what was observed, asked when the plan runs: the next cheapest method is the else."""
-    subtasks: tuple[Subtask, ...] = Field(default=(), max_length=10_000)
+    subtasks: tuple[MethodTask, ...] = Field(default=(), max_length=10_000)
     result: TaskName | None = None
     """The subtask whose result is that of the task."""
 

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from tercet.contracts.canonical import canonical
-from tercet.contracts.tasks import Subtask, Task
+from tercet.contracts.tasks import MethodTask, Task
 from tercet.planner.binding import bind, demand_small, express
 from tercet.planner.knowledge import Case, Knowledge, Way
 from tercet.planner.template import PlanningError
@@ -174,7 +174,7 @@ class Decomposition:
 
 
 def _placed(
-    site: Site, subtask: Subtask, args: Mapping[str, Any], scope: Mapping[str, str]
+    site: Site, subtask: MethodTask, args: Mapping[str, Any], scope: Mapping[str, str]
 ) -> Site | PlanningError:
     """The site of a subtask with its arguments, and under its condition."""
     try:
@@ -187,7 +187,7 @@ def _placed(
     return _too_branched(placed) if placed.levels > MAX_BRANCH_DEPTH else placed
 
 
-def _below(site: Site, method: str, subtask: Subtask) -> Site:
+def _below(site: Site, method: str, subtask: MethodTask) -> Site:
     return Site(
         task=subtask.task,
         args={},

@@ -6,25 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tercet.contracts import references
-from tercet.contracts.problem import Problem
 from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.tasks import ARG, ARGS, Goal, Method, Subtask, Task
+from tercet.contracts.tasks import ARG, Method, Task
 from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.method_values import NO_LABELS, VALUE_CHECKS, names_read
 from tercet.packs.checks.names import unknown_tool
 from tercet.packs.parts import Parts
-from tercet.planner.binding import bind, express
-from tercet.planner.knowledge import ordering_of, scope_of, sorted_by
-from tercet.planner.template import PlanningError
-from tercet.policy.expressions import (
-    ExpressionError,
-    compile_amount,
-    compile_planner,
-    compile_rule,
-    yields_boolean,
-)
-
-_OUTSIDE = frozenset({references.REQUEST, references.EVIDENCE})
-_WAY_BACK = frozenset({references.SELF, references.PARAMS})
+from tercet.planner.knowledge import ordering_of, sorted_by
 
 
 def tasks_are_whole(parts: Parts) -> Problems:
@@ -78,7 +66,7 @@ def subtasks_have_names(parts: Parts) -> Problems:
         place = f"method {method.name}, subtasks"
         labels = [subtask.label for subtask in method.subtasks]
         for label in dict.fromkeys(labels):
-            if labels.count(label) > 1 or label in _OUTSIDE | _WAY_BACK | {ARGS}:
+            if labels.count(label) > 1 or label in NO_LABELS:
                 fault = "two subtasks have it" if labels.count(label) > 1 else "it has a meaning of its own"
                 yield parts.problem(
                     "subtask_name", place, f"{label} cannot be a name here: {fault}", 'give it a "name"'
@@ -106,7 +94,7 @@ def subtasks_can_be_ordered(parts: Parts) -> Problems:
         before = [set(waits) for waits in ordering_of(method)]
         position = {subtask.label: index for index, subtask in enumerate(method.subtasks)}
         for index, subtask in enumerate(method.subtasks):
-            before[index] |= {position[name] for name in _read(subtask) if name in position}
+            before[index] |= {position[name] for name in names_read(subtask) if name in position}
         ordered = sorted_by(tuple(tuple(sorted(waits)) for waits in before))
         left = [subtask.label for index, subtask in enumerate(method.subtasks) if index not in set(ordered)]
         if left:
@@ -114,13 +102,6 @@ def subtasks_can_be_ordered(parts: Parts) -> Problems:
                 "subtask_order", place, f"these wait for each other: {', '.join(left)}",
                 'change "after", or let a subtask read the result of one that comes before it',
             )  # fmt: skip
-
-
-def _read(subtask: Subtask) -> set[str]:
-    """The names that a subtask reads in its arguments and its condition."""
-    found = references.scan(_bound(dict(subtask.args)))
-    named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
-    return named if subtask.when is None else named | set(references.names(subtask.when))
 
 
 def arguments_fit(parts: Parts) -> Problems:
@@ -173,151 +154,6 @@ def _arguments(value: Any) -> Iterator[str]:
             stack.extend(as_list(item) or ())
 
 
-class _Whatever(dict[str, Any]):
-    """Arguments of which nothing is known but that they will be there."""
-
-    def __missing__(self, key: str) -> Any:
-        return {"$from": references.REQUEST}
-
-
-def _bound(value: Any, args: tuple[str, ...] = ()) -> Any:
-    stand_in = _Whatever({name: {"$from": references.REQUEST} for name in args})
-    try:
-        return bind(value, stand_in, {})
-    except PlanningError:
-        return value  # nested too deep, which the scan reports
-
-
-def values_lead_somewhere(parts: Parts) -> Problems:
-    """References are well-formed, and lead to the request, to evidence or to a subtask with a result."""
-    for fact in parts.library.facts:
-        yield from _value(parts, f"fact {fact.name}, value", fact.value, (), _OUTSIDE)
-    for task in parts.library.tasks:
-        yield from _value(parts, f"task {task.name}, params", dict(task.params), task.args, _OUTSIDE)
-        if task.compensate is not None:
-            place = f"task {task.name}, compensate"
-            yield from _value(parts, place, dict(task.compensate.params), task.args, _OUTSIDE | _WAY_BACK)
-    for goal in parts.library.goals:
-        yield from _value(parts, f"goal {goal.intent}, args", dict(goal.args), (), _OUTSIDE)
-        yield from _goal_outputs(parts, goal)
-    for method in parts.library.methods:
-        yield from _subtask_values(parts, method)
-
-
-def _goal_outputs(parts: Parts, goal: Goal) -> Problems:
-    place = f"goal {goal.intent}, outputs"
-    yield from _value(parts, place, dict(goal.outputs), (), _OUTSIDE | {goal.task})
-    found = references.scan(dict(goal.outputs))
-    named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
-    if goal.task in named:
-        yield from _result(parts, place, goal.task)
-
-
-def _subtask_values(parts: Parts, method: Method) -> Problems:
-    place = f"method {method.name}, subtasks"
-    args = parts.library.task[method.task].args if method.task in parts.library.task else ()
-    tasks = {subtask.label: subtask.task for subtask in method.subtasks}
-    for subtask in method.subtasks:
-        yield from _value(parts, place, dict(subtask.args), args, _OUTSIDE | set(tasks))
-        for name in sorted(_read(subtask) & set(tasks)):
-            yield from _result(parts, place, tasks[name])
-
-
-def _result(parts: Parts, place: str, name: str) -> Problems:
-    """A result that is read must be that of one step, whatever way the task is done."""
-    task = parts.library.task.get(name)
-    if task is None or task.is_primitive:
-        return
-    for method in parts.library.methods_of.get(name, ()):
-        if method.result is None or method.when is not None:
-            why = "names no result" if method.result is None else "is followed only when it is found to apply"
-            yield parts.problem(
-                "task_without_result", place, f"the task {name} has no result: its method {method.name} {why}",
-                "let each of its methods name the subtask whose result it is",
-            )  # fmt: skip
-
-
-def _value(parts: Parts, place: str, value: Any, args: tuple[str, ...], names: frozenset[str]) -> Problems:
-    for item in references.scan(_bound(value, args)):
-        if isinstance(item, references.Malformed):
-            yield parts.problem(
-                "task_value", place, item.message,
-                'write a value, {"$arg": "<name>"}, {"$from": "<subtask>#/field"}, {"$evidence": "<ref>#/field"} '
-                'or {"$cel": "…"}',
-            )  # fmt: skip
-        elif isinstance(item, references.Reference):
-            yield from _reference(parts, place, item, names)
-
-
-def _reference(parts: Parts, place: str, item: references.Reference, names: frozenset[str]) -> Problems:
-    strange = [name for name in item.names if name not in names]
-    if strange:
-        known = ", ".join(sorted(names))
-        yield parts.problem(
-            "unknown_subtask", place, f"there is no {strange[0]} to read here", f"it may read {known}"
-        )
-    elif item.kind == "cel":
-        try:
-            compile_planner(item.text, frozenset(item.names))
-        except ExpressionError as error:
-            yield _invalid(parts, place, item.text, error)
-
-
-def method_rules_compile(parts: Parts) -> Problems:
-    """Conditions and costs compile, type-check, and read what they may."""
-    scope = scope_of(parts.library)
-    for method in parts.library.methods:
-        task = parts.library.task.get(method.task)
-        args = _Whatever({name: {"$from": references.REQUEST} for name in task.args}) if task else _Whatever()
-        try:
-            if method.applies is not None:
-                compile_rule(method.applies, scope)
-        except ExpressionError as error:
-            yield _invalid(parts, f"method {method.name}, applies", method.applies or "", error)
-        try:
-            if isinstance(method.cost, str):
-                compile_amount(method.cost, scope)
-        except ExpressionError as error:
-            yield _invalid(parts, f"method {method.name}, cost", str(method.cost), error)
-        if method.when is not None:
-            yield from _observed(parts, f"method {method.name}, when", method.when, args, _OUTSIDE)
-        names = _OUTSIDE | {subtask.label for subtask in method.subtasks}
-        for subtask in method.subtasks:
-            if subtask.when is not None:
-                yield from _observed(parts, f"method {method.name}, subtasks", subtask.when, args, names)
-
-
-def _observed(
-    parts: Parts, place: str, text: str, args: Mapping[str, Any], names: frozenset[str]
-) -> Problems:
-    """A condition that is asked when the plan runs."""
-    written = express(text, args, {})
-    read = references.names(written)
-    strange = [name for name in read if name not in names]
-    if strange:
-        readable = f"it may read the task's own args.<name>, {', '.join(sorted(names))}"
-        yield _invalid(
-            parts, place, text, ExpressionError(f"there is no {strange[0]} to read here", remedy=readable)
-        )
-        return
-    try:
-        program = compile_planner(written, frozenset(read))
-    except ExpressionError as error:
-        yield _invalid(parts, place, text, error)
-        return
-    if not yields_boolean(program):
-        yield _invalid(
-            parts, place, text, ExpressionError("it yields no boolean", remedy="write a condition")
-        )
-
-
-def _invalid(parts: Parts, place: str, text: str, error: ExpressionError) -> Problem:
-    column = f", column {error.column}" if error.column else ""
-    shown = f"{text[:80]}{'…' * (len(text) > 80)}"
-    remedy = error.remedy or "read request, the task's args.<name>, and facts as state.<name>"
-    return parts.problem("expression_invalid", place, f"{error.message}{column}, in: {shown}", remedy)
-
-
 def tasks_end(parts: Parts) -> Problems:
     """Every task can be broken down to primitive ones: none leads back to itself whatever method is taken."""
     methods = parts.library.methods_of
@@ -363,8 +199,7 @@ METHOD_CHECKS: tuple[Check, ...] = (
     subtasks_have_names,
     subtasks_can_be_ordered,
     arguments_fit,
-    values_lead_somewhere,
-    method_rules_compile,
+    *VALUE_CHECKS,
     tasks_end,
 )
 """The checks that loading a pack includes: a library that does not pass them cannot be planned with."""
