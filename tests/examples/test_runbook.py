@@ -97,3 +97,15 @@ def test_facts_of_the_snapshot_decide_what_applies(machines: Path, tmp_path: Pat
     assert result.exit_code == 5
     assert "restart_it, roll_it_back (" in " ".join(result.stdout.split())
     assert ask(machines, "SELECT count(*) FROM actions WHERE what = 'add_host'") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("planner", "said"), [("template", "no template for this intent"), ("magic", "'template', 'htn'")]
+)
+def test_a_planner_that_is_not_there_is_wrong_use(machines: Path, planner: str, said: str) -> None:
+    """The runbook has no template, and nobody has magic; neither starts a session or touches a machine."""
+    words = ["run", str(RUNBOOK), "--input", '{"service": "search"}', "--planner", planner]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())
+    assert not machines.exists()

@@ -68,6 +68,7 @@ def test_the_cheapest_method_is_taken() -> None:
         way("depends", "do", "b", cost="state.load * 2"),
         way("same", "do", "c", cost=7.0),
     ]
+    assert list(order(planned(library([way("dear", "do", "a", cost=7), way("cheap", "do", "b")])))) == ["b"]
     shapes = library(ways, facts=facts)
     assert list(order(planned(shapes, request={"load": 3}))) == ["b"]
     assert list(order(planned(shapes, request={"load": 4}))) == ["a"]
