@@ -212,3 +212,21 @@ def test_plain_data_holds_no_references(value: dict[str, Any]) -> None:
         for key in item.place:
             target = target[key]
         assert target is item.value
+
+
+@pytest.mark.parametrize(
+    ("text", "rewritten"),
+    [
+        ("look.ok", "a__look.ok"),
+        ("x.look && look", "x.look && a__look"),
+        ('"look" + look // look', '"look" + a__look // look'),
+        ("look(1) + look", "look(1) + a__look"),
+        ("args.host + args.other", '"h" + args.other'),
+        ("args . host.size()", '"h".size()'),
+        ("x.args.host", "x.args.host"),
+        ("r'look' + look", "r'look' + a__look"),
+    ],
+)
+def test_root_names_are_rewritten_and_nothing_else(text: str, rewritten: str) -> None:
+    """Fields, functions, strings and comments keep their words."""
+    assert references.rewrite(text, {"look": "a__look", "args.host": '"h"'}) == rewritten

@@ -35,6 +35,7 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.scorecard import EVALUATORS, Evaluation, Finding, Scorecard
 from tercet.contracts.shape import TYPE_VERSION, as_list, as_object
+from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import Limit, ToolSpec
 
 NOW = datetime(2026, 5, 9, 9, 30, tzinfo=UTC)
@@ -239,6 +240,14 @@ SAMPLES: list[BaseModel] = [
     invocation.InvocationPolicy(timeout_ms=1),
     invocation.LoopCheckpoint(loop_id="l", k=0, phase=loop.Phase.ACT, timestamp=NOW),
     Problem(code="c", message="m"),
+    TaskLibrary.model_validate(
+        {
+            "facts": [{"name": "load", "type": "integer", "value": {"$from": "request#/load"}}],
+            "tasks": [{"name": "do"}, {"name": "act", "tool": "x.act"}],
+            "methods": [{"name": "m", "task": "do", "cost": "state.load", "subtasks": [{"task": "act"}]}],
+            "goals": [{"intent": "work", "task": "do"}],
+        }
+    ),
 ]
 
 

@@ -28,6 +28,7 @@ def test_a_command_ends_as_its_page_says(
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("TERCET_JOURNAL", f"sqlite:///{tmp_path}/tercet.db")
     monkeypatch.setenv("TERCET_REFUNDS_DB", str(tmp_path / "refunds.db"))
+    monkeypatch.setenv("TERCET_RUNBOOK_DB", str(tmp_path / "runbook.db"))
     result = CliRunner().invoke(app, shlex.split(words))
     assert result.exit_code == code, f"{page}: {result.output}"
 

@@ -22,6 +22,7 @@ from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Request
 from tercet.executor.clock import SystemClock
+from tercet.runtime.planners import PlannerName
 
 EXAMPLES = """\
 tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4
@@ -50,7 +51,14 @@ def run(
         str | None,
         typer.Option(
             metavar="PLAN",
-            help="A plan's JSON file, or - for stdin: by default the pack's template for the intent.",
+            help="A plan's JSON file, or - for stdin: by default the one that the pack's planner proposes.",
+        ),
+    ] = None,
+    planner: Annotated[
+        PlannerName | None,
+        typer.Option(
+            metavar="PLANNER",
+            help="Who plans, template or htn: by default the pack's template for the intent, else its methods.",
         ),
     ] = None,
     snapshot: Annotated[
@@ -114,6 +122,7 @@ def run(
         lambda runtime: runtime.run(
             request,
             plan=given,
+            planner=planner,
             safety_mode=safety_mode,
             snapshot=snapshot,
             actor=local_actor(loaded),

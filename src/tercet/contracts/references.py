@@ -16,6 +16,7 @@ whether the expression compiles is the business of the policy room.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 REQUEST = "request"
@@ -216,6 +217,27 @@ def tokens(expression: str) -> tuple[Token, ...]:
 def _ends_operand(token: Token) -> bool:
     """Whether a dot after this token selects a field. Elsewhere it is the dot of a root name: `.s1` is `s1`."""
     return token.kind == "literal" or token.text in (")", "]", "}") or (token.is_name and token.text != "in")
+
+
+def rewrite(expression: str, replacements: Mapping[str, str]) -> str:
+    """The expression with other texts in place of root names; a key such as `args.host` stands for that field alone.
+
+    What follows a name, strings and comments are left as they are.
+    """
+    found = [match for match in _TOKEN.finditer(expression) if match.lastgroup != "skip"]
+    spoken = tokens(expression)
+    written: list[str] = []
+    end = 0
+    for position, match in enumerate(found[: len(spoken)]):
+        if match.start() < end or not _is_root(spoken, position):
+            continue
+        name, last = spoken[position].text, position
+        if name not in replacements and position + 2 < len(spoken) and spoken[position + 1].text == ".":
+            name, last = f"{name}.{spoken[position + 2].text}", position + 2
+        if name in replacements:
+            written += [expression[end : match.start()], replacements[name]]
+            end = found[last].end()
+    return "".join((*written, expression[end:]))
 
 
 def names(expression: str) -> tuple[str, ...]:

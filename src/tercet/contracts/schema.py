@@ -26,6 +26,7 @@ from tercet.contracts import (
     saga,
     scorecard,
     session,
+    tasks,
     tool,
     verdict,
 )
@@ -34,7 +35,7 @@ from tercet.contracts.shape import TYPE_VERSION
 
 _ROOMS = (
     plan, tool, mode, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
-    session, loop, quality, saga, invocation, problem,
+    session, loop, quality, saga, invocation, problem, tasks,
 )  # fmt: skip
 
 PUBLIC_TYPES: dict[str, Any] = {

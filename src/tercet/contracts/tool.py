@@ -54,6 +54,8 @@ class ToolSpec(Authored):
     preconditions: tuple[str, ...] = ()
     establishes: tuple[str, ...] = ()
     """Conditions that hold once this tool has completed."""
+    revokes: tuple[str, ...] = ()
+    """Conditions that no longer hold once this tool has completed."""
     untrusted: tuple[str, ...] = ()
     """Result fields (names or JSON Pointers, `*` for any item) that can carry other people's words."""
     trust: Trust | None = None

@@ -13,6 +13,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.tasks import Fact, Goal, Method, Task, TaskLibrary
 from tercet.packs.folder import Draft
 from tercet.packs.header import PackFile
 from tercet.packs.parts import PACK, Kind, Spot
@@ -29,13 +30,19 @@ class Declared(NamedTuple):
     kind: Kind
     file: str
     name_field: str
+    beside: tuple[Kind, ...] = ()
+    """Other kinds that stand in the same file."""
 
 
 DECISIONS = Declared("decision", "decisions.toml", "id")
 GATES = Declared("gate", "gates.toml", "name")
 POLICIES = Declared("policy", "policies.toml", "name")
 ACTORS = Declared("actor", "actors.toml", "id")
-ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS)
+METHODS = Declared("method", "methods.toml", "name", ("goal", "task", "fact"))
+GOALS = Declared("goal", METHODS.file, "intent")
+TASKS = Declared("task", METHODS.file, "name")
+FACTS = Declared("fact", METHODS.file, "name")
+ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS, METHODS)
 
 _REMEDIES = {
     (PACK, "name"): "use lower-case letters, digits, '-' and '_', for example refunds",
@@ -89,14 +96,39 @@ def read_actors(draft: Draft, file: str = ACTORS.file) -> tuple[Actor, ...]:
     return _read(draft, ACTORS._replace(file=file), Actor)
 
 
+def read_methods(draft: Draft) -> TaskLibrary:
+    """The facts, tasks, methods and goals of `methods.toml`."""
+    toml = read_toml(draft, METHODS.file) if draft.has(METHODS.file) else None
+    if toml is None:
+        if draft.has(METHODS.file):
+            draft.unread |= {METHODS.kind, *METHODS.beside}
+        return TaskLibrary()
+    _note_unknown_keys(draft, METHODS, toml)
+    return TaskLibrary(
+        facts=_read_tables(draft, FACTS, Fact, toml),
+        tasks=_read_tables(draft, TASKS, Task, toml),
+        methods=_read_tables(draft, METHODS, Method, toml),
+        goals=_read_tables(draft, GOALS, Goal, toml),
+    )
+
+
 def _read(draft: Draft, declared: Declared, model: type[ModelT]) -> tuple[ModelT, ...]:
-    kind, file, name_field = declared
+    """The declarations of the one kind that a file holds."""
+    kind, file = declared.kind, declared.file
     if not draft.has(file):
         return ()
     toml = read_toml(draft, file)
     if toml is None:
         draft.unread.add(kind)
         return ()
+    _note_unknown_keys(draft, declared, toml)
+    if toml.values and kind not in toml.values:
+        draft.unread.add(kind)
+    return _read_tables(draft, declared, model, toml)
+
+
+def _read_tables(draft: Draft, declared: Declared, model: type[ModelT], toml: TomlFile) -> tuple[ModelT, ...]:
+    kind, file, name_field, _ = declared
     found: list[ModelT] = []
     seen: dict[str, Spot] = {}
     for number, table in enumerate(_tables(draft, declared, toml)):
@@ -122,18 +154,23 @@ def _read(draft: Draft, declared: Declared, model: type[ModelT]) -> tuple[ModelT
     return tuple(found)
 
 
-def _tables(draft: Draft, declared: Declared, toml: TomlFile) -> list[Any]:
-    """The tables of the one kind that a file holds."""
-    kind, file, _ = declared
+def _note_unknown_keys(draft: Draft, declared: Declared, toml: TomlFile) -> None:
+    """Notes the keys of a file that are none of the kinds that it holds."""
+    kinds = (declared.kind, *declared.beside)
     for key in toml.values:
-        if key != kind:
+        if key not in kinds:
             draft.note(
                 "unknown_key",
                 f"unknown key {key!r}",
-                f"write each {kind} as [[{kind}]]",
-                file=file,
+                "; ".join(f"write each {kind} as [[{kind}]]" for kind in kinds),
+                file=declared.file,
                 row=toml.row((key, 0)),
             )
+
+
+def _tables(draft: Draft, declared: Declared, toml: TomlFile) -> list[Any]:
+    """The tables of one kind."""
+    kind, file = declared.kind, declared.file
     tables = toml.values.get(kind, [])
     listed = as_list(tables)
     if listed is None:
@@ -142,8 +179,6 @@ def _tables(draft: Draft, declared: Declared, toml: TomlFile) -> list[Any]:
             "wrong_value", f"{kind} is no list of tables", f"write [[{kind}]], with two brackets", file=file,
             row=toml.row((kind,)),
         )  # fmt: skip
-    elif toml.values and kind not in toml.values:
-        draft.unread.add(kind)
     return listed or []
 
 

@@ -23,6 +23,7 @@ from tercet.packs.declarations import (
     read_actors,
     read_decisions,
     read_gates,
+    read_methods,
     read_pack_file,
     read_policies,
 )
@@ -69,6 +70,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
     policies, actors = read_policies(draft), read_actors(draft)
     evidence, times = read_evidence(draft)
     templates = read_templates(draft)
+    library = read_methods(draft)
     parts = Parts(
         safety_mode=pack_file.safety_mode,
         budget=pack_file.budget,
@@ -81,6 +83,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         policies=policies,
         actors=actors,
         evidence=evidence,
+        library=library,
         spots=draft.spots,
         broken=frozenset(draft.broken),
         unread=frozenset(draft.unread),

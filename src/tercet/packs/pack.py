@@ -23,7 +23,9 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import Authored
+from tercet.contracts.tasks import TaskLibrary
 from tercet.packs.checks.expressions import LOADING_CHECKS
+from tercet.packs.checks.methods import METHOD_CHECKS
 from tercet.packs.checks.people import os_users_are_distinct
 from tercet.packs.header import Header
 from tercet.packs.loading import read_folder
@@ -54,6 +56,8 @@ class Pack(Header):
     evidence: Listed[Evidence] = ()
     templates: Listed[Plan] = ()
     """The plans that the template planner proposes, one for each intent."""
+    library: TaskLibrary = TaskLibrary()
+    """The tasks and methods that the task planner breaks a request down by."""
     snapshot_times: Mapping[str, AwareDatetime] = Field(default={}, repr=False)
     """When each snapshot was taken; one without a time counts as older than all that have one."""
     code: Mapping[str, str] = Field(default={}, repr=False)
@@ -86,6 +90,7 @@ class Pack(Header):
             actors=parts.actors,
             evidence=parts.evidence,
             templates=loaded.templates,
+            library=parts.library,
             snapshot_times=loaded.snapshot_times,
             code=loaded.code,
             spots=parts.spots,
@@ -93,7 +98,7 @@ class Pack(Header):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
-        problems = list(_duplicates(self))
+        problems = [*_duplicates(self), *_method_problems(self)]
         if problems:
             raise PackError(problems)
         return self
@@ -114,6 +119,7 @@ class Pack(Header):
                 # Policies are judged in the order in which they stand, so for them the order counts.
                 "policies": [_dump(policy) for policy in self.policies],
                 **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
+                **({"library": _dump(self.library)} if self.library.goals else {}),
                 "code": dict(self.code),
                 "calls": {tool.name: _code_name(tool.call) for tool in self.tools},
             }
@@ -134,6 +140,7 @@ class Pack(Header):
             policies=tuple(self.policies),
             actors=tuple(self.actors),
             evidence=tuple(self.evidence),
+            library=self.library,
             spots=self.spots,
         )
 
@@ -238,6 +245,13 @@ def _code_name(call: Callable[..., Any]) -> str:
     return f"{named.__module__}:{named.__qualname__}"
 
 
+def _method_problems(pack: Pack) -> Iterator[Problem]:
+    """What is wrong with the library: a planner could not even begin with it."""
+    if pack.library != TaskLibrary():
+        for check in METHOD_CHECKS:
+            yield from check(pack.parts)
+
+
 def _duplicates(pack: Pack) -> Iterator[Problem]:
     names = {
         "tool": [tool.name for tool in pack.tools],
@@ -246,6 +260,10 @@ def _duplicates(pack: Pack) -> Iterator[Problem]:
         "policy": [policy.name for policy in pack.policies],
         "actor": [actor.id for actor in pack.actors],
         "evidence": [fact.id for fact in pack.evidence],
+        "fact": [fact.name for fact in pack.library.facts],
+        "task": [task.name for task in pack.library.tasks],
+        "method": [method.name for method in pack.library.methods],
+        "goal": [goal.intent for goal in pack.library.goals],
     }
     for kind, given in names.items():
         for name, count in Counter(given).items():

@@ -20,9 +20,10 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.session import RoleLimit, RoleName, SessionRules
+from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
 
-Kind = Literal["tool", "decision", "gate", "policy", "actor", "evidence"]
+Kind = Literal["tool", "decision", "gate", "policy", "actor", "evidence", "fact", "task", "method", "goal"]
 Severity = Literal["error", "warning"]
 
 PACK = "pack"
@@ -56,6 +57,7 @@ class Parts:
     policies: tuple[Policy, ...] = ()
     actors: tuple[Actor, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    library: TaskLibrary = field(default_factory=TaskLibrary)
     spots: Mapping[str, Spot] = field(default_factory=dict[str, Spot])
     broken: frozenset[str] = frozenset()
     """The places of declarations that exist but did not parse."""

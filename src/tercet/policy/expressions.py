@@ -43,6 +43,8 @@ _LOCATION = re.compile(r"<input>:(-?\d+):(-?\d+): (.*)")
 _STRING, _INT, _DYN = cel.Type.STRING, cel.Type.INT, cel.Type.DYN
 _OBJECT = cel.Type.Map(_STRING, _DYN)
 _STRINGS = cel.Type.List(_STRING)
+_KINDS = {"string": _STRING, "integer": _INT, "number": _DYN, "boolean": cel.Type.BOOL}
+"""The type of each kind of scalar; a number may be an integer or not, so nothing is known of it."""
 
 
 class ExpressionError(UsageError):
@@ -151,6 +153,26 @@ def compile_rule(text: str, scope: Scope) -> Rule:
         _parameters_read(text, "args" if scope is CALL else "params"),
         _fields_read(text),
     )
+
+
+@lru_cache(maxsize=256)
+def planning_scope(facts: tuple[tuple[str, str], ...]) -> Scope:
+    """What the methods of a library are chosen by: the request, the task's arguments, and facts by name and type."""
+    kinds = {**_KINDS, "object": _OBJECT, "list": cel.Type.List(_DYN)}
+    typed = {f"state.{name}": kinds[kind] for name, kind in facts}
+    return _scope("planning", {"request": _OBJECT, "args": _OBJECT, **typed})
+
+
+@lru_cache(maxsize=4_096)
+def compile_amount(text: str, scope: Scope) -> Rule:
+    """An expression of a pack that yields a number, type-checked; raises `ExpressionError`."""
+    _bound(text, MAX_RULE_LENGTH, MAX_RULE_NESTING)
+    program = _compile(scope.env, text)
+    if program.return_type() not in (_INT, cel.Type.DOUBLE, cel.Type.UINT, _DYN):
+        raise ExpressionError(
+            f"it yields {str(program.return_type()).lower()}, not a number", remedy="write an amount"
+        )
+    return Rule(text, scope, program, None)
 
 
 @lru_cache(maxsize=1_024)
@@ -373,6 +395,5 @@ def _fields_read(text: str) -> frozenset[str] | None:
 
 
 def _cel_type(schema: Any) -> Any:
-    kinds = {"string": _STRING, "integer": _INT, "number": _DYN, "boolean": cel.Type.BOOL}
     kind = (as_object(schema) or {}).get("type")
-    return kinds.get(kind, _DYN) if isinstance(kind, str) else _DYN
+    return _KINDS.get(kind, _DYN) if isinstance(kind, str) else _DYN

@@ -244,6 +244,7 @@ def _replan(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         status="in_progress",
         reason="",
         feedback=(event.note or gate.shown.get("reason", "a person asks for another plan"),),
+        setbacks=(*state.setbacks, (gate.step,) if gate.step else ()),
         refused=(*state.refused, state.plan_hash),
         used=more(state, replans=1),
     )

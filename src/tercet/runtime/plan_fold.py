@@ -128,5 +128,7 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     # Another plan would forget a call of which nobody knows whether it happened: such a run comes to its end instead.
     is_known = not any(step.is_reserving for step in state.steps.values())
     if outcome == "replan" and is_known:
-        return changed(refused, phase=P.PLAN, used=more(state, replans=1))
+        blamed = event.verdict.get("step_id")
+        setbacks = (*state.setbacks, (blamed,) if blamed else ())
+        return changed(refused, phase=P.PLAN, setbacks=setbacks, used=more(state, replans=1))
     return ending(refused, "failed", "; ".join(reasons))

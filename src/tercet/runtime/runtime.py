@@ -39,13 +39,13 @@ from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind, demand_kind
 from tercet.runtime.notifying import Notifier
 from tercet.runtime.people import People
+from tercet.runtime.planners import PLANNER_NAMES, PlannerName, pack_planner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.surroundings import Surroundings, unmeasured, untold
-from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import Planner, Work
@@ -186,7 +186,7 @@ class Runtime(People):
         safety_mode: ApprovalMode | None = None,
         snapshot: str | None = None,
         actor: Actor | None = None,
-        planner: Planner | None = None,
+        planner: Planner | PlannerName | None = None,
         ttl_ms: int | None = None,
         shadow: bool = False,
         parent: ToolContext | None = None,
@@ -195,7 +195,8 @@ class Runtime(People):
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
-        called, and no key is used up. A tool that starts a run hands in its own context as `parent`, so that recursion ends somewhere.
+        called, and no key is used up. `planner` is one of the pack's by its name, or one of your own. A tool that starts
+        a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
         body = opening.body_of(request, plan)
         claims = () if shadow else opening.claims_of(request)  # a rehearsal does not stand for the run itself
@@ -207,8 +208,8 @@ class Runtime(People):
         ctx = self._frame(now, messages.nameable(actor or anonymous()), safety_mode, place)
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
         frozen = opening.freeze(self.pack, setting.compiled.snapshot)
-        proposing = None if plan is not None else planner or TemplatePlanner(self.pack)
-        if proposing is not None and planner is None:
+        proposing = None if plan is not None else self._planner(planner, request.intent)
+        if proposing is not None and proposing is not planner:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
         work = Work(proposing, plan, limit_for=self.pack.limit_for)
         driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
@@ -255,6 +256,12 @@ class Runtime(People):
                 remedy="raise runtime.max_session_duration_ms, or ask for mode inline",
             )
         return await self.run(envelope.request, plan=plan, actor=envelope.actor, ttl_ms=duration)
+
+    def _planner(self, given: Planner | PlannerName | None, intent: str) -> Planner:
+        """The planner that was handed in, or the pack's own by its name."""
+        if given is None or isinstance(given, str):
+            return pack_planner(self.pack, intent, given or "")
+        return given
 
     def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
         """The frame of a new run, with its share of the iterations where it stands among others."""
@@ -373,8 +380,9 @@ class Runtime(People):
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
         is_callers = state.plan_origin == "caller" and bool(state.plan)
+        usual = self._usual(pack, setting, state)
         work = Work(
-            None if is_callers else opening.planner_of(state, planner, TemplatePlanner(pack)),
+            None if is_callers else opening.planner_of(state, planner, usual),
             read_plan(state.plan) if is_callers else None,
             limit_for=pack.limit_for,
         )
@@ -392,6 +400,12 @@ class Runtime(People):
                 )
             )
         return driver
+
+    def _usual(self, pack: Pack, setting: Setting, state: State) -> Planner:
+        """The pack's planner that a session was started with, or that it would be started with now."""
+        started = str(state.start.get("planner") or "")
+        intent = setting.compiled.request.intent if setting.compiled.request else ""
+        return pack_planner(pack, intent, started if started in PLANNER_NAMES else "")
 
     async def _pinned(self, state: State) -> tuple[Pack, Setting]:
         """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to.

@@ -247,6 +247,7 @@ def run_reported(state: State, event: e.RunReported) -> State:
                 phase=P.PLAN,
                 used=more(state, replans=1),
                 feedback=event.reasons,
+                setbacks=(*state.setbacks, ()),
                 refused=(*state.refused, state.plan_hash),
             )
         case _:

@@ -169,6 +169,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Hashes of the plans that were refused: proposing one of them again is rejected."""
     verdict: dict[str, Any] = {}
     feedback: tuple[str, ...] = ()
+    setbacks: tuple[tuple[str, ...], ...] = ()
+    """For each plan that was given up, the steps that it was given up for; none if it was for the whole of it."""
     steps: dict[str, StepState] = {}
     after: dict[str, tuple[str, ...]] = {}
     """For each step, those that wait for it."""

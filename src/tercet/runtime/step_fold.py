@@ -308,6 +308,7 @@ def step_judged(state: State, event: e.StepJudged) -> State:
                 approved={},
                 used=more(state, replans=1),
                 feedback=(event.reason,),
+                setbacks=(*state.setbacks, (event.step,)),
                 refused=(*state.refused, state.plan_hash),
             )
         case "escalate":

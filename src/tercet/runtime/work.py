@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -56,6 +56,17 @@ class Planner(Protocol):
         ...
 
 
+@runtime_checkable
+class Replanner(Protocol):
+    """A planner that wants to know which steps plans were given up for, one entry for each plan of this run."""
+
+    async def replan(
+        self, setting: Setting, feedback: tuple[str, ...], setbacks: tuple[tuple[str, ...], ...]
+    ) -> Plan:
+        """Another plan, in which what the setbacks do not concern stays in the same words."""
+        ...
+
+
 class Work:
     """How commands are carried out; `planner` is absent where the caller brought the plan."""
 
@@ -80,7 +91,7 @@ class Work:
             plan, origin, name = self._plan, "caller", ""
         elif self._planner is not None:
             plan, origin, name = (
-                await self._proposed(self._planner, setting, state.feedback),
+                await self._proposed(self._planner, setting, state),
                 "planner",
                 self._planner.name,
             )
@@ -89,11 +100,13 @@ class Work:
         dumped = plan.model_dump(mode="json", exclude_defaults=True)
         return e.PlanProposed(at=now, plan=dumped, hash=plan.hash, origin=origin, planner=name)
 
-    async def _proposed(self, planner: Planner, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+    async def _proposed(self, planner: Planner, setting: Setting, state: State) -> Plan:
         limit = self._limit_for("planner").timeout_ms or PLANNER_TIMEOUT_MS
         try:
             async with asyncio.timeout(limit / 1000):
-                return await planner.propose(setting, feedback)
+                if state.setbacks and isinstance(planner, Replanner):
+                    return await planner.replan(setting, state.feedback, state.setbacks)
+                return await planner.propose(setting, state.feedback)
         except TimeoutError as error:
             raise PlanningError(
                 f"the planner {planner.name} took longer than {limit:,} ms",

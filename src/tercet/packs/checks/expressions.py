@@ -12,6 +12,7 @@ from tercet.contracts.shape import Authored, JsonObject, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.gates import grants_are_for_steps
+from tercet.packs.checks.methods import METHOD_CHECKS
 from tercet.packs.checks.people import os_users_are_distinct
 from tercet.packs.checks.schema_paths import fields_of
 from tercet.packs.parts import PACK, Parts
@@ -75,6 +76,10 @@ def declarations_can_be_hashed(parts: Parts) -> Problems:
         **{f"gate {gate.name}": gate for gate in parts.gates},
         **{f"policy {policy.name}": policy for policy in parts.policies},
         **{f"actor {actor.id}": actor for actor in parts.actors},
+        **{f"fact {fact.name}": fact for fact in parts.library.facts},
+        **{f"task {task.name}": task for task in parts.library.tasks},
+        **{f"method {method.name}": method for method in parts.library.methods},
+        **{f"goal {goal.intent}": goal for goal in parts.library.goals},
     }
     for place, declaration in declared.items():
         try:
@@ -97,6 +102,7 @@ LOADING_CHECKS: tuple[Check, ...] = (
     declarations_can_be_hashed,
     grants_are_for_steps,
     os_users_are_distinct,
+    *METHOD_CHECKS,
 )
 """The checks that loading a pack includes: what they refuse could not be judged by, not be pinned, or means two things."""
 

@@ -1,0 +1,276 @@
+"""Breaking a task down, until only primitive tasks are left (a hierarchical task network).
+
+An abstract task is an OR: the cheapest of its methods that applies takes its place, and if some part of that method
+cannot be broken down any further, the next cheapest is tried. A method is an AND: all of its subtasks. Whether a task
+can be broken down depends on nothing but the task and its arguments, so a choice that was made elsewhere is never
+taken back, and each method of each node is tried once at most.
+
+Methods with `when` are not chosen among now: what is observed decides. They all come into the plan, up to and including
+the first without one, each guarded by its condition and by the failure of those before it: if, else if, else.
+
+A task with the same arguments below itself is a dead end: whatever could be found there could be found above. Depth and
+size are bounded as well, so the recursion of this file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from tercet.contracts.canonical import canonical
+from tercet.contracts.tasks import MethodTask, Task
+from tercet.planner.binding import bind, demand_small, express
+from tercet.planner.knowledge import Case, Knowledge, Way
+from tercet.planner.template import PlanningError
+
+MAX_TASK_DEPTH = 100
+MAX_TASKS = 100_000
+"""How many tasks are looked at for one plan, those of dead ends included."""
+MAX_BRANCH_DEPTH = 4
+"""How many conditions on what is observed may stand around a step."""
+
+_LONGEST_ID = 64
+_JOINT = "__"
+ROOT = "_goal"
+"""The id of the goal's own node: no name begins like this."""
+
+Tried = Mapping[str, frozenset[str]]
+"""The methods that were taken before, by the key of the node at which they were, and are not to be taken again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """A task in its place, before it is broken down."""
+
+    task: str
+    args: Mapping[str, Any]
+    path: str = ""
+    """The names of the subtasks that lead here: what the steps are called by."""
+    key: str = ""
+    """The same with the names of the methods: two ways to one path are two nodes."""
+    guards: tuple[str, ...] = ()
+    levels: int = 0
+    depth: int = 0
+    above: Site | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the step that a primitive task becomes here."""
+        path = self.path or ROOT
+        if len(path) <= _LONGEST_ID:
+            return path
+        return f"{path[-40:].lstrip('_')}{_JOINT}{sha256(path.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Branch:
+    """A method that was taken, and what its subtasks became, in the order in which they stand in it."""
+
+    way: Way
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """A task that was broken down; a primitive one has no branches, one that is not conditional has one."""
+
+    site: Site
+    task: Task
+    branches: tuple[Branch, ...] = ()
+
+
+def leaves(node: Node) -> Iterator[tuple[Node, Node, str]]:
+    """Each primitive node below this one, with the abstract node above it and the method that brought it there."""
+    for branch in node.branches:
+        for child in branch.children:
+            if child.task.is_primitive:
+                yield child, node, branch.way.method.name
+            else:
+                yield from leaves(child)
+
+
+class Decomposition:
+    """One breaking down of a task in a case."""
+
+    def __init__(self, knowledge: Knowledge, case: Case, tried: Tried) -> None:
+        self._knowledge = knowledge
+        self._case = case
+        self._tried = tried
+        self._looked_at = 0
+
+    def expand(self, site: Site) -> Node | PlanningError:
+        """What a task becomes, or why there is no way to do it."""
+        self._looked_at += 1
+        if self._looked_at > MAX_TASKS:
+            raise PlanningError(
+                f"breaking down the task {_outermost(site)} comes to more than {MAX_TASKS:,} tasks, the last on the way "
+                f"{_way_to(site)}",
+                code="too_many_tasks",
+                remedy="give its methods conditions under which they apply, so that they end",
+            )
+        task = self._knowledge.tasks[site.task]
+        if task.is_primitive:
+            return Node(site=site, task=task)
+        return _runaway(site, self._knowledge.recursive) or self._choose(site, task)
+
+    def _choose(self, site: Site, task: Task) -> Node | PlanningError:
+        ranked = self._case.ranked(site.task, site.args)
+        gone = self._tried.get(site.key, frozenset())
+        branches: list[Branch] = []
+        denied: list[str] = []
+        first: PlanningError | None = None
+        for way in ranked:
+            if way.method.name in gone:
+                continue
+            made = self._follow(site, way, denied)
+            if isinstance(made, PlanningError):
+                first = first or made
+                continue
+            branches.append(made)
+            if way.method.when is None:
+                break
+            denied.append(express(way.method.when, site.args, {}))
+        if branches:
+            return Node(site=site, task=task, branches=tuple(branches))
+        return first or _stuck(site, ranked)
+
+    def _follow(self, site: Site, way: Way, denied: list[str]) -> Branch | PlanningError:
+        """What a method becomes at a site, if those before it in the chain of conditions are not met."""
+        try:
+            inner = self._inside(site, way, denied)
+        except PlanningError as error:
+            return error
+        if inner.levels > MAX_BRANCH_DEPTH:
+            return _too_branched(inner)
+        children: list[Node] = []
+        method = way.method
+        sites = {subtask.label: _below(inner, method.name, subtask) for subtask in method.subtasks}
+        scope = {label: child.id for label, child in sites.items()}
+        for subtask in method.subtasks:
+            placed = _placed(sites[subtask.label], subtask, site.args, scope)
+            if isinstance(placed, PlanningError):
+                return placed
+            made = self.expand(placed)
+            if isinstance(made, PlanningError):
+                return made
+            children.append(made)
+        return Branch(way=way, children=tuple(children))
+
+    def _inside(self, site: Site, way: Way, denied: list[str]) -> Site:
+        """The site as the subtasks of a method see it: under its condition, and apart from those of its alternatives."""
+        if not any(other.method.when is not None for other in self._knowledge.ways[site.task]):
+            return site
+        met = () if way.method.when is None else (express(way.method.when, site.args, {}),)
+        guards = (*(f"!({text})" for text in denied), *met)
+        return replace(
+            site,
+            path=_joined(site.path, way.method.name),
+            guards=(*site.guards, *guards),
+            levels=site.levels + bool(guards),
+            above=site.above,
+        )
+
+
+def _placed(
+    site: Site, subtask: MethodTask, args: Mapping[str, Any], scope: Mapping[str, str]
+) -> Site | PlanningError:
+    """The site of a subtask with its arguments, and under its condition."""
+    try:
+        given = bind(dict(subtask.args), args, scope)
+        demand_small(given)
+        guard = () if subtask.when is None else (express(subtask.when, args, scope),)
+    except PlanningError as error:
+        return error
+    placed = replace(site, args=given, guards=(*site.guards, *guard), levels=site.levels + len(guard))
+    return _too_branched(placed) if placed.levels > MAX_BRANCH_DEPTH else placed
+
+
+def _below(site: Site, method: str, subtask: MethodTask) -> Site:
+    return Site(
+        task=subtask.task,
+        args={},
+        path=_joined(site.path, subtask.label),
+        key=f"{site.key}/{method}/{subtask.label}",
+        guards=site.guards,
+        levels=site.levels,
+        depth=site.depth + 1,
+        above=site,
+    )
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}{_JOINT}{name}" if path else name
+
+
+def _runaway(site: Site, recursive: frozenset[str]) -> PlanningError | None:
+    """Why a site leads on for ever, or too far."""
+    if site.depth > MAX_TASK_DEPTH:
+        return PlanningError(
+            f"tasks nest more than {MAX_TASK_DEPTH} deep: {_cycle(site)}",
+            code="too_deep",
+            remedy="give the methods on this way conditions under which they apply, so that they end",
+        )
+    if site.task not in recursive:
+        return None
+    known = canonical(dict(site.args))
+    above = site.above
+    while above is not None:
+        if above.task == site.task and canonical(dict(above.args)) == known:
+            return PlanningError(
+                f"the task {site.task} comes up again below itself with the same arguments: {_cycle(site)}",
+                code="endless_recursion",
+                remedy="give one of its methods other subtasks or arguments, or a condition under which it ends",
+            )
+        above = above.above
+    return None
+
+
+def _stuck(site: Site, ranked: list[Way]) -> PlanningError:
+    if ranked:
+        return PlanningError(
+            f"every method of the task {site.task} that applies was tried: "
+            f"{', '.join(way.method.name for way in ranked)}",
+            code="no_alternative_left",
+            remedy="add a method, or hand the case to a person",
+        )
+    return PlanningError(
+        f"no method of the task {site.task} applies (on the way {_way_to(site)})",
+        code="no_applicable_method",
+        remedy="add a method for this case, or correct the conditions of those that there are",
+    )
+
+
+def _too_branched(site: Site) -> PlanningError:
+    return PlanningError(
+        f"more than {MAX_BRANCH_DEPTH} conditions stand around the task {site.task} (on the way {_way_to(site)})",
+        code="branch_depth",
+        remedy="decide less at run time: choose by facts, or plan anew once more is known",
+    )
+
+
+def _tasks_above(site: Site) -> list[str]:
+    found: list[str] = []
+    here: Site | None = site
+    while here is not None:
+        found.append(here.task)
+        here = here.above
+    return found[::-1]
+
+
+def _outermost(site: Site) -> str:
+    return _tasks_above(site)[0]
+
+
+def _way_to(site: Site) -> str:
+    names = _tasks_above(site)
+    shown = names if len(names) <= 12 else [*names[:5], "…", *names[-6:]]
+    return " → ".join(shown)
+
+
+def _cycle(site: Site) -> str:
+    """The tasks from the last time that this one came up to here; the way from the outermost if it never did."""
+    names = _tasks_above(site)
+    earlier = [index for index, name in enumerate(names[:-1]) if name == site.task]
+    return " → ".join(names[earlier[-1] :]) if earlier else _way_to(site)

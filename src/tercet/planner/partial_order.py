@@ -1,0 +1,260 @@
+"""Partial-order plans: causal links, threats to them, and the orderings that take a threat away.
+
+A *causal link* says that one step brings about a condition that another presupposes. A step that revokes the condition
+is a *threat* to the link if it could come between the two. It is resolved by letting the threat come before the step
+that brings the condition about (demotion), or after the one that needs it (promotion). A condition that holds at the
+start is brought about by nobody, so its threats can only be put off.
+
+Threats that leave one way out are resolved first, then one way of another is tried, and taken back if a threat is left
+without any. The search is bounded; what is not resolved is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.tool import ToolSpec
+
+MAX_TRIES = 10_000
+"""How many partial orders are looked at for one plan."""
+
+
+class Link(NamedTuple):
+    """A condition that a step brings about for another; `producer` is None if it holds at the start."""
+
+    producer: str | None
+    condition: str
+    consumer: str
+
+
+class Threat(NamedTuple):
+    """A step that could come between the two of a link, and revokes its condition."""
+
+    step: str
+    link: Link
+
+
+class Ordering(NamedTuple):
+    """That one step comes before another, and why."""
+
+    before: str
+    after: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrangement:
+    """A plan with the orderings that its conditions ask for, and what could not be arranged."""
+
+    plan: Plan
+    links: tuple[Link, ...] = ()
+    added: tuple[Ordering, ...] = ()
+    unresolved: tuple[Threat, ...] = ()
+    open: tuple[tuple[str, str], ...] = ()
+    """Steps with a condition that holds neither at the start nor after any step that could come before."""
+
+
+def arrange(plan: Plan, surface: Mapping[str, ToolSpec], held: frozenset[str] = frozenset()) -> Arrangement:
+    """The plan with its causal links made orderings, and their threats resolved where that is possible."""
+    if not plan.graph.is_acyclic or not _presupposes(plan, surface):
+        return Arrangement(plan=plan)
+    return _Arranging(plan, surface, held).arranged()
+
+
+def _presupposes(plan: Plan, surface: Mapping[str, ToolSpec]) -> bool:
+    demanding = {name for name, tool in surface.items() if tool.preconditions}
+    return any(step.preconditions or step.tool in demanding for step in plan.steps)
+
+
+class _Effects(NamedTuple):
+    needs: tuple[str, ...]
+    establishes: frozenset[str]
+    revokes: frozenset[str]
+
+
+class _Link(NamedTuple):
+    producer: int | None
+    condition: str
+    consumer: int
+
+
+class _Threat(NamedTuple):
+    step: int
+    link: _Link
+
+
+class _Edge(NamedTuple):
+    first: int
+    second: int
+    why: str
+
+
+class _Order:
+    """Who comes before whom, as one set of bits for each step, and what was added to the plan's own order."""
+
+    def __init__(self, before: list[int], added: list[_Edge]) -> None:
+        self.before = before
+        self.added = added
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Order:
+        before = [0] * len(plan.steps)
+        for index in plan.graph.order:
+            for earlier in plan.graph.predecessors[index]:
+                before[index] |= before[earlier] | 1 << earlier
+        return cls(before, [])
+
+    def copy(self) -> _Order:
+        return _Order(list(self.before), list(self.added))
+
+    def has(self, first: int, second: int) -> bool:
+        """Whether the first comes before the second."""
+        return bool(self.before[second] >> first & 1)
+
+    def put(self, edge: _Edge) -> None:
+        """Puts one step before another that does not come before it."""
+        self.added.append(edge)
+        more = self.before[edge.first] | 1 << edge.first
+        for index, before in enumerate(self.before):
+            if index == edge.second or before >> edge.second & 1:
+                self.before[index] |= more
+
+    def latest(self, steps: list[int]) -> int:
+        """The first of these that none of the others comes after."""
+        return next(step for step in steps if not any(self.has(step, other) for other in steps))
+
+
+class _Arranging:
+    """The work on one plan."""
+
+    def __init__(self, plan: Plan, surface: Mapping[str, ToolSpec], held: frozenset[str]) -> None:
+        self._plan = plan
+        self._held = held
+        self._ids = [step.id for step in plan.steps]
+        self._effects = [_effects(step, surface) for step in plan.steps]
+        self._order = _Order.of(plan)
+        self._links: list[_Link] = []
+        self._open: list[tuple[str, str]] = []
+
+    def arranged(self) -> Arrangement:
+        """All of it."""
+        for index in self._plan.graph.order:
+            for condition in self._effects[index].needs:
+                self._link(index, condition)
+        threats = self._threats()
+        resolved = _resolve(self._order, threats)
+        order = resolved or self._order
+        unresolved = () if resolved else tuple(t for t in threats if _ways_out(order, t) is not None)
+        return Arrangement(
+            plan=self._reordered(order.added),
+            links=tuple(map(self._named, self._links)),
+            added=tuple(Ordering(self._ids[e.first], self._ids[e.second], e.why) for e in order.added),
+            unresolved=tuple(Threat(self._ids[t.step], self._named(t.link)) for t in unresolved),
+            open=tuple(self._open),
+        )
+
+    def _link(self, consumer: int, condition: str) -> None:
+        """Finds who brings a condition about: the last of those before, the start, or whoever could come before."""
+        able = [i for i, e in enumerate(self._effects) if condition in e.establishes and i != consumer]
+        earlier = [index for index in able if self._order.has(index, consumer)]
+        if earlier:
+            self._links.append(_Link(self._order.latest(earlier), condition, consumer))
+        elif condition in self._held:
+            self._links.append(_Link(None, condition, consumer))
+        elif possible := [index for index in able if not self._order.has(consumer, index)]:
+            self._links.append(_Link(possible[0], condition, consumer))
+            self._order.put(_Edge(possible[0], consumer, f"it brings about {condition}"))
+        else:
+            self._open.append((self._ids[consumer], condition))
+
+    def _threats(self) -> list[_Threat]:
+        return [
+            _Threat(step, link)
+            for link in self._links
+            for step, effects in enumerate(self._effects)
+            if link.condition in effects.revokes and step not in (link.producer, link.consumer)
+        ]
+
+    def _named(self, link: _Link) -> Link:
+        producer = None if link.producer is None else self._ids[link.producer]
+        return Link(producer, link.condition, self._ids[link.consumer])
+
+    def _reordered(self, added: list[_Edge]) -> Plan:
+        if not added:
+            return self._plan
+        more: dict[int, list[str]] = {}
+        for edge in added:
+            more.setdefault(edge.second, []).append(self._ids[edge.first])
+        steps = [
+            step if index not in more else _after(step, more[index])
+            for index, step in enumerate(self._plan.steps)
+        ]
+        return self._plan.model_copy(update={"steps": tuple(steps)})
+
+
+def _resolve(start: _Order, threats: list[_Threat]) -> _Order | None:
+    """The order with what takes all threats away; None if there is none such, or none was found in time."""
+    stack = [(start.copy(), threats)]
+    for _ in range(MAX_TRIES):
+        if not stack:
+            break
+        order, pending = stack.pop()
+        left = _settle(order, pending)
+        if left is None:
+            continue
+        if not left:
+            return order
+        for way in reversed(_ways_out(order, left[0]) or []):  # what is pushed last is tried first
+            other = order.copy()
+            other.put(way)
+            stack.append((other, left[1:]))
+    return None
+
+
+def _settle(order: _Order, pending: list[_Threat]) -> list[_Threat] | None:
+    """Takes the way out of every threat that has only one; the threats with a choice, None if one has none."""
+    is_settled = False
+    while not is_settled:
+        is_settled = True
+        left: list[_Threat] = []
+        for threat in pending:
+            ways = _ways_out(order, threat)
+            if ways is None:
+                continue
+            if not ways:
+                return None
+            if len(ways) == 1:
+                order.put(ways[0])
+                is_settled = False
+            else:
+                left.append(threat)
+        pending = left
+    return pending
+
+
+def _ways_out(order: _Order, threat: _Threat) -> list[_Edge] | None:
+    """The orderings that would take a threat away; None if it is none."""
+    step, (producer, condition, consumer) = threat
+    if order.has(consumer, step) or (producer is not None and order.has(step, producer)):
+        return None
+    ways: list[_Edge] = []
+    if not order.has(step, consumer):  # promotion
+        ways.append(_Edge(consumer, step, f"it needs {condition}, which is revoked"))
+    if producer is not None and not order.has(producer, step):  # demotion
+        ways.append(_Edge(step, producer, f"it revokes {condition}, which is brought about again"))
+    return ways
+
+
+def _after(step: Step, more: list[str]) -> Step:
+    return step.model_copy(update={"depends_on": tuple(dict.fromkeys((*step.depends_on, *more)))})
+
+
+def _effects(step: Step, surface: Mapping[str, ToolSpec]) -> _Effects:
+    tool = surface.get(step.tool or "")
+    if tool is None:
+        return _Effects(step.preconditions, frozenset(), frozenset())
+    needs = tuple(dict.fromkeys((*step.preconditions, *tool.preconditions)))
+    return _Effects(needs, frozenset(tool.establishes), frozenset(tool.revokes))
