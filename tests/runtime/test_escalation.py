@@ -9,6 +9,7 @@ import pytest
 
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.gate import Gate, HandOff
+from tercet.contracts.record import AgentResult, FailureReport
 from tercet.packs.pack import Pack
 from tercet.runtime.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
@@ -272,3 +273,37 @@ def test_an_escalated_run_expires_like_any_other(workshop: Workshop) -> None:
             assert (await runtime.resume(result.session_id)).status == "expired"
 
     workshop.run(main())
+
+
+@pytest.mark.req("R142")
+@pytest.mark.parametrize("answer", ["accept_partial", "abandon"])
+def test_what_a_person_must_accept_is_not_committed_before(workshop: Workshop, answer: Any) -> None:
+    """The critic has no objection, and still another person than the owner decides: committed with their name, or failed."""
+    workshop.tool("do.it", no_compensation="done is done")
+    pack = workshop.pack(decision={"requires_human_approval": True})
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await escalated(runtime, plan=plan(step("a")))
+            assert "only if a person accepts it" in result.reason
+            gate = result.gate
+            assert gate is not None
+            with pytest.raises(UsageError) as caught:
+                await runtime.decide(gate.id, "accept_partial", actor=ADA)
+            assert caught.value.code == "own_gate"
+            again = await runtime.resume(result.session_id)
+            assert (again.status, again.steps_done) == ("paused", 1)
+            assert again.gate is not None
+            await runtime.decide(again.gate.id, answer, actor=BOB, note="seen")
+            done = await runtime.resume(result.session_id)
+            left = await runtime.artifact(result.session_id)
+            if answer == "accept_partial":
+                assert (done.status, done.report["status"]) == ("completed", "completed")
+                assert isinstance(left, AgentResult)
+                assert left.provenance.approver == BOB.id
+            else:
+                assert (done.status, done.reason) == ("failed", "abandoned by bob: seen")
+                assert isinstance(left, FailureReport)
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1)]

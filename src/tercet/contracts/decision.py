@@ -102,6 +102,7 @@ class DecisionSpec(Authored):
     unbound_gate: str | None = None
     """A gate to which an authority value without a trusted source goes, instead of being refused."""
     requires_human_approval: bool = False
+    """Whether what a run produced is committed only if a person other than its owner accepts it."""
     on_failure: OnFailure | None = None
     """What becomes of effects when a run for this decision ends without success; None means what the pack says."""
 

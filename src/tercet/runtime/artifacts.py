@@ -28,6 +28,9 @@ from tercet.runtime.transcript import moment, transcript
 
 Artifact: TypeAlias = AgentResult | FailureReport | HaltRecord
 
+_ACCEPTING = ("approve", "grant", "accept_partial")
+"""The answers that let something happen, or be kept."""
+
 
 async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
     """What a session has left; raises `UsageError` while it is in progress."""
@@ -52,7 +55,7 @@ async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
 def _result(state: State, events: Sequence[e.Event], stored: Sequence[StoredCheckpoint]) -> AgentResult:
     entries = transcript(events, {})
     scores = _scores(state)
-    approvers = [answer.actor for answer in state.answers if answer.answer in ("approve", "grant")]
+    approvers = [answer.actor for answer in state.answers if answer.answer in _ACCEPTING]
     provenance = Provenance(
         task_id=state.start["run"],
         plan_hash=state.plan_hash,

@@ -315,6 +315,10 @@ class Work:
         )
         ctx = setting.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": run.used})
         verdict = judge(ctx, setting.spec, report, measure(run))
+        if verdict.ok and setting.spec.requires_human_approval:
+            # The critic has no objection; whether that is committed is a person's to say.
+            reasons = (f"{setting.spec.id} is committed only if a person accepts it",)
+            verdict = verdict.model_copy(update={"outcome": "escalate", "reasons": reasons})
         return e.RunReported(
             at=now,
             report=report.model_dump(mode="json"),
@@ -341,7 +345,7 @@ class Work:
             if state.report
             else _refusal(state, setting, verdict, now)
         )
-        if state.partial:
+        if state.partial and report.status != "completed":
             report = report.model_copy(update={"status": "partial", "rationale": state.reason})
         run = (
             self._whole(state, setting, course, events, has_blobs=bool(blobs)) if course is not None else None
