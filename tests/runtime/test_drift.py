@@ -21,6 +21,7 @@ from tercet.runtime.transcript import moment
 
 from .test_deciding import Case
 from .test_gates import gate_of
+from .test_runs import Script
 from .workshop import ADA, ASK, BOB, CLEO, Workshop, events, plan, step
 
 BOSS = Gate(name="BOSS", roles=("boss",))
@@ -178,6 +179,27 @@ def test_an_approver_who_lost_the_role_refuses_the_call(
                 assert (again.status, workshop.calls) == ("awaiting_gate", [])
                 await later.approve(gate_of(again), actor=CLEO)
                 assert (await later.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+    assert workshop.calls == [("w", 1)]
+
+
+def test_a_lost_role_costs_a_planned_run_nothing(workshop: Workshop) -> None:
+    """No other plan would help, so none is asked for: people are asked again, and the same plan goes on."""
+    workshop.tool("wipe.it", mode="destructive", authority=(), gates=("BOSS",), no_compensation="gone")
+    planner = Script(plan(step("w", "wipe.it")))
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(workshop.pack(gates=(BOSS,), actors=(BOB, CLEO)), journal) as runtime:
+                result = await runtime.run(ASK, planner=planner, actor=ADA)
+                await runtime.approve(gate_of(result), actor=BOB)
+            async with workshop.runtime(workshop.pack(gates=(BOSS,), actors=(CLEO,)), journal) as later:
+                assert (await later.resume(result.session_id, planner=planner)).status == "paused"
+                again = await later.resume(result.session_id, planner=planner)
+                await later.approve(gate_of(again), actor=CLEO)
+                assert (await later.resume(result.session_id, planner=planner)).status == "completed"
+                assert (await later.state(result.session_id)).used.replans == 0
 
     workshop.run(main())
     assert workshop.calls == [("w", 1)]

@@ -32,7 +32,7 @@ from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
 from tercet.runtime import transcript
 from tercet.runtime.asking import budget_left, people_of
-from tercet.runtime.changes import ANSWERS, MODIFIED
+from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.plans import read_plan
@@ -426,6 +426,10 @@ def _refusal(state: State, setting: Setting, verdict: Verdict | None, now: int) 
     )
 
 
+_FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
+"""The codes of steps that no other plan would help: a person must give more, or approve again."""
+
+
 def _failure(state: State, setting: Setting, name: str) -> tuple[str, str]:
     """What the critic makes of a step that failed for good, and why."""
     step = state.steps[name]
@@ -436,7 +440,7 @@ def _failure(state: State, setting: Setting, name: str) -> tuple[str, str]:
         error_code=step.code or None,
     )
     verdict = judge_step(_frame(state, setting), result, retries_left=0)
-    outcome = "escalate" if step.code == "budget_exceeded" else verdict.outcome
+    outcome = "escalate" if step.code in _FOR_PEOPLE else verdict.outcome
     is_asked_for = step.code == MODIFIED
     return outcome, f"a person asks for a change: {step.error}" if is_asked_for else verdict.reasons[0]
 
