@@ -84,7 +84,7 @@ ModelFaultCode = Literal[
 _LASTING: frozenset[ModelFaultCode] = frozenset({"model_refused"})
 
 
-class ModelFault(GatewayError):
+class ModelFault(GatewayError):  # noqa: N818 - what happened is named: the model is at fault
     """A model did not answer. `is_retriable` says whether asking it again may help; another model may in any case."""
 
     default_code = "model_unavailable"
