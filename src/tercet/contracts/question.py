@@ -48,7 +48,7 @@ class Question(Authored):
     @cached_property
     def hash(self) -> str:
         """The hash of all that the model is told."""
-        return digest(self.model_dump(mode="json"))
+        return digest(self)
 
     @property
     def reserved_tokens(self) -> int:
@@ -93,6 +93,7 @@ class ModelFault(GatewayError):  # noqa: N818 - what happened is named: the mode
         self, message: str, *, code: ModelFaultCode = "model_unavailable", remedy: str | None = None
     ) -> None:
         super().__init__(message, code=code, remedy=remedy)
+        self.model_code: ModelFaultCode = code
         self.is_retriable = code not in _LASTING
 
 

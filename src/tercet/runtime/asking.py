@@ -126,7 +126,7 @@ def budget_left(state: State, setting: Setting) -> dict[str, int]:
     """What is left of each dimension that has a limit."""
     budget, used = setting.ctx.run_budget, state.used
     spent = {
-        "tokens": (setting.tokens, used.tokens + used.reserved_tokens),
+        "tokens": (setting.ctx.run_budget.tokens, used.tokens + used.reserved_tokens),
         "tool_calls": (budget.tool_calls, used.tool_calls + used.reserved_calls + used.held_calls),
         "cost_microcents": (budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost),
         "wall_clock_ms": (budget.wall_clock_ms, used.wall_clock),

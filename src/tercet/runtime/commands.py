@@ -14,6 +14,10 @@ class Propose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Ask the planner for a plan."""
 
 
+class Reflect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Let an agent take in what its turn brought, and judge the turn."""
+
+
 class Decompose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Split the plan into sub-tasks."""
 
@@ -128,6 +132,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 Command: TypeAlias = (
     Propose
+    | Reflect
     | Decompose
     | Retrieve
     | Review

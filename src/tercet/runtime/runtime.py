@@ -39,16 +39,17 @@ from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind, demand_kind
 from tercet.runtime.notifying import Notifier
 from tercet.runtime.people import People
-from tercet.runtime.planners import PLANNER_NAMES, PlannerName, pack_planner
+from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, pack_planner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.surroundings import Surroundings, unmeasured, untold
+from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
-from tercet.runtime.work import Planner, Work
+from tercet.runtime.work import AnyPlanner, Planner, Work
 from tercet.tools import ToolContext
 
 LONG_MS = 3_600_000
@@ -186,7 +187,7 @@ class Runtime(People):
         safety_mode: ApprovalMode | None = None,
         snapshot: str | None = None,
         actor: Actor | None = None,
-        planner: Planner | PlannerName | None = None,
+        planner: AnyPlanner | PlannerName | None = None,
         ttl_ms: int | None = None,
         shadow: bool = False,
         parent: ToolContext | None = None,
@@ -209,7 +210,7 @@ class Runtime(People):
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
         frozen = opening.freeze(self.pack, setting.compiled.snapshot)
         proposing = None if plan is not None else self._planner(planner, request.intent)
-        if proposing is not None and proposing is not planner:
+        if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
         work = Work(proposing, plan, limit_for=self.pack.limit_for)
         driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
@@ -220,6 +221,8 @@ class Runtime(People):
             session,
             now,
             planner="" if proposing is None else proposing.name,
+            is_fallible=work.is_fallible,
+            is_stepwise=work.is_stepwise,
             ttl_ms=ttl_ms,
             is_shadow=shadow,
             body=body,
@@ -229,7 +232,7 @@ class Runtime(People):
         driver.begin(started, claims=claims, blobs=(frozen,) if frozen else ())
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
-            driver.begin(await work.propose(driver.state, setting, now))
+            driver.begin(work.given(plan, now))
         try:
             return await self._carry(driver)
         except ClaimHeld:
@@ -257,7 +260,7 @@ class Runtime(People):
             )
         return await self.run(envelope.request, plan=plan, actor=envelope.actor, ttl_ms=duration)
 
-    def _planner(self, given: Planner | PlannerName | None, intent: str) -> Planner:
+    def _planner(self, given: AnyPlanner | PlannerName | None, intent: str) -> AnyPlanner:
         """The planner that was handed in, or the pack's own by its name."""
         if given is None or isinstance(given, str):
             return pack_planner(self.pack, intent, given or "")
@@ -302,7 +305,7 @@ class Runtime(People):
         self,
         session_id: str,
         *,
-        planner: Planner | None = None,
+        planner: AnyPlanner | None = None,
         extend: dict[str, int] | None = None,
         actor: Actor | None = None,
     ) -> RunResult:
@@ -321,14 +324,14 @@ class Runtime(People):
             await self.extend(session_id, extend, actor=actor or anonymous())
         return await self._resume(session_id, planner, held=self._held)
 
-    async def _resume(self, session_id: str, planner: Planner | None = None, *, held: Held) -> RunResult:
+    async def _resume(self, session_id: str, planner: AnyPlanner | None = None, *, held: Held) -> RunResult:
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
         pack, setting = await self._pinned(restored.state)
         return await self._carry_on(pack, setting, restored, planner, held=held)
 
-    async def migrate(self, session_id: str, *, actor: Actor, planner: Planner | None = None) -> RunResult:
+    async def migrate(self, session_id: str, *, actor: Actor, planner: AnyPlanner | None = None) -> RunResult:
         """Move a session to this pack and its newest snapshot, and carry it on: its plan is reviewed anew, and nothing
         that was approved before counts. One that is ending is brought to its end with the tools of this pack."""
         restored = await opening.restore(self.journal, self.tenant, session_id)
@@ -351,7 +354,7 @@ class Runtime(People):
         pack: Pack,
         setting: Setting,
         restored: opening.Restored,
-        planner: Planner | None,
+        planner: AnyPlanner | None,
         *,
         held: Held,
         migrated_by: str = "",
@@ -374,7 +377,7 @@ class Runtime(People):
         return await self._carry(driver)
 
     async def _taken_over(
-        self, pack: Pack, setting: Setting, lease: Lease, planner: Planner | None, known: opening.Restored
+        self, pack: Pack, setting: Setting, lease: Lease, planner: AnyPlanner | None, known: opening.Restored
     ) -> Driver:
         """A driver for the session of a lease, where it stands now."""
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)

@@ -20,6 +20,7 @@ from tercet.runtime.changes import (
     demand,
     more,
 )
+from tercet.runtime.model_fold import cut_off
 from tercet.runtime.state import Ending, State, StepState, Used
 
 P = Phase
@@ -32,6 +33,7 @@ def session_started(state: State, event: e.SessionStarted) -> State:
 
 def session_resumed(state: State, _: e.SessionResumed) -> State:
     steps = {name: _cut_off(state.steps[name]) for name in state.frontier}
+    state = cut_off(state)
     return revived(changed(state, steps={**state.steps, **steps}, used=_interrupted(state.used)))
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tercet.contracts import graph
-from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.context import CompiledContext, KnownResult, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.mode import Reversibility
@@ -32,12 +32,6 @@ class Setting:
     """How many tokens the executor may use, where the pack gives it a limit of its own."""
 
     @property
-    def tokens(self) -> int | None:
-        """How many tokens steps may use: within the budget of the run, and within the executor's own."""
-        limits = [self.ctx.run_budget.tokens, self.executor_tokens]
-        return min((limit for limit in limits if limit is not None), default=None)
-
-    @property
     def surface(self) -> dict[str, ToolSpec]:
         """The tools of this run by name."""
         return self.compiled.surface
@@ -55,6 +49,10 @@ class Setting:
         ctx = self.ctx.model_copy(update={"run_budget": budget.model_copy(update=added)})
         own = self.executor_tokens
         return replace(self, ctx=ctx, executor_tokens=None if own is None else own + more.get("tokens", 0))
+
+    def knowing(self, results: tuple[KnownResult, ...]) -> Setting:
+        """The same with results of earlier turns, whose values may be used again."""
+        return replace(self, compiled=self.compiled.model_copy(update={"results": results}))
 
 
 @dataclass(frozen=True)
