@@ -411,7 +411,7 @@ def test_the_executor_has_tokens_of_its_own(workshop: Workshop) -> None:
         async with workshop.runtime(pack) as runtime:
             result = await runtime.run(ASK, plan=both, actor=ADA)
             assert result.status == "paused"
-            assert "100 tokens are needed, 50 are left" in result.reason
+            assert "100 tokens of the executor are needed, 50 are left" in result.reason
             assert workshop.calls == [("a", 1)]
             result = await runtime.resume(result.session_id, extend={"tokens": 50}, actor=BOB)
             assert result.status == "completed"
