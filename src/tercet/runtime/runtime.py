@@ -43,6 +43,7 @@ from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, pac
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
+from tercet.runtime.retrieving import Library
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.surroundings import Surroundings, unmeasured, untold
@@ -91,8 +92,9 @@ class Runtime(People):
         packs: Sequence[Pack] = (),
         progress: Callable[[ProgressEnvelope], None] | None = None,
         watchdog_ms: int | None = WATCHDOG_MS,
+        library: Library | None = None,
     ) -> None:
-        """`packs` are older ones whose sessions may go on, `progress` is told how far each session of this process is,
+        """`library` is where plans may look for evidence beside the pack's own, `packs` are older ones whose sessions may go on, `progress` is told how far each session of this process is,
         and `watchdog_ms` is how often sessions are looked after that nobody carries: None leaves that to others."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
@@ -108,6 +110,7 @@ class Runtime(People):
         self._signal = signal
         self._held = held
         self._progress = progress
+        self._library = library
         self._watchdog_ms = _demand_period(watchdog_ms)
         self._tools = {tool.name: tool for tool in pack.tools}
         self._guarding: asyncio.Future[None] | None = None
@@ -437,6 +440,7 @@ class Runtime(People):
             lease_ms=self._lease_ms,
             draw=self._draw,
             board=self._board,
+            library=self._library,
             roles=self.roles,
             crash=self._crash,
             tell=self._tell if pack.notify is None else self._teller(pack),

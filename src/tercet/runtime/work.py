@@ -46,6 +46,7 @@ from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
+from tercet.runtime.retrieving import carried_over
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
@@ -117,11 +118,8 @@ class Work:
         if self._plan is not None:
             plan, origin, name = self._plan, "caller", ""
         elif self._planner is not None:
-            plan, origin, name = (
-                await self._proposed(self._planner, setting, state, interview),
-                "planner",
-                self._planner.name,
-            )
+            proposed = await self._proposed(self._planner, setting, state, interview)
+            plan, origin, name = carried_over(proposed, state.plan), "planner", self._planner.name
         else:
             plan, origin, name = read_plan(state.plan), state.plan_origin, ""
         decision = self._planner.decision if isinstance(self._planner, Stepper) else {}
@@ -216,12 +214,6 @@ class Work:
             metadata=said.metadata,
             trusted=tuple(name for name in trusted_results(reviewed) if name in done),
         )
-
-    def retrieve(self, plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
-        """The evidence that the plan pins, each with the hash of its content."""
-        known = setting.compiled.evidence
-        pinned = {ref: known[ref].hash for step in plan.steps for ref in step.evidence_refs if ref in known}
-        return e.EvidenceRetrieved(at=now, evidence=pinned)
 
     def review(self, state: State, plan: Plan, setting: Setting, now: int) -> e.PlanReviewed:
         """The critic's review; a plan that was refused before is rejected unread."""
@@ -340,6 +332,7 @@ class Work:
             covers=command.covers,
             shown=command.shown,
             expires=_end_of(state, now, command.ttl_ms),
+            stale=command.stale,
         )
 
     def hand_over(
