@@ -165,10 +165,10 @@ def test_the_same_inputs_give_the_same_context(
     assert once.hash == again.hash
 
 
-def test_the_hash_is_that_of_all_but_the_ledger() -> None:
+def test_the_hash_is_that_of_all_but_the_ledger_and_the_mode() -> None:
     """However the hash is put together, it is the digest of the dumped context, with a request and without."""
     context = compiled(build())
-    fields = context.model_dump(mode="json", exclude_defaults=True, exclude={"ledger"})
+    fields = context.model_dump(mode="json", exclude_defaults=True, exclude={"ledger", "safety_mode"})
     assert context.hash == digest(fields)
     alone = context.model_copy(update={"request": None})
     assert alone.hash == digest({name: value for name, value in fields.items() if name != "request"})
