@@ -251,8 +251,8 @@ def test_the_ledger_says_what_a_fact_is_worth() -> None:
     """Its trust, its class and its snapshot."""
     pack = shop(make("a.b"), evidence=[fact("rate:a"), fact("mail:b", trusted=False)])
     assert entries(compiled(pack), "evidence") == {
-        "kg:rate:a#snapshot_s": (True, "trusted, of class rate and snapshot s"),
-        "kg:mail:b#snapshot_s": (True, "untrusted, of class mail and snapshot s"),
+        "kg:rate:a#snapshot_s": (True, "trusted rate of snapshot s"),
+        "kg:mail:b#snapshot_s": (True, "untrusted mail of snapshot s"),
     }
 
 
@@ -265,9 +265,10 @@ def test_the_ledger_says_how_each_policy_applies() -> None:
         Policy(name="d", expression="true", scope="step", effect="grant"),
     ]
     told = entries(compiled(shop(make("a.b"), policies=policies)), "policy")
-    assert [reason.partition(": ")[2] for _, reason in told.values()] == [
-        "a plan that does not meet it is refused",
-        "a plan with a step that does not meet it is refused",
-        "a step that does not meet it waits for G",
+    assert all(reason.endswith("; every policy of the pack applies") for _, reason in told.values())
+    assert [reason.partition(";")[0] for _, reason in told.values()] == [
+        "it refuses a plan that does not meet it",
+        "it refuses a plan with a step that does not meet it",
+        "it lets a step that does not meet it wait for G",
         "it approves network and delegated steps that meet it",
     ]

@@ -128,12 +128,12 @@ def _entries(
             kind="evidence",
             name=fact.id,
             admitted=reason is None,
-            reason=reason
-            or f"{fact.trust}, of class {fact.classification} {_validity(fact, snapshot, started_at)}",
+            reason=reason or _worth(fact, snapshot, started_at),
         )
 
 
-def _validity(fact: Evidence, snapshot: str | None, started_at: datetime | None) -> str:
+def _worth(fact: Evidence, snapshot: str | None, started_at: datetime | None) -> str:
+    told = f"{fact.trust} {fact.classification} of snapshot {snapshot}"
     if fact.expires_at is not None and started_at is None:
-        return f"and snapshot {snapshot}; its expiry was not judged, no time is given"
-    return f"and snapshot {snapshot}"
+        return f"{told}; its expiry was not judged, no time is given"
+    return told

@@ -171,12 +171,13 @@ def _application(policy: Policy) -> str:
     match policy.effect:
         case "deny":
             what = "a plan" if policy.scope == "plan" else "a plan with a step"
-            return f"every policy of the pack applies: {what} that does not meet it is refused"
+            how = f"it refuses {what} that does not meet it"
         case "gate":
             what = "a plan" if policy.scope == "plan" else "a step"
-            return f"every policy of the pack applies: {what} that does not meet it waits for {policy.gate}"
+            how = f"it lets {what} that does not meet it wait for {policy.gate}"
         case "grant":
-            return "every policy of the pack applies: it approves network and delegated steps that meet it"
+            how = "it approves network and delegated steps that meet it"
+    return f"{how}; every policy of the pack applies"
 
 
 def _entry(kind: LedgerKind, name: str, reason: str, *, admitted: bool = True) -> LedgerEntry:
