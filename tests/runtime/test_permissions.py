@@ -139,3 +139,21 @@ def test_a_request_that_does_not_fit_starts_no_session() -> None:
             assert (await runtime.run(ASK, plan=plan(step("a")))).status == "completed"
 
     shop.run(main())
+
+
+def test_a_way_back_out_of_sight_is_paid_for_beforehand() -> None:
+    """What a tool's own compensation costs is kept back also where the owner could not call it by a plan."""
+    shop = Workshop()
+    way = {"tool": "undo.it", "params": {"n": {"$from": "params#/n"}}}
+    shop.tool("do.it", compensate=way, cost_microcents=10)
+    shop.tool("undo.it", roles=("clerk",), cost_microcents=5, no_compensation="it is one")
+    pack = shop.pack(budget={"cost_microcents": 12})
+
+    async def main() -> None:
+        async with shop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            assert result.status == "paused"
+            assert "15" in result.reason
+
+    shop.run(main())
+    assert shop.calls == []
