@@ -15,7 +15,6 @@ from .workshop import ADA, ASK, BOB, CLEO, Workshop, plan, step
 PAY = plan(step("a", "pay.out"))
 
 
-@pytest.mark.req("R28")
 @pytest.mark.parametrize(
     ("declared", "tenant", "status"),
     [
@@ -64,9 +63,9 @@ def test_a_compensation_out_of_sight_is_refused() -> None:
     assert shop.calls == []
 
 
-@pytest.mark.req("R57", "R58")
+@pytest.mark.req("R28", "R57", "R58")
 def test_a_planner_sees_the_whole_context_and_nothing_out_of_sight() -> None:
-    """It is handed what was compiled for this owner: tools, evidence, rules and ledger, and it cannot call anything."""
+    """It is handed the frame, the decision and what was compiled for this owner: tools with their modes, and no code."""
     shop = Workshop()
     shop.tool("pay.out", roles=("clerk",))
     shop.tool("pay.big", mode="destructive")
@@ -91,6 +90,12 @@ def test_a_planner_sees_the_whole_context_and_nothing_out_of_sight() -> None:
 
     shop.run(main())
     compiled = seen[0].compiled
+    assert (seen[0].ctx.actor.id, seen[0].spec.id) == ("eve", "work")
+    assert {name: str(tool.mode) for name, tool in compiled.surface.items()} == {
+        "do.it": "local_write",
+        "pay.big": "destructive",
+    }
+    assert not any(hasattr(tool, "call") for tool in compiled.surface.values())
     assert (list(compiled.surface), list(compiled.offered)) == (["do.it", "pay.big"], ["do.it"])
     assert (compiled.request, [spec.id for spec in compiled.decisions]) == (ASK, ["work"])
     assert {entry.name: entry.admitted for entry in compiled.ledger if entry.kind == "tool"} == {
@@ -157,3 +162,20 @@ def test_a_way_back_out_of_sight_is_paid_for_beforehand() -> None:
 
     shop.run(main())
     assert shop.calls == []
+
+
+def test_whoever_is_on_the_list_has_the_roles_of_the_list() -> None:
+    """A role that somebody claims is none where the pack says which they hold; others hold those that are said."""
+    shop = Workshop()
+    shop.tool("pay.out", roles=("boss",))
+    pack = shop.pack(actors=(Actor(id="bob", roles=("cook",)), Actor(id="dan", roles=("boss",))))
+
+    async def main() -> None:
+        async with shop.runtime(pack) as runtime:
+            ended = [
+                (await runtime.run(ASK, plan=PAY, actor=actor)).status
+                for actor in (BOB, Actor(id="dan"), CLEO)
+            ]
+            assert ended == ["failed", "completed", "completed"]
+
+    shop.run(main())
