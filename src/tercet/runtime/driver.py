@@ -677,7 +677,7 @@ class Driver:
         """The plan of the state, ready to be followed."""
         state = self.state
         if state.plan is not self._course_of[0] or state.undo is not self._course_of[1]:
-            course = Course.of(read_plan(self.state.plan), self.setting.surface)
+            course = Course.of(read_plan(self.state.plan), self.setting.surface, self.around.tools)
             self._course = course.with_undo(self.state.undo, self.around.tools) if self.state.undo else course
             self._course_of = (state.plan, state.undo)
         return self._course

@@ -209,7 +209,8 @@ class Runtime(People):
         now = self._clock.now()
         session = f"ses_{self._ids()}"
         place = await self._place(parent, session)
-        ctx = self._frame(now, messages.nameable(actor or anonymous()), safety_mode, place)
+        owner = self.known(messages.nameable(actor or anonymous()))
+        ctx = self._frame(now, owner, safety_mode, place)
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
         frozen = opening.freeze(self.pack, setting.compiled.snapshot)
         proposing = None if plan is not None else self._planner(planner, request.intent)

@@ -86,8 +86,10 @@ class Course:
     """What a call of each tool costs, in micro-cents."""
 
     @classmethod
-    def of(cls, plan: Plan, surface: dict[str, ToolSpec]) -> Course:
-        """The course of a plan over a surface."""
+    def of(
+        cls, plan: Plan, surface: dict[str, ToolSpec], tools: Mapping[str, ToolSpec] | None = None
+    ) -> Course:
+        """The course of a plan over a surface; `tools` are those of the pack, of which any may be a step's way back."""
         drawn = plan.graph
         waiting = _downstream(drawn)
         return cls(
@@ -102,7 +104,11 @@ class Course:
                 step.id: (-step.priority, -waiting[position], position)
                 for position, step in enumerate(plan.steps)
             },
-            costs={name: spec.cost_microcents for name, spec in surface.items() if spec.cost_microcents},
+            costs={
+                name: spec.cost_microcents
+                for name, spec in (surface if tools is None else tools).items()
+                if spec.cost_microcents
+            },
         )
 
     def way_back(self, call: EffectiveStep) -> tuple[int, int]:
