@@ -470,3 +470,19 @@ def test_an_envelope_starts_a_session_that_may_live_as_long_as_it_says(workshop:
                 assert start["actor"]["id"] == ADA.id
 
     workshop.run(main())
+
+
+@pytest.mark.parametrize("ttl_ms", [0, -1])
+def test_a_session_must_live_for_a_while(ttl_ms: int) -> None:
+    """A time to live that is none is wrong use, and starts nothing."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            with pytest.raises(UsageError) as caught:
+                await runtime.run(ASK, plan=plan(step("a")), ttl_ms=ttl_ms)
+            assert caught.value.code == "wrong_ttl"
+            assert await runtime.sessions() == []
+
+    workshop.run(main())

@@ -67,6 +67,15 @@ def _demand_period(watchdog_ms: int | None) -> int | None:
     return watchdog_ms
 
 
+def _demand_life(ttl_ms: int | None) -> None:
+    if ttl_ms is not None and ttl_ms < 1:
+        raise UsageError(
+            f"a session cannot live for {ttl_ms} ms",
+            code="wrong_ttl",
+            remedy="give how many milliseconds it may live, or None for what its pack says",
+        )
+
+
 def _refuse(found: LeaseHeld) -> None:
     """Wait for nobody."""
     raise found
@@ -202,6 +211,7 @@ class Runtime(People):
         called, and no key is used up. `planner` is one of the pack's by its name, or one of your own. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
+        _demand_life(ttl_ms)
         body = opening.body_of(request, plan)
         claims = () if shadow else opening.claims_of(request)  # a rehearsal does not stand for the run itself
         if claims and (known := await self._submitted(request, body)) is not None:
