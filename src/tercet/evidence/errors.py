@@ -21,7 +21,10 @@ StoreError             the store could not do its part; nothing was written
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tercet.contracts.errors import TercetError, UsageError
+from tercet.contracts.problem import Problem
 
 
 class SnapshotUnknown(UsageError):
@@ -97,6 +100,21 @@ class BadFact(UsageError):
     """A fact or a document that cannot be kept."""
 
     default_code = "bad_fact"
+
+
+class BadFiles(UsageError):
+    """Files that cannot be read as they are; `problems` lists each with its file and line."""
+
+    default_code = "files_invalid"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        first = problems[0].line()
+        count = len(problems)
+        super().__init__(
+            f"the files have {count} problem{'s' * (count != 1)}: {first}; nothing was imported",
+            remedy="mend them, or leave them out with --skip-bad",
+        )
+        self.problems = tuple(problems)
 
 
 class NewerStore(UsageError):
