@@ -111,7 +111,7 @@ class BadFiles(UsageError):
         first = problems[0].line()
         count = len(problems)
         super().__init__(
-            f"the files have {count} problem{'s' * (count != 1)}: {first}; nothing was imported",
+            f"nothing was imported, since the files have {count} problem{'s' * (count != 1)}: {first}",
             remedy="mend them, or leave them out with --skip-bad",
         )
         self.problems = tuple(problems)

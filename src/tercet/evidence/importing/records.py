@@ -58,7 +58,9 @@ def _object(line: _Line, name: str, report: Report) -> _Record | None:
     try:
         value = json.loads(line.text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        report.note("json_syntax", f"not JSON: {error}", "mend the line", file=name, row=line.number)
+        is_syntax = isinstance(error, json.JSONDecodeError)
+        reason = f"{error.msg} (column {error.colno})" if is_syntax else str(error)
+        report.note("json_syntax", f"not JSON: {reason}", "mend the line", file=name, row=line.number)
         return None
     fields = as_object(value)
     if fields is None:

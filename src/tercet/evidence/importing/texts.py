@@ -42,7 +42,7 @@ def decode(data: bytes) -> str:
 def html_text(markup: str) -> str:
     """What a page says, its headings marked as in Markdown; scripts and styles say nothing."""
     reader = _Page()
-    reader.feed(_SECTION.sub("", markup))
+    reader.feed(_SECTION.sub(" ", markup))
     reader.close()
     return reader.text()
 
