@@ -149,6 +149,7 @@ SAMPLES: list[BaseModel] = [
     requests.InvokeRequest(request=REQUEST),
     evidence.Snapshot(id="k1", created_at=NOW, evidence=(FACT,)),
     evidence.EvidenceBundle(snapshot="k1", evidence=(FACT,)),
+    evidence.Citation(evidence=REF, content_hash=FACT.hash, document="a.md", chunk=1, start=0, end=9),
     gate.ApprovalRequest(
         output={},
         provenance={},
