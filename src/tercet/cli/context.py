@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from tercet.contracts.buckets import BucketUse
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor, Request
 from tercet.packs import Pack
@@ -54,9 +56,10 @@ class View:
         snapshot: str | None,
         *,
         recorded: str | None = None,
+        library: Sequence[Evidence] = (),
     ) -> View:
-        """The view of what a pack gives such a run."""
-        compiled = compile_context(pack, request, frame, snapshot)
+        """The view of what a pack gives such a run, and a library beside it."""
+        compiled = compile_context(pack, request, frame, snapshot, library=library)
         decision = pack.decision_for(request.intent)
         uses = measure(compiled, decision, pack.context.tokens)
         return cls(frame=frame, decision=decision, compiled=compiled, uses=uses, recorded=recorded)
@@ -160,9 +163,12 @@ async def _recorded(pack: Pack, url: str, session: str) -> View:
                 remedy="name the folder of the pack that the session is pinned to",
             )
         kept = await opening.thawed(journal, pack, state)
+        shelf = await opening.shelf_of(journal, state)
     frame, request = opening.frame_of(state)
     recorded = str(state.start["context"])
-    view = View.of(kept, frame, request, opening.snapshot_of(kept, state), recorded=recorded)
+    view = View.of(
+        kept, frame, request, opening.snapshot_of(kept, state), recorded=recorded, library=shelf.facts
+    )
     if view.compiled.hash != recorded:
         raise UsageError(
             f"session {session} has recorded the context {recorded[:20]}…, and compiling it again gives {view.compiled.hash[:20]}…",

@@ -36,10 +36,23 @@ def store_url(given: str) -> str:
     """The address of the store: the one that was given, or the one beside the journal."""
     if given:
         return given
-    journal = os.environ.get(journals.VARIABLE) or journals.DEFAULT
-    if not journal.startswith(SQLITE):
-        return journal
-    return f"{SQLITE}{Path(journal.removeprefix(SQLITE)).with_name(FILE)}"
+    return _beside(os.environ.get(journals.VARIABLE) or journals.DEFAULT)
+
+
+@asynccontextmanager
+async def library_at(given: str, journal: str) -> AsyncGenerator[EvidenceStore | None]:
+    """The store that runs look for evidence in: the one that was given, else the one beside the journal, if it is there."""
+    url = given or _beside(journal)
+    if not given and url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
+        yield None
+        return
+    async with store_at(url) as store:
+        yield store
+
+
+def _beside(journal: str) -> str:
+    is_file = journal.startswith(SQLITE)
+    return f"{SQLITE}{Path(journal.removeprefix(SQLITE)).with_name(FILE)}" if is_file else journal
 
 
 @asynccontextmanager

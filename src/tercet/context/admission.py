@@ -32,16 +32,25 @@ def admit(
     decision: DecisionSpec,
     started_at: datetime | None,
     limit: int | None,
+    library: Sequence[Evidence] = (),
 ) -> Admission:
-    """The facts that a run may stand on; raises `UsageError` if the limit leaves none of a class that it must have."""
-    ordered = sorted(facts, key=lambda fact: fact.id)
-    barred = {fact.id: reason for fact in ordered if (reason := _bar(fact, snapshot, started_at))}
+    """The facts that a run may stand on; raises `UsageError` if the limit leaves none of a class that it must have.
+
+    Those of a library were chosen for the run, so it does not matter which snapshot they are of.
+    """
+    ordered = sorted((*facts, *library), key=lambda fact: fact.id)
+    chosen = {fact.id for fact in library}
+    barred = {
+        fact.id: reason
+        for fact in ordered
+        if (reason := _bar(fact, fact.snapshot if fact.id in chosen else snapshot, started_at))
+    }
     valid = [fact for fact in ordered if fact.id not in barred]
     packed = _packed(valid, decision, limit)
     excluded = {**barred, **packed.left_out}
     return Admission(
         manifest=tuple(EvidenceManifestEntry.of(fact) for fact in valid if fact.id not in excluded),
-        ledger=tuple(_entries(ordered, excluded, snapshot, started_at)),
+        ledger=tuple(_entries(ordered, excluded, started_at)),
         packed=packed,
     )
 
@@ -120,7 +129,7 @@ def _by_requirement(ordered: Sequence[Evidence], decision: DecisionSpec) -> dict
 
 
 def _entries(
-    facts: Sequence[Evidence], excluded: Mapping[str, str], snapshot: str | None, started_at: datetime | None
+    facts: Sequence[Evidence], excluded: Mapping[str, str], started_at: datetime | None
 ) -> Iterator[LedgerEntry]:
     for fact in facts:
         reason = excluded.get(fact.id)
@@ -128,12 +137,12 @@ def _entries(
             kind="evidence",
             name=fact.id,
             admitted=reason is None,
-            reason=reason or _worth(fact, snapshot, started_at),
+            reason=reason or _worth(fact, started_at),
         )
 
 
-def _worth(fact: Evidence, snapshot: str | None, started_at: datetime | None) -> str:
-    told = f"{fact.trust} {fact.classification} of snapshot {snapshot}"
+def _worth(fact: Evidence, started_at: datetime | None) -> str:
+    told = f"{fact.trust} {fact.classification} of snapshot {fact.snapshot}"
     if fact.expires_at is not None and started_at is None:
         return f"{told}; its expiry was not judged, no time is given"
     return told

@@ -38,19 +38,24 @@ def compile(  # noqa: A001 - the name that the design gives it
     snapshot: str | None = None,
     *,
     evidence: Sequence[Evidence] | None = None,
+    library: Sequence[Evidence] = (),
 ) -> CompiledContext:
     """The context of a run: for the decision that the request asks for, against a snapshot (the newest by default).
 
-    `evidence` takes the place of the pack's own facts; the snapshot is then theirs. Raises `UsageError` for an intent
+    `evidence` takes the place of the pack's own facts; the snapshot is then theirs. Those of a `library` are admitted beside
+    them, whatever snapshot they are of. Raises `UsageError` for an intent
     or a snapshot that is not there, and if the pack's token limits leave no room for what must be in the context.
     """
     decision = pack.decision_for(request.intent)
-    if evidence is None:
+    if evidence is None and not library:
         frame = _kept_frame(pack, decision, request.intent, run_context, snapshot)
     else:
-        demand_distinct(evidence)
-        chosen = snapshot_of(evidence) if snapshot is None else snapshot
-        frame = _frame(pack, decision, request.intent, run_context, chosen, evidence)
+        facts = pack.evidence if evidence is None else evidence
+        demand_distinct((*facts, *library))
+        chosen = snapshot
+        if chosen is None:
+            chosen = pack.newest_snapshot if evidence is None else snapshot_of(evidence)
+        frame = _frame(pack, decision, request.intent, run_context, chosen, facts, library)
     limit = pack.context.tokens.request
     if limit is not None:
         demand_room("request", "the request", estimate_tokens(shown_request(request)), limit)
@@ -114,13 +119,14 @@ def _frame(
     run_context: RunContext,
     chosen: str | None,
     facts: Sequence[Evidence],
+    library: Sequence[Evidence] = (),
 ) -> CompiledContext:
     """The context of a run without its request."""
     limits = pack.context.tokens
     gates = tuple(sorted(pack.gates, key=lambda gate: gate.name))
     _demand_instructions(decision, gates, pack.policies, limits.instructions)
     surface = surface_of(pack.tools, decision, run_context, limits.tools)
-    admission = admit(facts, chosen, decision, run_context.started_at, limits.evidence)
+    admission = admit(facts, chosen, decision, run_context.started_at, limits.evidence, library)
     decisions = tuple(sorted(pack.decisions, key=lambda spec: spec.id))
     return CompiledContext(
         manifests=Manifests(tool_manifest=surface.manifest, evidence_manifest=admission.manifest),

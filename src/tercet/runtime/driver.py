@@ -44,7 +44,7 @@ from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
 from tercet.runtime.rest import Rest
-from tercet.runtime.retrieving import asking, pinned, retrieve
+from tercet.runtime.retrieving import asking, pinned, read_facts, retrieve
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings, untold
@@ -175,8 +175,7 @@ class Driver:
         learned = (result.blob for result in self.state.learned)
         await self._load((*(step.blob for step in steps), *self.state.named_in.values(), *learned))
         for digest in self.state.facts:
-            found = msgspec.json.decode(await self.blob(digest))
-            self._facts[digest] = tuple(map(Evidence.model_validate, found))
+            self._facts[digest] = read_facts(await self.blob(digest))
 
     async def _load(self, digests: Iterable[str]) -> None:
         for digest in {*digests} - {"", *self._blobs}:
@@ -380,7 +379,7 @@ class Driver:
         """Look up what the plan pins and asks for; a library that cannot be reached lets the run come to a halt."""
         plan, library = self._plan(), self.around.library
         steps = asking(plan, self.state)
-        if library is None or not steps:
+        if library is None or not self.setting.library_snapshot or not steps:
             self._record(pinned(plan, self.setting, self._now()))
             return
         await self._flush()  # what comes next may take long: nothing is left unwritten
@@ -447,6 +446,7 @@ class Driver:
                 )
                 self.ledger.point("run")
             case c.End():
+                await self._remember()
                 ended, record = work.end(
                     self.state, self.setting, self.course, events, self._blobs, command.status, self._now()
                 )
@@ -459,6 +459,18 @@ class Driver:
                 self._record(opened)
             case c.TakeBack():
                 await self._take_back(command, events)
+
+    async def _remember(self) -> None:
+        """Let the library keep what the run learned; a library that cannot does not keep the run from its end."""
+        library, state = self.around.library, self.state
+        if library is None or not state.memory or state.phase is not Phase.COMMIT:
+            return
+        accepted = self.around.work.memories(state)
+        try:
+            if accepted:
+                await library.remember(self.lease.tenant, self.lease.stream, accepted, self._now())
+        except TercetError as error:
+            self.around.signal("memory_failed", {"loop_id": state.start["run"], "error": error.message})
 
     async def _take_back(self, command: c.TakeBack, events: list[e.Event]) -> None:
         """Take the effects of the run back, ask whether to, or leave them, where there are any."""

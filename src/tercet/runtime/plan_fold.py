@@ -99,6 +99,7 @@ def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
 def _needed(plan: Plan) -> frozenset[str]:
     """The steps whose results a parameter, a condition or an output refers to."""
     found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
+    found += references.scan(plan.memory)
     named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
     return frozenset(
         named.union(*(references.names(step.when) for step in plan.steps if step.when is not None))

@@ -9,27 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+
+import msgspec
 
 from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.plan import EvidenceQuery, Plan, Step
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.shape import JsonObject
+from tercet.evidence.store import Fact
 from tercet.journal import events as e
+from tercet.runtime.library import Library
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
-
-
-class Library(Protocol):
-    """Where a run looks for evidence.
-
-    Promised: the same question about the same snapshot brings the same facts in the same order. Not promised: that
-    they have not expired; who uses them looks at that. May raise a `TercetError`: then the run has no plan.
-    """
-
-    async def find(self, tenant: str, snapshot: str, query: EvidenceQuery) -> Sequence[Evidence]:
-        """The facts of the query's class that answer it best, at most as many as it wants."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,17 +69,16 @@ def pinned(plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
 
 async def retrieve(plan: Plan, steps: Sequence[Step], setting: Setting, library: Library, now: int) -> Found:
     """Ask what these steps of a plan want to know, and pin to each what was found."""
-    facts: dict[str, Evidence] = {}
+    facts: dict[str, Fact] = {}
     refs: dict[str, tuple[str, ...]] = {}
     for step in steps:
-        found = [
-            fact for query in step.evidence_queries for fact in await _find(library, setting, query, now)
-        ]
-        facts |= {fact.id: fact for fact in found}
-        refs[step.id] = tuple(dict.fromkeys(fact.id for fact in found))
+        queries = step.evidence_queries
+        found = await library.find(setting.ctx.tenant, setting.library_snapshot, queries, now)
+        facts |= {fact.evidence.id: fact for fact in found}
+        refs[step.id] = tuple(fact.evidence.id for fact in found)
     revised = _with_refs(plan, refs)
-    known = tuple(facts.values())
-    blob = canonical([fact.model_dump(mode="json") for fact in known]) if known else b""
+    known = tuple(fact.evidence for fact in facts.values())
+    blob = canonical([_kept(fact) for fact in facts.values()]) if facts else b""
     event = e.EvidenceRetrieved(
         at=now,
         evidence=_pinned(revised, setting, known),
@@ -98,9 +89,15 @@ async def retrieve(plan: Plan, steps: Sequence[Step], setting: Setting, library:
     return Found(event=event, facts=known, blob=blob)
 
 
-async def _find(library: Library, setting: Setting, query: EvidenceQuery, now: int) -> list[Evidence]:
-    found = await library.find(setting.ctx.tenant, setting.library_snapshot, query)
-    return [fact for fact in found if fact.expires_at is None or fact.expires_at.timestamp() * 1000 > now]
+def _kept(fact: Fact) -> JsonObject:
+    """A fact as it is kept beside the events: whole, and with where it was found."""
+    dumped = fact.evidence.model_dump(mode="json")
+    return {"evidence": dumped, "citation": fact.citation.model_dump(mode="json", exclude_none=True)}
+
+
+def read_facts(data: bytes) -> tuple[Evidence, ...]:
+    """The facts that were kept beside the events."""
+    return tuple(Evidence.model_validate(kept["evidence"]) for kept in msgspec.json.decode(data))
 
 
 def _with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:

@@ -160,7 +160,10 @@ def _left(step: StepState) -> StepState:
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
-    pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context", "evidence")}
+    pins = {
+        name: getattr(event, name)
+        for name in ("pack", "pack_hash", "snapshot", "context", "evidence", "library")
+    }
     if state.phase in (P.COMMIT, P.FAIL):
         # It is brought to its end elsewhere; whether to take its effects back is asked anew, since the way may be another.
         demand(state, event, is_met=state.saga != "undoing", why="its effects are being taken back")
@@ -236,7 +239,7 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
 
 def outputs_produced(state: State, event: e.OutputsProduced) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    return changed(state, phase=P.VERIFY, outputs=event.outputs, missing=event.missing)
+    return changed(state, phase=P.VERIFY, outputs=event.outputs, missing=event.missing, memory=event.memory)
 
 
 def run_reported(state: State, event: e.RunReported) -> State:

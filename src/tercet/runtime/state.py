@@ -258,6 +258,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """How many phases the run has gone through."""
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
+    memory: tuple[dict[str, Any], ...] = ()
+    """What the run suggests remembering."""
     report: dict[str, Any] = {}
     envelope: dict[str, Any] = {}
     record: str = ""

@@ -12,8 +12,8 @@ from tercet.executor.clock import Clock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
+from tercet.runtime.library import Library
 from tercet.runtime.noticeboard import Noticeboard
-from tercet.runtime.retrieving import Library
 from tercet.runtime.state import State
 from tercet.runtime.work import Work
 from tercet.tools import Tool

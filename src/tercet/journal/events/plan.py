@@ -61,3 +61,5 @@ class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
     """Outputs that could not be produced, each with the reason."""
+    memory: tuple[dict[str, Any], ...] = ()
+    """What the run suggests remembering: class, content, sources, and whether all of them are trusted."""
