@@ -1,6 +1,6 @@
 """The real model, offline. What it says is its own affair: the tests hold whatever that is.
 
-All of it is in one module, so that one worker starts the server, once.
+All of it is in one short module, so that few workers start a server.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from tercet.contracts.question import Message, ModelFault, Question, Reply
 from tercet.models.local import LocalModel
 from tercet.models.local.server import CONTEXT_TOKENS, SERVER
 from tercet.testing.model_suite import CASES, Case, Subject
-
-pytestmark = pytest.mark.xdist_group("local-model")
 
 STEP: dict[str, Any] = {
     "type": "object",
