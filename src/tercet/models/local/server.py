@@ -56,11 +56,11 @@ class LocalServer:
             return self._started
 
     def leave(self, user: object) -> None:
-        """A user is done; the last one takes the server along."""
+        """A user is done; the last one takes the server along, and waits for it to stop."""
         with self._lock:
             self._users.discard(user)
-            if not self._users:
-                self._started = None
+            last, self._started = (None, self._started) if self._users else (self._started, None)
+        del last  # outside of the lock: stopping takes as long as the batch at hand
 
 
 # The weights take a hundred megabytes and every core: a process has room for one such server, whoever asks.
@@ -112,6 +112,10 @@ def _open(weights: Path) -> Running:
     params.n_ctx = CONTEXT_TOKENS
     params.n_batch = params.n_ubatch = _BATCH_TOKENS
     params.n_parallel = 1
+    params.cache_ram_mib = (
+        0  # it would keep old prompts in up to eight gigabytes; the last one is kept anyway
+    )
+    params.cache_idle_slots = False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
     params.n_gpu_layers = 0
     params.fit_params = False
