@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tercet.cli import answers, carrying, check, gates, init, orders, schema, sessions, stops, verify
+from tercet.cli import answers, carrying, check, context, gates, init, orders, schema, sessions, stops, verify
 from tercet.cli import run as running
 from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
@@ -94,6 +94,7 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "stop tenant": (stops.stop_tenant, stops.TENANT_EXAMPLES),
     "stop list": (stops.list_stops, stops.LIST_EXAMPLES),
     "stop lift": (stops.lift, stops.LIFT_EXAMPLES),
+    "context": (context.context, context.EXAMPLES),
     "check": (check.check, check.EXAMPLES),
     "init": (init.init, init.EXAMPLES),
     "schema": (schema.schema, schema.EXAMPLES),

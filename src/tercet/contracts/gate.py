@@ -87,6 +87,8 @@ class HandOff(Shape):
     plan: JsonObject
     transcript: tuple[JsonObject, ...]
     verdicts: tuple[JsonObject, ...]
+    attempts: tuple[JsonObject, ...] = ()
+    """All that was tried, in its order: plans with their verdicts, questions to models with their answers, turns."""
     reason: str
     budget_remaining: JsonObject
     options: tuple[str, ...]

@@ -48,7 +48,7 @@ class Question(Authored):
     @cached_property
     def hash(self) -> str:
         """The hash of all that the model is told."""
-        return digest(self.model_dump(mode="json"))
+        return digest(self)
 
     @property
     def reserved_tokens(self) -> int:
@@ -84,7 +84,7 @@ ModelFaultCode = Literal[
 _LASTING: frozenset[ModelFaultCode] = frozenset({"model_refused"})
 
 
-class ModelFault(GatewayError):
+class ModelFault(GatewayError):  # noqa: N818 - what happened is named: the model is at fault
     """A model did not answer. `is_retriable` says whether asking it again may help; another model may in any case."""
 
     default_code = "model_unavailable"
@@ -93,6 +93,7 @@ class ModelFault(GatewayError):
         self, message: str, *, code: ModelFaultCode = "model_unavailable", remedy: str | None = None
     ) -> None:
         super().__init__(message, code=code, remedy=remedy)
+        self.model_code: ModelFaultCode = code
         self.is_retriable = code not in _LASTING
 
 

@@ -56,6 +56,12 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
     return tuple(_traced(worth, found) for found in review.found[review.position[step_id]])
 
 
+def trusted_results(review: Review) -> tuple[str, ...]:
+    """The steps of a plan whose results are trusted, but for the fields that their tools mark."""
+    worth = Worth(review)
+    return tuple(call.step.id for call in review.calls if worth.is_trusted_result(call.position))
+
+
 def _traced(worth: Worth, found: Found) -> Origin:
     if not worth.is_trusted(found, None):
         return _origin(worth, found, None)

@@ -85,8 +85,15 @@ def ask_for(
         digest=call_digest(state, setting, asked, gates),
         covers={other.name: call_digest(state, setting, other, gates) for other in sequence},
         shown={**shown, "budget": budget_left(state, setting), "plan": _rest(state)},
+        stale=_stale(setting, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
+
+
+def _stale(setting: Setting, calls: Iterable[Resolved]) -> int:
+    """When the first piece of evidence that these calls are pinned to expires; 0 if none does."""
+    refs = {ref for asked in calls for ref in asked.call.step.evidence_refs}
+    return min((end for ref, end in setting.expiry.items() if ref in refs), default=0)
 
 
 def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
@@ -126,7 +133,7 @@ def budget_left(state: State, setting: Setting) -> dict[str, int]:
     """What is left of each dimension that has a limit."""
     budget, used = setting.ctx.run_budget, state.used
     spent = {
-        "tokens": (setting.tokens, used.tokens + used.reserved_tokens),
+        "tokens": (setting.ctx.run_budget.tokens, used.tokens + used.reserved_tokens),
         "tool_calls": (budget.tool_calls, used.tool_calls + used.reserved_calls + used.held_calls),
         "cost_microcents": (budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost),
         "wall_clock_ms": (budget.wall_clock_ms, used.wall_clock),

@@ -14,6 +14,10 @@ class Propose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Ask the planner for a plan."""
 
 
+class Reflect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Let an agent take in what its turn brought, and judge the turn."""
+
+
 class Decompose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Split the plan into sub-tasks."""
 
@@ -82,6 +86,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     names: tuple[str, ...] = ()
     needs: dict[str, Need] = {}
     covers: dict[str, str] = {}
+    stale: int = 0
+    """When the first piece of the evidence that it is about expires."""
     ttl_ms: int = 0
     """How long it waits; 0 means as long as the session lives."""
     not_before: int = 0
@@ -128,6 +134,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 Command: TypeAlias = (
     Propose
+    | Reflect
     | Decompose
     | Retrieve
     | Review

@@ -52,7 +52,7 @@ def decide(
         return () if state.in_flight else (c.GiveUp(reason="iteration_budget_exceeded"),)
     match state.phase:
         case Phase.PLAN:
-            return (c.Propose(),)
+            return (c.Reflect() if state.is_turn_open else c.Propose(),)
         case Phase.DECOMPOSE:
             return (c.Decompose(),)
         case Phase.RETRIEVE:
@@ -153,7 +153,7 @@ class Acting:
     def _dispatched(self) -> Iterator[c.Command]:
         state = self.state
         if not state.frontier:
-            yield c.Finish() if state.phase is Phase.ACT else c.End(status=state.ending or "failed")
+            yield self._ended()
             return
         running = len(state.in_flight)
         limit = self.setting.ctx.run_budget.max_parallel or SLOTS
@@ -165,6 +165,12 @@ class Acting:
                 running += 1
             if command is not None:
                 yield command
+
+    def _ended(self) -> c.Command:
+        """What is due when every step has ended."""
+        if self.state.phase is not Phase.ACT:
+            return c.End(status=self.state.ending or "failed")
+        return c.Reflect() if self.state.is_turn_open else c.Finish()
 
     def _due(self, name: str, step: StepState) -> c.Command | None:
         if step.gate or step.status in ("in_flight", "failed"):
@@ -202,7 +208,7 @@ class Acting:
         ]
         due = [other for other in later if not self.state.steps[other].attempt]
         kept = step.cost if step.is_reserving else 0
-        return _first_short(
+        return first_short(
             ("tool calls", budget.tool_calls, used.tool_calls + used.reserved_calls, 1 + len(due)),
             (
                 "micro-cents",
@@ -341,7 +347,7 @@ class Acting:
         waits = max(0, step.not_before - self.state.at)
         kept_tokens, kept_cost = (step.tokens, step.cost) if step.is_reserving else (0, 0)
         back_calls, back_cost = self.course.way_back(call)
-        return _first_short(
+        return first_short(
             (
                 "tool calls",
                 budget.tool_calls,
@@ -350,8 +356,14 @@ class Acting:
             ),
             (
                 "tokens",
-                self.setting.tokens,
+                budget.tokens,
                 used.tokens + used.reserved_tokens - kept_tokens,
+                call.step.estimated_tokens,
+            ),
+            (
+                "tokens of the executor",
+                self.setting.executor_tokens,
+                used.tokens - used.model_tokens + used.reserved_tokens - kept_tokens,
                 call.step.estimated_tokens,
             ),
             (
@@ -410,7 +422,7 @@ class Acting:
                 yield Resolved(name=other, call=call, params=params, key=action[1])
 
 
-def _first_short(*needs: tuple[str, int | None, int, int]) -> str | None:
+def first_short(*needs: tuple[str, int | None, int, int]) -> str | None:
     """The first dimension that does not last, of unit, limit, what is spent and what is needed."""
     for unit, limit, spent, needed in needs:
         if limit is not None and spent + needed > limit:

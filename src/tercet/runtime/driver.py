@@ -9,37 +9,42 @@ its INTENT is durable: if the append fails, nothing is called.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
 
 from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.context import KnownResult
 from tercet.contracts.effective import EffectiveStep
-from tercet.contracts.errors import InternalError, UsageError
+from tercet.contracts.errors import InternalError, TercetError, UsageError
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
-from tercet.contracts.plain import storable
+from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.session import ProgressEnvelope
 from tercet.contracts.shape import as_object
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.backoff import delay_ms
 from tercet.journal import events as e
+from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Lease
-from tercet.planner.template import PlanningError
+from tercet.models.model import Model
 from tercet.runtime import commands as c
 from tercet.runtime import deciding, mail, undoing
 from tercet.runtime.calls import Calls
-from tercet.runtime.changes import NOT_MADE, STOPPED
+from tercet.runtime.changes import NOT_MADE, STOPPED, IllegalEvent
 from tercet.runtime.drift import approved_drift
 from tercet.runtime.expiry import overdue
+from tercet.runtime.interview import Interrupted, Interview
 from tercet.runtime.ledger import Ledger
 from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
 from tercet.runtime.rest import Rest
+from tercet.runtime.retrieving import asking, pinned, retrieve
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings, untold
@@ -76,13 +81,19 @@ class Driver:
         self.calls = Calls(around, lease, nudge=self._rest.nudge, stop=self._stop_for)
         self.halt: Halt | None = None
         """Set once nothing more shall begin."""
+        self._let_go = asyncio.Event()
+        self._has_begun = False
+        """Whether an agent was brought to where its run stands."""
         self._has_mail = False
         """Whether somebody may have put something into the inbox."""
         self._listeners: list[tuple[int, asyncio.Future[State | None]]] = []
         """Who waits until the inbox has been read up to a position, and that is durable."""
         self._bell = 0
-        self._base = self._extended_setting = setting
-        self._extended: dict[str, int] = {}
+        self._base = self._current = setting
+        self._made_of: tuple[object, object, object] = (None, None, None)
+        """What of the state went into it: each of them is another object when it has changed."""
+        self._facts: dict[str, tuple[Evidence, ...]] = {}
+        """What plans have found, by its digest."""
         self._grace_until: float | None = None
         self._course: Course | None = None
         self._course_of: tuple[Any, Any] = (state.plan, state.undo) if not state.plan else (None, None)
@@ -97,10 +108,29 @@ class Driver:
     @property
     def setting(self) -> Setting:
         """What the run is judged and carried out in, with what operators have added to its budget."""
-        if self.state.extended is not self._extended:
-            self._extended = self.state.extended
-            self._extended_setting = self._base.extended(self._extended)
-        return self._extended_setting if self._extended else self._base
+        state = self.state
+        made_of = (state.extended, state.learned, state.facts)
+        if any(now is not before for now, before in zip(made_of, self._made_of, strict=True)):
+            self._made_of = made_of
+            current = self._base
+            if state.facts:
+                current = current.with_facts([fact for each in state.facts for fact in self._facts[each]])
+            if state.learned:
+                current = current.knowing(self._known())
+            self._current = current.extended(state.extended) if state.extended else current
+        return self._current
+
+    def _known(self) -> tuple[KnownResult, ...]:
+        """The trusted results of earlier turns."""
+        return tuple(
+            KnownResult(
+                step_id=result.step,
+                tool=result.tool,
+                value=self._blobs[result.blob] if result.blob else result.value,
+                trust=Trust.TRUSTED,
+            )
+            for result in self.state.learned
+        )
 
     @property
     def lease(self) -> Lease:
@@ -126,6 +156,7 @@ class Driver:
 
     def stop(self, halt: Halt | None = None) -> None:
         """Begin nothing more, and come to a halt."""
+        self._let_go.set()
         if self.halt is None or self.halt.grace_ms is None:
             wanted = halt or Halt()
             read = (
@@ -141,9 +172,15 @@ class Driver:
     async def load_blobs(self) -> None:
         """Read the large values that steps still to come refer to."""
         steps = [self.state.steps[name] for name in self.state.needed if name in self.state.steps]
-        for blob in {*(step.blob for step in steps), *self.state.named_in.values()} - {""}:
-            data = await self.around.journal.blob(self.lease.tenant, blob)
-            self._blobs[blob] = msgspec.json.decode(data)
+        learned = (result.blob for result in self.state.learned)
+        await self._load((*(step.blob for step in steps), *self.state.named_in.values(), *learned))
+        for digest in self.state.facts:
+            found = msgspec.json.decode(await self.blob(digest))
+            self._facts[digest] = tuple(map(Evidence.model_validate, found))
+
+    async def _load(self, digests: Iterable[str]) -> None:
+        for digest in {*digests} - {"", *self._blobs}:
+            self._blobs[digest] = msgspec.json.decode(await self.blob(digest))
 
     # --- the loop ---
 
@@ -265,7 +302,9 @@ class Driver:
                 self.ledger.point("step")
             case c.Note():
                 self._note(command)
-            case c.Propose() | c.Settle():
+            case c.Retrieve():
+                await self._retrieve()
+            case c.Propose() | c.Reflect() | c.Settle():
                 await self._flush()  # what comes next may take long: nothing is left unwritten
                 await self._look_outside(command)
             case c.Score() | c.End() | c.HandOver() | c.TakeBack():
@@ -279,15 +318,13 @@ class Driver:
                 self._record(self._fact(command))
 
     def _fact(
-        self, command: c.Decompose | c.Retrieve | c.Skip | c.Fault | c.Ask | c.Grant | c.Finish | c.GiveUp
+        self, command: c.Decompose | c.Skip | c.Fault | c.Ask | c.Grant | c.Finish | c.GiveUp
     ) -> e.Event:
         """The event of a command that needs nothing but the state."""
         now, work = self._now(), self.around.work
         match command:
             case c.Decompose():
                 return e.Decomposed(at=now, steps=len(self.state.steps))
-            case c.Retrieve():
-                return work.retrieve(self._plan(), self.setting, now)
             case c.Skip():
                 return e.StepSkipped(at=now, step=command.step, reason=command.reason)
             case c.Fault():
@@ -303,27 +340,101 @@ class Driver:
             case c.Finish():
                 return work.finish(self.state, self.setting, self.course, self._blobs, now)
 
-    async def _look_outside(self, command: c.Propose | c.Settle) -> None:
-        """Commands that ask a planner or a tool."""
-        work = self.around.work
+    async def _look_outside(self, command: c.Propose | c.Reflect | c.Settle) -> None:
+        """Commands that ask a planner, an agent or a tool."""
         match command:
             case c.Propose():
-                try:
-                    self._record(await work.propose(self.state, self.setting, self._now()))
-                except PlanningError as error:
-                    self._record(
-                        e.PlanningFailed(at=self._now(), reason=storable(str(error)), code=error.code)
-                    )
-                except Exception as error:  # noqa: BLE001 - a planner is somebody else's code, and must not end the process
-                    if isinstance(error, UsageError) and error.code == PLANNER_MISSING:
-                        self.stop(Halt(reason=error.message))
-                        return
-                    reason = f"the planner raised {type(error).__name__}: {error}"
-                    self._record(
-                        e.PlanningFailed(at=self._now(), reason=storable(reason), code="planner_raised")
-                    )
+                await self._propose()
+            case c.Reflect():
+                await self._reflect()
             case c.Settle():
                 await self._settle(command.step)
+
+    async def _propose(self) -> None:
+        work = self.around.work
+        try:
+            await self._begin_turns()
+            self._record(await work.propose(self.state, self.setting, self._now(), self._interview))
+        except Interrupted:
+            return
+        except Exception as error:
+            if isinstance(error, JournalError | IllegalEvent):
+                raise
+            if isinstance(error, UsageError) and error.code == PLANNER_MISSING:
+                self.stop(Halt(reason=error.message))
+                return
+            self._record(work.failed(self.state, self.setting, error, self._now()))
+
+    async def _reflect(self) -> None:
+        """Let an agent take in what its turn brought."""
+        await self._begin_turns()
+        events = await self.ledger.events()
+        self._record(
+            await self.around.work.reflect(
+                self.state, self.setting, self._followed(), events, self._blobs, self._now()
+            )
+        )
+        self.ledger.point("turn")
+
+    async def _retrieve(self) -> None:
+        """Look up what the plan pins and asks for; a library that cannot be reached lets the run come to a halt."""
+        plan, library = self._plan(), self.around.library
+        steps = asking(plan, self.state)
+        if library is None or not steps:
+            self._record(pinned(plan, self.setting, self._now()))
+            return
+        await self._flush()  # what comes next may take long: nothing is left unwritten
+        try:
+            found = await retrieve(plan, steps, self.setting, library, self._now())
+        except JournalError:
+            raise
+        except TercetError as error:
+            self.stop(Halt(reason=f"evidence cannot be looked up: {error.message}"))
+            return
+        if found.blob:
+            self._facts[found.event.facts] = found.facts
+            self.ledger.unit.blobs.append(found.blob)
+        self._record(found.event)
+
+    async def _begin_turns(self) -> None:
+        """Bring an agent to where its run stands, once in this process."""
+        if self._has_begun or not self.around.work.is_stepwise:
+            return
+        self._has_begun = True
+        events = await self.ledger.events()
+        await self._load(event.blob for event in events if isinstance(event, e.Complete))
+        await self.around.work.begin(self.setting, events, self._blobs)
+
+    def _interview(self, models: Sequence[Model]) -> Interview:
+        around = self.around
+        limit = around.work.limit_for("planner")
+        return Interview(self, models, clock=around.clock, draw=around.draw, limit=limit)
+
+    # --- what an interview is lent ---
+
+    def note(self, event: e.Event, *blobs: bytes) -> None:
+        """Record an event, and bytes that belong to it."""
+        self._record(event)
+        self.ledger.unit.blobs += blobs
+
+    async def flush(self) -> None:
+        """Make durable what was recorded, and hear whether an operator stopped the pack or the tenant."""
+        await self._flush()
+        if (stop := self.around.board.stopped("")) is not None:
+            self._stop_for(stop)
+
+    async def blob(self, digest: str) -> bytes:
+        """Bytes that were stored before."""
+        return await self.around.journal.blob(self.lease.tenant, digest)
+
+    @property
+    def is_let_go(self) -> bool:
+        """Whether nothing more may begin."""
+        return self.halt is not None
+
+    async def interrupted(self) -> None:
+        """Returns once the session is to be let go of."""
+        await self._let_go.wait()
 
     async def _look_back(self, command: c.Score | c.End | c.HandOver | c.TakeBack) -> None:
         """Commands that read all that has happened."""
@@ -352,9 +463,7 @@ class Driver:
     async def _take_back(self, command: c.TakeBack, events: list[e.Event]) -> None:
         """Take the effects of the run back, ask whether to, or leave them, where there are any."""
         done = undoing.effects(events)
-        for blob in {effect.blob for effect in done} - {"", *self._blobs}:
-            data = await self.around.journal.blob(self.lease.tenant, blob)
-            self._blobs[blob] = msgspec.json.decode(data)
+        await self._load(effect.blob for effect in done)
         ways = undoing.ways_back(done, self.setting, self.around.tools, self._blobs)
         now = self._now()
         if not ways or command.how == "keep":
@@ -568,7 +677,7 @@ class Driver:
         """The plan of the state, ready to be followed."""
         state = self.state
         if state.plan is not self._course_of[0] or state.undo is not self._course_of[1]:
-            course = Course.of(read_plan(self.state.plan), self.setting.surface)
+            course = Course.of(read_plan(self.state.plan), self.setting.surface, self.around.tools)
             self._course = course.with_undo(self.state.undo, self.around.tools) if self.state.undo else course
             self._course_of = (state.plan, state.undo)
         return self._course

@@ -5,6 +5,8 @@
     ACT ──outputs_produced──▶ VERIFY ──run_reported: accept──▶ COMMIT, replan ──▶ PLAN, escalate ──▶ HALT
     ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT;  ACT ──gate_answered: deny──▶ FAIL
     HALT ──gate_answered: extend──▶ where it was, replan ──▶ PLAN, accept_partial ──▶ COMMIT, abandon ──▶ FAIL
+    PLAN ──planning_failed: fail──▶ FAIL, replan ──▶ PLAN, escalate ──▶ HALT
+    ACT, PLAN ──turn_judged: continue, retry, replan──▶ PLAN, stop, escalate ──▶ HALT, limit ──▶ FAIL
     any ──session_cancelled, session_expired, given_up──▶ FAIL, where effects are taken back before the end
     any ──session_paused──▶ HALT ──session_resumed──▶ where it was;  COMMIT, FAIL ──session_ended──▶ over
 
@@ -22,7 +24,7 @@ import msgspec
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionStatus
 from tercet.journal import events as e
-from tercet.runtime import gate_fold, plan_fold, saga_fold, session_fold, step_fold
+from tercet.runtime import gate_fold, model_fold, plan_fold, saga_fold, session_fold, step_fold, turn_fold
 from tercet.runtime.changes import IllegalEvent, illegal
 from tercet.runtime.state import UNDO, State, Used
 
@@ -62,6 +64,9 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.BudgetExtended: _BEFORE_THE_END,
     e.CompensationBegun: frozenset({P.FAIL}),
     e.EffectsKept: frozenset({P.FAIL}),
+    e.ModelAsked: frozenset({P.PLAN}),
+    e.ModelAnswered: frozenset({P.PLAN}),
+    e.TurnJudged: frozenset({P.PLAN, P.ACT}),
 }
 """In which phases an event may happen. What it leads to is in the function of its name, in the fold of its family."""
 
@@ -100,7 +105,7 @@ def evolve(state: State, event: e.Event) -> State:
         status=status,
         used=_clocked(state, moved, event, now),
         active_since=_active_since(state, status, event, now),
-        iterations=state.iterations + _counts(state.phase, moved.phase),
+        iterations=state.iterations + _counts(state, moved.phase),
     )
 
 
@@ -134,9 +139,11 @@ _SAID = (e.GateAnswered, e.SessionPaused, e.SessionCancelled, e.SessionExpired, 
 """What may be appended by somebody who does not carry the session forward."""
 
 
-def _counts(before: Phase, after: Phase) -> int:
-    """A move to another phase is an iteration; pausing and resuming are none."""
-    return int(after is not before and P.HALT not in (before, after))
+def _counts(before: State, after: Phase) -> int:
+    """A move to another phase is an iteration; pausing and resuming are none. Of an agent, each turn is one."""
+    if before.is_stepwise:
+        return int(before.phase is P.PLAN and after is P.DECOMPOSE)
+    return int(after is not before.phase and P.HALT not in (before.phase, after))
 
 
 def _status(before: State, state: State) -> SessionStatus:
@@ -192,6 +199,9 @@ _HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
     e.BudgetExtended: session_fold.budget_extended,
     e.CompensationBegun: saga_fold.compensation_begun,
     e.EffectsKept: saga_fold.effects_kept,
+    e.ModelAsked: model_fold.model_asked,
+    e.ModelAnswered: model_fold.model_answered,
+    e.TurnJudged: turn_fold.turn_judged,
 }
 
 __all__ = ["TABLE", "TRANSITIONS", "IllegalEvent", "evolve"]

@@ -28,7 +28,7 @@ from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
-from tercet.runtime.work import PLANNER_MISSING, Planner
+from tercet.runtime.work import PLANNER_MISSING, AnyPlanner, Planner
 
 
 def setting_of(pack: Pack, ctx: RunContext, request: Request, snapshot: str | None) -> Setting:
@@ -57,6 +57,8 @@ def started(
     now: int,
     *,
     planner: str = "",
+    is_fallible: bool = False,
+    is_stepwise: bool = False,
     ttl_ms: int | None = None,
     is_shadow: bool = False,
     body: str = "",
@@ -81,6 +83,8 @@ def started(
         snapshot=setting.compiled.snapshot,
         context=setting.compiled.hash,
         planner=planner,
+        fallible=is_fallible,
+        stepwise=is_stepwise,
         expires=now + (rules.ttl_ms if ttl_ms is None else ttl_ms),
         heartbeat=rules.heartbeat_interval_ms,
         on_failure=setting.spec.on_failure or pack.on_failure,
@@ -132,7 +136,7 @@ def demand_same(request: Request, state: State, body: str) -> None:
         )
 
 
-def planner_of(state: State, given: Planner | None, template: Planner) -> Planner:
+def planner_of(state: State, given: AnyPlanner | None, template: Planner) -> AnyPlanner:
     """The planner of a session that is carried on: the one that it was started with, or one that says that it is missing.
 
     Raises `UsageError` if the session is at planning already.

@@ -21,7 +21,7 @@ from tercet.runtime.changes import (
     more,
 )
 from tercet.runtime.plans import read_plan
-from tercet.runtime.session_fold import ending
+from tercet.runtime.session_fold import ending, escalated
 from tercet.runtime.state import State, StepState
 
 P = Phase
@@ -32,6 +32,8 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         plan = read_plan(event.plan)
     except (ValidationError, PlanError) as error:
         raise illegal(state, event, f"its plan cannot be read: {error}") from error
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    demand(state, event, is_met=not state.is_turn_open, why=f"turn {state.revision} has not been judged")
     order = plan.graph
     ids = [step.id for step in plan.steps]
     kept = _kept(state, plan, event.plan)
@@ -58,6 +60,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         gates={},
         approved={},
         verdict={},
+        replies=(),
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
         needed=frozenset(ids) if event.origin == "planner" else _needed(plan),
     )
@@ -81,8 +84,9 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
 
 
 def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
-    """The steps that a re-plan brings, or that one before it brought."""
-    if not state.plan:
+    """The steps that a re-plan brings, or that one before it brought. The next turn of an agent is no re-plan, unless
+    the one before it was objected to."""
+    if not state.plan or (state.is_stepwise and not state.feedback):
         return frozenset()
     before = {step["id"]: step for step in state.plan.get("steps", ())}
     return frozenset(
@@ -102,15 +106,34 @@ def _needed(plan: Plan) -> frozenset[str]:
 
 
 def planning_failed(state: State, event: e.PlanningFailed) -> State:
-    return ending(state, "failed", event.reason)
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    failed = changed(state, replies=())
+    match event.outcome:
+        case "fail":
+            return ending(failed, "failed", event.reason)
+        case "replan":
+            return changed(failed, feedback=(event.reason,), used=more(state, replans=1))
+        case "escalate":
+            return escalated(failed, P.PLAN, event.reason)
 
 
 def decomposed(state: State, _: e.Decomposed) -> State:
     return changed(state, phase=P.RETRIEVE)
 
 
-def evidence_retrieved(state: State, _: e.EvidenceRetrieved) -> State:
-    return changed(state, phase=P.REVIEW)
+def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
+    if not event.plan:
+        return changed(state, phase=P.REVIEW)
+    demand(state, event, is_met=state.plan_origin == "planner", why="a caller's plan is never changed")
+    names = [step.get("id") for step in event.plan.get("steps", ())]
+    demand(state, event, is_met=names == list(state.steps), why="it is about other steps")
+    return changed(
+        state,
+        phase=P.REVIEW,
+        plan=event.plan,
+        plan_hash=event.hash,
+        facts=(*state.facts, event.facts) if event.facts else state.facts,
+    )
 
 
 def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
@@ -131,4 +154,6 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
         blamed = event.verdict.get("step_id")
         setbacks = (*state.setbacks, (blamed,) if blamed else ())
         return changed(refused, phase=P.PLAN, setbacks=setbacks, used=more(state, replans=1))
+    if event.escalates and is_known:
+        return escalated(refused, P.PLAN, "; ".join(reasons))
     return ending(refused, "failed", "; ".join(reasons))

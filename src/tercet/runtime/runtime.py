@@ -39,16 +39,18 @@ from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind, demand_kind
 from tercet.runtime.notifying import Notifier
 from tercet.runtime.people import People
-from tercet.runtime.planners import PLANNER_NAMES, PlannerName, pack_planner
+from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, pack_planner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
+from tercet.runtime.retrieving import Library
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.surroundings import Surroundings, unmeasured, untold
+from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
-from tercet.runtime.work import Planner, Work
+from tercet.runtime.work import AnyPlanner, Planner, Work
 from tercet.tools import ToolContext
 
 LONG_MS = 3_600_000
@@ -63,6 +65,15 @@ def _demand_period(watchdog_ms: int | None) -> int | None:
             remedy="give how many milliseconds lie between two looks, or None for no watchdog",
         )
     return watchdog_ms
+
+
+def _demand_life(ttl_ms: int | None) -> None:
+    if ttl_ms is not None and ttl_ms < 1:
+        raise UsageError(
+            f"a session cannot live for {ttl_ms} ms",
+            code="wrong_ttl",
+            remedy="give how many milliseconds it may live, or None for what its pack says",
+        )
 
 
 def _refuse(found: LeaseHeld) -> None:
@@ -90,8 +101,9 @@ class Runtime(People):
         packs: Sequence[Pack] = (),
         progress: Callable[[ProgressEnvelope], None] | None = None,
         watchdog_ms: int | None = WATCHDOG_MS,
+        library: Library | None = None,
     ) -> None:
-        """`packs` are older ones whose sessions may go on, `progress` is told how far each session of this process is,
+        """`library` is where plans may look for evidence beside the pack's own, `packs` are older ones whose sessions may go on, `progress` is told how far each session of this process is,
         and `watchdog_ms` is how often sessions are looked after that nobody carries: None leaves that to others."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
@@ -107,6 +119,7 @@ class Runtime(People):
         self._signal = signal
         self._held = held
         self._progress = progress
+        self._library = library
         self._watchdog_ms = _demand_period(watchdog_ms)
         self._tools = {tool.name: tool for tool in pack.tools}
         self._guarding: asyncio.Future[None] | None = None
@@ -186,7 +199,7 @@ class Runtime(People):
         safety_mode: ApprovalMode | None = None,
         snapshot: str | None = None,
         actor: Actor | None = None,
-        planner: Planner | PlannerName | None = None,
+        planner: AnyPlanner | PlannerName | None = None,
         ttl_ms: int | None = None,
         shadow: bool = False,
         parent: ToolContext | None = None,
@@ -198,6 +211,7 @@ class Runtime(People):
         called, and no key is used up. `planner` is one of the pack's by its name, or one of your own. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
+        _demand_life(ttl_ms)
         body = opening.body_of(request, plan)
         claims = () if shadow else opening.claims_of(request)  # a rehearsal does not stand for the run itself
         if claims and (known := await self._submitted(request, body)) is not None:
@@ -205,11 +219,12 @@ class Runtime(People):
         now = self._clock.now()
         session = f"ses_{self._ids()}"
         place = await self._place(parent, session)
-        ctx = self._frame(now, messages.nameable(actor or anonymous()), safety_mode, place)
+        owner = self.known(messages.nameable(actor or anonymous()))
+        ctx = self._frame(now, owner, safety_mode, place)
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
         frozen = opening.freeze(self.pack, setting.compiled.snapshot)
         proposing = None if plan is not None else self._planner(planner, request.intent)
-        if proposing is not None and proposing is not planner:
+        if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
         work = Work(proposing, plan, limit_for=self.pack.limit_for)
         driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
@@ -220,6 +235,8 @@ class Runtime(People):
             session,
             now,
             planner="" if proposing is None else proposing.name,
+            is_fallible=work.is_fallible,
+            is_stepwise=work.is_stepwise,
             ttl_ms=ttl_ms,
             is_shadow=shadow,
             body=body,
@@ -229,7 +246,7 @@ class Runtime(People):
         driver.begin(started, claims=claims, blobs=(frozen,) if frozen else ())
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
-            driver.begin(await work.propose(driver.state, setting, now))
+            driver.begin(work.given(plan, now))
         try:
             return await self._carry(driver)
         except ClaimHeld:
@@ -257,7 +274,7 @@ class Runtime(People):
             )
         return await self.run(envelope.request, plan=plan, actor=envelope.actor, ttl_ms=duration)
 
-    def _planner(self, given: Planner | PlannerName | None, intent: str) -> Planner:
+    def _planner(self, given: AnyPlanner | PlannerName | None, intent: str) -> AnyPlanner:
         """The planner that was handed in, or the pack's own by its name."""
         if given is None or isinstance(given, str):
             return pack_planner(self.pack, intent, given or "")
@@ -302,7 +319,7 @@ class Runtime(People):
         self,
         session_id: str,
         *,
-        planner: Planner | None = None,
+        planner: AnyPlanner | None = None,
         extend: dict[str, int] | None = None,
         actor: Actor | None = None,
     ) -> RunResult:
@@ -321,14 +338,14 @@ class Runtime(People):
             await self.extend(session_id, extend, actor=actor or anonymous())
         return await self._resume(session_id, planner, held=self._held)
 
-    async def _resume(self, session_id: str, planner: Planner | None = None, *, held: Held) -> RunResult:
+    async def _resume(self, session_id: str, planner: AnyPlanner | None = None, *, held: Held) -> RunResult:
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
         pack, setting = await self._pinned(restored.state)
         return await self._carry_on(pack, setting, restored, planner, held=held)
 
-    async def migrate(self, session_id: str, *, actor: Actor, planner: Planner | None = None) -> RunResult:
+    async def migrate(self, session_id: str, *, actor: Actor, planner: AnyPlanner | None = None) -> RunResult:
         """Move a session to this pack and its newest snapshot, and carry it on: its plan is reviewed anew, and nothing
         that was approved before counts. One that is ending is brought to its end with the tools of this pack."""
         restored = await opening.restore(self.journal, self.tenant, session_id)
@@ -351,7 +368,7 @@ class Runtime(People):
         pack: Pack,
         setting: Setting,
         restored: opening.Restored,
-        planner: Planner | None,
+        planner: AnyPlanner | None,
         *,
         held: Held,
         migrated_by: str = "",
@@ -374,7 +391,7 @@ class Runtime(People):
         return await self._carry(driver)
 
     async def _taken_over(
-        self, pack: Pack, setting: Setting, lease: Lease, planner: Planner | None, known: opening.Restored
+        self, pack: Pack, setting: Setting, lease: Lease, planner: AnyPlanner | None, known: opening.Restored
     ) -> Driver:
         """A driver for the session of a lease, where it stands now."""
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
@@ -434,6 +451,7 @@ class Runtime(People):
             lease_ms=self._lease_ms,
             draw=self._draw,
             board=self._board,
+            library=self._library,
             roles=self.roles,
             crash=self._crash,
             tell=self._tell if pack.notify is None else self._teller(pack),

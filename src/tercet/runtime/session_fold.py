@@ -20,6 +20,7 @@ from tercet.runtime.changes import (
     demand,
     more,
 )
+from tercet.runtime.model_fold import cut_off
 from tercet.runtime.state import Ending, State, StepState, Used
 
 P = Phase
@@ -32,6 +33,7 @@ def session_started(state: State, event: e.SessionStarted) -> State:
 
 def session_resumed(state: State, _: e.SessionResumed) -> State:
     steps = {name: _cut_off(state.steps[name]) for name in state.frontier}
+    state = cut_off(state)
     return revived(changed(state, steps={**state.steps, **steps}, used=_interrupted(state.used)))
 
 
@@ -89,7 +91,7 @@ def session_paused(state: State, event: e.SessionPaused) -> State:
     is_quiet = event.outside or not state.in_flight
     demand(state, event, is_met=is_quiet, why="a call is in flight")
     return changed(
-        state,
+        cut_off(state),
         phase=P.HALT,
         halted_from=state.phase,
         status="paused",
@@ -123,7 +125,7 @@ def ending(state: State, how: Ending, reason: str) -> State:
     asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
     steps = {name: _left(step) for name, step in state.steps.items()}
     return changed(
-        state,
+        cut_off(state),
         phase=P.FAIL,
         halted_from=None,
         status=_unchanged(state, how) or "in_progress",
@@ -157,6 +159,7 @@ def _left(step: StepState) -> StepState:
 
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
     pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context", "evidence")}
     if state.phase in (P.COMMIT, P.FAIL):
         # It is brought to its end elsewhere; whether to take its effects back is asked anew, since the way may be another.

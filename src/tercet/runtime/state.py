@@ -88,6 +88,8 @@ class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     wall_clock: int = 0
     replans: int = 0
     retries: int = 0
+    model_tokens: int = 0
+    """Those of the tokens that language models took."""
     reserved_calls: int = 0
     reserved_tokens: int = 0
     reserved_cost: int = 0
@@ -127,6 +129,8 @@ class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     shown: dict[str, Any] = {}
     at: int = 0
     expires: int = 0
+    stale: int = 0
+    """When evidence that it stands on expires."""
     approvals: tuple[Answer, ...] = ()
     """Who has approved so far."""
 
@@ -148,6 +152,37 @@ class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     def unmet(self) -> tuple[str, ...]:
         """The names that still miss an approval."""
         return tuple(name for name, need in self.needs.items() if len(self.approvers(name)) < need.quorum)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A language model that was asked and has not answered yet, with what is kept for it."""
+
+    call: int
+    prompt: str
+    tokens: int = 0
+    cost: int = 0
+
+
+class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What a model answered on the way to the plan that is being made."""
+
+    prompt: str
+    model: str
+    answer: str = ""
+    blob: str = ""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: int = 0
+    cut: bool = False
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A trusted result of an earlier turn, whose values a later one may use."""
+
+    step: str
+    tool: str
+    value: Any = None
+    blob: str = ""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -207,6 +242,17 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """When the clock of the wall-clock budget was last started; 0 while it stands still."""
     repeats: dict[str, int] = {}
     """How often the same call brought the same result."""
+    asking: Asked | None = None
+    """The model that is being asked."""
+    asked: int = 0
+    """How many calls of models there were."""
+    replies: tuple[Replied, ...] = ()
+    """What models have answered since the last plan: nobody asks them that again."""
+    facts: tuple[str, ...] = ()
+    """The digests of the facts that plans have asked for and found."""
+    turns: int = 0
+    """How many turns of an agent have been judged."""
+    learned: tuple[Learned, ...] = ()
     trips: int = 0
     iterations: int = 0
     """How many phases the run has gone through."""
@@ -231,6 +277,16 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     def is_over(self) -> bool:
         """Whether nothing more can happen."""
         return self.status in TERMINAL
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether an agent decides one turn at a time."""
+        return bool(self.start.get("stepwise"))
+
+    @property
+    def is_turn_open(self) -> bool:
+        """Whether a turn was decided on and what became of it has not been judged."""
+        return self.is_stepwise and self.revision > self.turns
 
     @property
     def in_flight(self) -> tuple[str, ...]:

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
+from tercet.contracts.budget import BudgetUse
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.gate import HandOff
 from tercet.contracts.invocation import Backoff
+from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
+from tercet.contracts.question import ModelFault
 from tercet.contracts.run import Outcome, Run, ToolResult
 from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
+from tercet.contracts.verdict import Code, CriticReport, RefusalKind, RunOutcome, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
-from tercet.critic.judge import judge, judge_step
+from tercet.critic.flow import trusted_results
+from tercet.critic.judge import judge, judge_step, review_outcome
+from tercet.critic.pluggable.outcome import StepOutcome, step_outcome
 from tercet.critic.reading import Reading
+from tercet.critic.review import Review
 from tercet.critic.score import measure, print_envelope, score
 from tercet.critic.verify import verify
 from tercet.executor.backoff import delay_ms
 from tercet.executor.identity import call_hash
 from tercet.journal import events as e
+from tercet.models.model import Model
 from tercet.planner.template import PlanningError
 from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
@@ -34,13 +41,16 @@ from tercet.runtime import transcript
 from tercet.runtime.asking import budget_left, people_of
 from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
+from tercet.runtime.interview import OVERDRAWN, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
+from tercet.runtime.retrieving import carried_over
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
+from tercet.runtime.turns import Reflection, Sofar, Stepper, turns_of
 
 PLANNER_MISSING = "planner_missing"
 """The code of a run that must be planned anew, by a planner that is not there."""
@@ -67,41 +77,71 @@ class Replanner(Protocol):
         ...
 
 
+AnyPlanner: TypeAlias = Planner | Inquirer
+"""Who proposes plans: at once, or by asking language models."""
+
+
 class Work:
     """How commands are carried out; `planner` is absent where the caller brought the plan."""
 
     def __init__(
         self,
-        planner: Planner | None,
+        planner: AnyPlanner | None,
         plan: Plan | None,
         *,
         limit_for: Callable[[RoleName], RoleLimit],
     ) -> None:
         self._planner = planner
         self._plan = plan
-        self._limit_for = limit_for
+        self.limit_for = limit_for
+        self._has_begun = False
+        """Whether an agent was brought to where its run stands."""
         self._scored: tuple[int, Run | None] = (0, None)
         """The run that was scored, and where."""
         self._reading: Reading | None = None
         """What the last review read out of its plan; the score of that plan reads it again."""
 
-    async def propose(self, state: State, setting: Setting, now: int) -> e.PlanProposed:
+    @property
+    def is_fallible(self) -> bool:
+        """Whether the planner may fail where another try succeeds, as models and agents do."""
+        return isinstance(self._planner, Inquirer | Stepper)
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether an agent decides one turn at a time."""
+        return isinstance(self._planner, Stepper)
+
+    async def propose(
+        self, state: State, setting: Setting, now: int, interview: Callable[[Sequence[Model]], Interview]
+    ) -> e.PlanProposed:
         """The caller's plan, or the planner's next one."""
         if self._plan is not None:
             plan, origin, name = self._plan, "caller", ""
         elif self._planner is not None:
-            plan, origin, name = (
-                await self._proposed(self._planner, setting, state),
-                "planner",
-                self._planner.name,
-            )
+            proposed = await self._proposed(self._planner, setting, state, interview)
+            plan, origin, name = carried_over(proposed, state.plan), "planner", self._planner.name
         else:
             plan, origin, name = read_plan(state.plan), state.plan_origin, ""
-        dumped = plan.model_dump(mode="json", exclude_defaults=True)
-        return e.PlanProposed(at=now, plan=dumped, hash=plan.hash, origin=origin, planner=name)
+        decision = self._planner.decision if isinstance(self._planner, Stepper) else {}
+        return e.PlanProposed(
+            at=now, plan=_dumped(plan), hash=plan.hash, origin=origin, planner=name, decision=decision
+        )
 
-    async def _proposed(self, planner: Planner, setting: Setting, state: State) -> Plan:
-        limit = self._limit_for("planner").timeout_ms or PLANNER_TIMEOUT_MS
+    @staticmethod
+    def given(plan: Plan, now: int) -> e.PlanProposed:
+        """The plan that a caller brought."""
+        return e.PlanProposed(at=now, plan=_dumped(plan), hash=plan.hash, origin="caller")
+
+    async def _proposed(
+        self,
+        planner: AnyPlanner,
+        setting: Setting,
+        state: State,
+        interview: Callable[[Sequence[Model]], Interview],
+    ) -> Plan:
+        if isinstance(planner, Inquirer):
+            return await interview(planner.models).conduct(planner.inquire(setting, state))
+        limit = self.limit_for("planner").timeout_ms or PLANNER_TIMEOUT_MS
         try:
             async with asyncio.timeout(limit / 1000):
                 if state.setbacks and isinstance(planner, Replanner):
@@ -114,11 +154,66 @@ class Work:
                 remedy="raise limits.planner.timeout_ms in the pack, or take another planner",
             ) from error
 
-    def retrieve(self, plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
-        """The evidence that the plan pins, each with the hash of its content."""
-        known = setting.compiled.evidence
-        pinned = {ref: known[ref].hash for step in plan.steps for ref in step.evidence_refs if ref in known}
-        return e.EvidenceRetrieved(at=now, evidence=pinned)
+    def failed(self, state: State, setting: Setting, error: Exception, now: int) -> e.PlanningFailed:
+        """What follows where the planner has no plan: one that may fail tries again while re-plans last, and then, or where
+        trying again would not help, a person takes over."""
+        if isinstance(error, PlanningError | ModelFault):
+            reason, code = str(error), error.code
+        else:
+            reason, code = f"the planner raised {type(error).__name__}: {error}", "planner_raised"
+        outcome: Literal["fail", "replan", "escalate"] = "fail"
+        if self.is_fallible:
+            has_tries = state.used.replans < setting.ctx.run_budget.max_replans
+            outcome = "replan" if has_tries and code not in _HOPELESS else "escalate"
+        return e.PlanningFailed(at=now, reason=storable(reason), code=code, outcome=outcome)
+
+    # --- turns of an agent ---
+
+    async def begin(self, setting: Setting, events: Sequence[e.Event], blobs: Mapping[str, Any]) -> None:
+        """Bring the agent to where its turns lead, once in this process."""
+        if isinstance(self._planner, Stepper) and not self._has_begun:
+            self._has_begun = True
+            await self._planner.begin(setting, turns_of(events, blobs))
+
+    async def reflect(
+        self,
+        state: State,
+        setting: Setting,
+        course: Course,
+        events: Sequence[e.Event],
+        blobs: Mapping[str, Any],
+        now: int,
+    ) -> e.TurnJudged:
+        """What the agent and its critics make of the turn that has ended."""
+        turn = turns_of(events, blobs)[-1]
+        assert isinstance(self._planner, Stepper)  # noqa: S101 - only an agent's session has turns
+        sofar = Sofar(
+            steps=turn.number,
+            elapsed_ms=state.used.wall_clock,
+            tokens=state.used.tokens,
+            on_retry=_on_retry(state, setting, course),
+        )
+        try:
+            said = await self._planner.reflect(turn, sofar)
+        except Exception as error:  # noqa: BLE001 - an agent is somebody else's code, and its failure a person's matter
+            reason = f"the agent raised {type(error).__name__}: {error}"
+            said = Reflection(action="escalate", reason=reason, stop="agent_raised")
+        done = {name for name, step in state.steps.items() if step.status == "done"}
+        reviewed = Review(setting.ctx, setting.compiled, setting.spec, turn.plan)
+        return e.TurnJudged(
+            at=now,
+            turn=turn.number,
+            action=said.action,
+            reason=storable(said.reason),
+            critic=storable(said.critic),
+            score=said.score,
+            trace=said.trace,
+            stop=said.stop,
+            prompt=None if said.prompt is None else storable(said.prompt),
+            patch=said.patch,
+            metadata=said.metadata,
+            trusted=tuple(name for name in trusted_results(reviewed) if name in done),
+        )
 
     def review(self, state: State, plan: Plan, setting: Setting, now: int) -> e.PlanReviewed:
         """The critic's review; a plan that was refused before is rejected unread."""
@@ -139,7 +234,17 @@ class Work:
             at=now,
             hash=state.plan_hash,
             verdict=verdict.model_dump(mode="json", exclude_defaults=True) | {"outcome": verdict.outcome},
+            escalates=self._escalates(state, setting, verdict),
         )
+
+    def _escalates(self, state: State, setting: Setting, verdict: Verdict) -> bool:
+        """Whether a plan is rejected only because its planner has no try left: then a person decides."""
+        if verdict.outcome != "reject" or not state.start.get("fallible") or verdict.kind is None:
+            return False
+        fresh = setting.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": BudgetUse()})
+        has_tries = setting.ctx.run_budget.max_replans > 0
+        code = verdict.code or Code.DUPLICATE_ACTION
+        return not has_tries or review_outcome(fresh, verdict.kind, code) == "replan"
 
     def intent(
         self,
@@ -155,7 +260,7 @@ class Work:
         call = course.calls[command.step]
         back_calls, back_cost = (0, 0) if command.step.startswith(UNDO) else course.way_back(call)
         budget = setting.ctx.run_budget.wall_clock_ms
-        longest = self._limit_for("executor").timeout_ms or call.tool.timeout_ms
+        longest = self.limit_for("executor").timeout_ms or call.tool.timeout_ms
         left = min(longest, call.tool.timeout_ms)
         if budget is not None and not command.step.startswith(UNDO):
             left = min(left, max(0, budget - state.used.wall_clock))
@@ -200,6 +305,9 @@ class Work:
             yield judged(outcome=_again(state, setting), reason=told)
         elif step.status == "done":
             yield judged(outcome="accept")
+        elif state.is_stepwise and step.code not in _FOR_PEOPLE and not can_retry(state, setting, step):
+            yield judged(outcome="accept", reason=f"it failed, and the agent is told: {step.error}")
+            yield e.StepSkipped(at=now, step=name, reason="optional_failed")
         elif can_retry(state, setting, step):
             wait = delay_ms(Backoff(), step.retries, draw)
             yield judged(outcome="retry", reason=step.error)
@@ -224,6 +332,7 @@ class Work:
             covers=command.covers,
             shown=command.shown,
             expires=_end_of(state, now, command.ttl_ms),
+            stale=command.stale,
         )
 
     def hand_over(
@@ -238,6 +347,7 @@ class Work:
             plan=state.plan,
             transcript=tuple(entry.model_dump(mode="json", exclude_none=True) for entry in entries),
             verdicts=tuple(_verdicts(state)),
+            attempts=tuple(_attempts(events)),
             reason=reason,
             budget_remaining=dict(budget_left(state, setting)),
             options=options,
@@ -388,6 +498,10 @@ class Work:
         return transcript.run_of(setting, course, state, events, {}, is_whole=True)
 
 
+def _dumped(plan: Plan) -> JsonObject:
+    return plan.model_dump(mode="json", exclude_defaults=True)
+
+
 _WITHOUT_PLANNER = ("extend", "accept_partial", "abandon")
 
 
@@ -411,6 +525,43 @@ def _verdicts(state: State) -> Iterator[JsonObject]:
         yield {**state.report, "stage": "run"}
 
 
+def _attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
+    """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn."""
+    for event in events:
+        match event:
+            case e.PlanProposed():
+                yield {"what": "plan", "at": event.at, "hash": event.hash, "plan": event.plan}
+            case e.PlanReviewed():
+                yield {"what": "verdict", "at": event.at, **event.verdict}
+            case e.PlanningFailed():
+                yield {"what": "no_plan", "at": event.at, "code": event.code, "reason": event.reason}
+            case e.ModelAsked():
+                yield {"what": "asked", "at": event.at, "model": event.model, "prompt": event.prompt}
+            case e.ModelAnswered():
+                answer = (
+                    {"error": event.error, "code": event.code} if event.code else {"answer": event.answer}
+                )
+                yield {"what": "answered", "at": event.at, "blob": event.blob, **answer}
+            case e.TurnJudged():
+                said = {"action": event.action, "critic": event.critic, "reason": event.reason}
+                yield {"what": "turn", "at": event.at, **said}
+            case e.StepJudged(outcome="replan" | "escalate"):
+                yield {"what": "step", "at": event.at, "step": event.step, "reason": event.reason}
+            case _:
+                pass
+
+
+def _on_retry(state: State, setting: Setting, course: Course) -> StepOutcome:
+    """What a critic's wish to try a turn again amounts to."""
+    budget = setting.ctx.run_budget
+    happened = [name for name, step in state.steps.items() if step.key and step.key in state.keys]
+    stands = any(name in course.calls and not course.calls[name].leaves_nothing for name in happened)
+    wanted = step_outcome("retry", pure=not stands, attempt="done" if stands else "not_done")
+    if wanted == "retry":
+        return "retry" if state.used.retries < budget.max_retries else "escalate"
+    return "replan" if state.used.replans < budget.max_replans else "escalate"
+
+
 def _refusal(state: State, setting: Setting, verdict: Verdict | None, now: int) -> CriticReport:
     reviewed = verdict or Verdict(
         stage="review",
@@ -425,6 +576,9 @@ def _refusal(state: State, setting: Setting, verdict: Verdict | None, now: int) 
         decided_at=transcript.timestamp(now),
     )
 
+
+_HOPELESS = (OVERDRAWN, "model_refused")
+"""The codes of planning that would fail again: there is nothing left to pay with, or nobody who would answer."""
 
 _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
 """The codes of steps that no other plan would help: a person must give more, or approve again."""

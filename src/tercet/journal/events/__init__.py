@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from tercet.journal.events.gate import ApprovalGranted, GateAnswered, GateOpened, MessageDropped, Need
+from tercet.journal.events.model import ModelAnswered, ModelAsked
 from tercet.journal.events.plan import (
     Decomposed,
     EvidenceRetrieved,
@@ -38,6 +39,7 @@ from tercet.journal.events.step import (
     StepRefused,
     StepSkipped,
 )
+from tercet.journal.events.turn import TurnJudged
 from tercet.journal.events.verdict import LoopGuardTripped, RunReported, StepJudged
 
 Event: TypeAlias = (
@@ -72,6 +74,9 @@ Event: TypeAlias = (
     | BudgetExtended
     | CompensationBegun
     | EffectsKept
+    | ModelAsked
+    | ModelAnswered
+    | TurnJudged
 )
 
 __all__ = [
@@ -90,6 +95,8 @@ __all__ = [
     "Intent",
     "LoopGuardTripped",
     "MessageDropped",
+    "ModelAnswered",
+    "ModelAsked",
     "Need",
     "OutputsProduced",
     "PlanProposed",
@@ -108,5 +115,6 @@ __all__ = [
     "StepJudged",
     "StepRefused",
     "StepSkipped",
+    "TurnJudged",
     "Undo",
 ]

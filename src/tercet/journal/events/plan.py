@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tercet.journal.events.fact import Fact
 
@@ -14,13 +14,16 @@ class PlanProposed(Fact, frozen=True, kw_only=True, tag="plan_proposed"):
     hash: str
     origin: str
     planner: str = ""
+    decision: dict[str, Any] = {}
+    """What an agent decided, where it decides step by step."""
 
 
 class PlanningFailed(Fact, frozen=True, kw_only=True, tag="planning_failed"):
-    """The planner has no plan to propose."""
+    """The planner has no plan to propose, and what follows from that."""
 
     reason: str
     code: str = "planning_failure"
+    outcome: Literal["fail", "replan", "escalate"] = "fail"
 
 
 class PlanReviewed(Fact, frozen=True, kw_only=True, tag="plan_reviewed"):
@@ -28,6 +31,8 @@ class PlanReviewed(Fact, frozen=True, kw_only=True, tag="plan_reviewed"):
 
     hash: str
     verdict: dict[str, Any]
+    escalates: bool = False
+    """Whether a person takes over, since the planner has no try left."""
 
 
 class Decomposed(Fact, frozen=True, kw_only=True, tag="decomposed"):
@@ -37,9 +42,17 @@ class Decomposed(Fact, frozen=True, kw_only=True, tag="decomposed"):
 
 
 class EvidenceRetrieved(Fact, frozen=True, kw_only=True, tag="evidence_retrieved"):
-    """The evidence that the plan pins was looked up: its ids, each with the hash of its content."""
+    """The evidence that the plan pins was looked up: its ids, each with the hash of its content.
+
+    Where the plan asks questions, what was found is pinned to the steps that asked, in another revision of the plan.
+    """
 
     evidence: dict[str, str] = {}
+    plan: dict[str, Any] = {}
+    """The plan with what was found pinned to its steps; empty where it asked nothing."""
+    hash: str = ""
+    facts: str = ""
+    """The digest of the facts that were found, whole."""
 
 
 class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):

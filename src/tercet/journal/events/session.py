@@ -28,6 +28,10 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """The digest of the snapshot, frozen whole beside the events; empty where the pack has none."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
+    fallible: bool = False
+    """Whether that planner may fail where another try succeeds: then a person takes over when no try is left."""
+    stepwise: bool = False
+    """Whether an agent decides one turn at a time, each of them a plan of its own."""
     expires: int = 0
     """When the session's time to live ends."""
     heartbeat: int = 30_000

@@ -1,0 +1,309 @@
+"""Asking language models for a planner: reserve, record, ask, settle, try again, take another model.
+
+A planner that thinks with models is a generator that yields questions. Each call of a model is two facts in the journal:
+before it what is kept of the budget for it, after it what it answered and took. An answer that is there already, since
+the process before this one died on the way to the plan, is not asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
+
+import msgspec
+
+from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.invocation import Backoff
+from tercet.contracts.plain import storable
+from tercet.contracts.plan import Plan
+from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
+from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit
+from tercet.executor.backoff import delay_ms
+from tercet.executor.clock import Clock
+from tercet.journal import events as e
+from tercet.models.model import Model
+from tercet.planner.template import PlanningError
+from tercet.runtime.deciding import first_short
+from tercet.runtime.setting import Setting
+from tercet.runtime.state import State
+
+ResultT = TypeVar("ResultT")
+
+LARGE = 64 * 1024
+"""An answer of more bytes is stored as a blob."""
+LONGEST = 4 * 1024 * 1024
+"""An answer of more characters is no answer."""
+
+OVERDRAWN = "budget_exceeded"
+"""The code of a question that the budget has nothing left for."""
+INTERRUPTED = "stopped"
+"""The code of a question that was given up because the session was let go of."""
+
+
+class Interrupted(Exception):  # noqa: N818 - a signal between two functions of the driver, and no error
+    """The session is let go of while a model is asked."""
+
+
+class Bench(Protocol):
+    """What the driver lends to an interview."""
+
+    @property
+    def state(self) -> State:
+        """As the ledger has it."""
+        ...
+
+    @property
+    def setting(self) -> Setting:
+        """What the run is judged in."""
+        ...
+
+    def note(self, event: e.Event, *blobs: bytes) -> None:
+        """Record an event, and bytes that belong to it."""
+        ...
+
+    async def flush(self) -> None:
+        """Make durable what was recorded."""
+        ...
+
+    async def blob(self, digest: str) -> bytes:
+        """Bytes that were stored before."""
+        ...
+
+    @property
+    def is_let_go(self) -> bool:
+        """Whether nothing more may begin."""
+        ...
+
+    async def interrupted(self) -> None:
+        """Returns once the session is to be let go of."""
+        ...
+
+
+@runtime_checkable
+class Inquirer(Protocol):
+    """A planner that asks language models on its way to a plan. What it does between two questions is pure."""
+
+    @property
+    def name(self) -> str:
+        """What journals call it."""
+        ...
+
+    @property
+    def models(self) -> Sequence[Model]:
+        """The model to ask, and those that are asked when it does not answer."""
+        ...
+
+    def inquire(self, setting: Setting, state: State) -> Inquiry[Plan]:
+        """The way to a plan: yields questions, is sent replies, and returns the plan.
+
+        `ModelFault` is thrown in where no model answers. May raise `PlanningError`.
+        """
+        ...
+
+
+class Interview:
+    """Asks the models of one planner in one session."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        models: Sequence[Model],
+        *,
+        clock: Clock,
+        draw: Callable[[], float],
+        limit: RoleLimit,
+    ) -> None:
+        self._bench = bench
+        self._models = models
+        self._clock = clock
+        self._draw = draw
+        self._limit = limit
+        self._known = list(bench.state.replies)
+        """Answers that are there from before, in the order in which they came."""
+
+    async def conduct(self, inquiry: Inquiry[ResultT]) -> ResultT:
+        """What an inquiry comes to. Raises what it raises, and `Interrupted`."""
+        try:
+            question = next(inquiry)
+            while True:
+                try:
+                    reply = await self._recorded(question) or await self._ask(question)
+                except ModelFault as fault:
+                    question = inquiry.throw(fault)
+                else:
+                    question = inquiry.send(reply)
+        except StopIteration as ended:
+            return ended.value
+        finally:
+            inquiry.close()
+
+    async def _recorded(self, question: Question) -> Reply | None:
+        """The answer to this question that was recorded before; none if the planner asks something else now."""
+        if not self._known or self._known[0].prompt != question.hash:
+            self._known.clear()
+            return None
+        found = self._known.pop(0)
+        text = msgspec.json.decode(await self._bench.blob(found.blob)) if found.blob else found.answer
+        return Reply(
+            text=text,
+            model=found.model,
+            tokens_in=found.tokens_in,
+            tokens_out=found.tokens_out,
+            cost_microcents=found.cost,
+            is_cut=found.cut,
+        )
+
+    async def _ask(self, question: Question) -> Reply:
+        """Ask one model after the other, each again while that may help and the retries last."""
+        faults: list[str] = []
+        fault = ModelFault("there is no model to ask", code="model_refused")
+        for model in self._models:
+            for retry in range(self._bench.setting.ctx.run_budget.max_step_retries + 1):
+                if retry:
+                    await self._pause(delay_ms(Backoff(), retry - 1, self._draw))
+                attempt = len(faults) + 1
+                try:
+                    return await self._call(model, question, attempt)
+                except ModelFault as found:
+                    fault = found
+                    faults.append(f"{model.name}: {found.message}")
+                if not self._may_ask_again(fault):
+                    break
+        if len(faults) < 2:
+            raise fault
+        raise ModelFault(
+            f"no model answered: {'; '.join(faults)}", code=fault.model_code, remedy=fault.remedy
+        )
+
+    def _may_ask_again(self, fault: ModelFault) -> bool:
+        """Whether the same model is worth another call: one that was too late would be again."""
+        has_retries = self._bench.state.used.retries < self._bench.setting.ctx.run_budget.max_retries
+        return fault.is_retriable and fault.model_code != "model_timeout" and has_retries
+
+    async def _pause(self, ms: int) -> None:
+        await self._unless_interrupted(asyncio.ensure_future(self._clock.sleep(ms)))
+
+    async def _call(self, model: Model, question: Question, attempt: int) -> Reply:
+        """One call, with a fact before it and one behind it."""
+        tokens, cost = question.reserved_tokens, _price(model, question)
+        self._demand_budget(tokens, cost)
+        timeout_ms = self._limit.timeout_ms or PLANNER_TIMEOUT_MS
+        call, began = self._bench.state.asked + 1, self._clock.now()
+        asked = e.ModelAsked(
+            at=began,
+            call=call,
+            purpose=storable(question.purpose),
+            model=storable(model.name),
+            prompt=question.hash,
+            attempt=attempt,
+            tokens=tokens,
+            cost=cost,
+            deadline=began + timeout_ms,
+        )
+        self._bench.note(asked, canonical(question))
+        await self._bench.flush()
+        if self._bench.is_let_go:
+            self._unanswered(call, "the session was let go of before", INTERRUPTED, began)
+            raise Interrupted
+        try:
+            reply = await self._answer(model, question, timeout_ms)
+        except Interrupted:
+            # It may be paid for all the same, so all that was kept for it counts.
+            self._unanswered(call, "the session was let go of", INTERRUPTED, began, tokens=tokens, cost=cost)
+            raise
+        except ModelFault as fault:
+            self._unanswered(call, fault.message, fault.code, began)
+            await self._bench.flush()
+            raise
+        await self._answered(call, reply, began)
+        return reply
+
+    async def _answer(self, model: Model, question: Question, timeout_ms: int) -> Reply:
+        """The model's answer in time, or a fault; whatever else a model's code raises is its fault too."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                reply = await self._unless_interrupted(asyncio.ensure_future(model.ask(question)))
+        except TimeoutError as error:
+            raise ModelFault(
+                f"{model.name} took longer than {timeout_ms:,} ms",
+                code="model_timeout",
+                remedy="raise limits.planner.timeout_ms in the pack, or take a faster model",
+            ) from error
+        except (ModelFault, Interrupted):
+            raise
+        except Exception as error:
+            raise ModelFault(f"{model.name} raised {type(error).__name__}: {error}") from error
+        if len(reply.text) > LONGEST:
+            raise ModelFault(f"{model.name} answered {len(reply.text):,} characters", code="model_refused")
+        if not reply.text.strip():
+            raise ModelFault(f"{model.name} answered nothing", code="model_empty")
+        return reply
+
+    async def _unless_interrupted(self, task: asyncio.Future[ResultT]) -> ResultT:
+        """What a task comes to, unless the session is let go of before."""
+        interrupted = asyncio.ensure_future(self._bench.interrupted())
+        try:
+            await asyncio.wait((task, interrupted), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Interrupted
+            return task.result()
+        finally:
+            for each in (task, interrupted):
+                each.cancel()
+            await asyncio.gather(task, interrupted, return_exceptions=True)
+
+    def _demand_budget(self, tokens: int, cost: int) -> None:
+        """No call starts whose reservation exceeds what is left."""
+        budget, used = self._bench.setting.ctx.run_budget, self._bench.state.used
+        shortage = first_short(
+            ("tokens", budget.tokens, used.tokens + used.reserved_tokens, tokens),
+            ("tokens of the planner", self._limit.tokens, used.model_tokens, tokens),
+            ("micro-cents", budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost, cost),
+            ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
+        )
+        if shortage is not None:
+            raise PlanningError(
+                f"a language model cannot be asked: {shortage}",
+                code=OVERDRAWN,
+                remedy="extend the budget of the session, or let the planner show and ask for less",
+            )
+
+    async def _answered(self, call: int, reply: Reply, began: int) -> None:
+        data = msgspec.json.encode(storable(reply.text))
+        is_large = len(data) > LARGE
+        now = self._clock.now()
+        answered = e.ModelAnswered(
+            at=now,
+            call=call,
+            answer="" if is_large else storable(reply.text),
+            blob=hash_bytes(data) if is_large else "",
+            model=storable(reply.model),
+            tokens_in=reply.tokens_in,
+            tokens_out=reply.tokens_out,
+            cost=reply.cost_microcents,
+            cut=reply.is_cut,
+            latency=max(0, now - began),
+        )
+        self._bench.note(answered, *([data] if is_large else ()))
+        await self._bench.flush()
+
+    def _unanswered(
+        self, call: int, error: str, code: str, began: int, *, tokens: int = 0, cost: int = 0
+    ) -> None:
+        now = self._clock.now()
+        self._bench.note(
+            e.ModelAnswered(
+                at=now,
+                call=call,
+                error=storable(error),
+                code=code,
+                tokens_in=tokens,
+                cost=cost,
+                latency=max(0, now - began),
+            )
+        )
+
+
+def _price(model: Model, question: Question) -> int:
+    return max(0, model.price(question))

@@ -1,0 +1,118 @@
+"""RETRIEVE: the questions of a plan, asked of the evidence that its session is pinned to.
+
+Only what a plan asks is looked for. What is found is pinned to the step that asked, which makes another revision of the
+plan; a caller's plan is never changed. A step that a plan before had in the same words keeps what was found for it, so
+that a re-plan does not turn it into another step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.plan import EvidenceQuery, Plan, Step
+from tercet.journal import events as e
+from tercet.runtime.plans import read_plan
+from tercet.runtime.setting import Setting
+from tercet.runtime.state import State
+
+
+class Library(Protocol):
+    """Where a run looks for evidence.
+
+    Promised: the same question about the same snapshot brings the same facts in the same order. Not promised: that
+    they have not expired; who uses them looks at that. May raise a `TercetError`: then the run has no plan.
+    """
+
+    async def find(self, tenant: str, snapshot: str, query: EvidenceQuery) -> Sequence[Evidence]:
+        """The facts of the query's class that answer it best, at most as many as it wants."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What RETRIEVE came to."""
+
+    event: e.EvidenceRetrieved
+    facts: tuple[Evidence, ...] = ()
+    blob: bytes = b""
+    """The facts as they are kept beside the events."""
+
+
+def carried_over(plan: Plan, before: dict[str, object]) -> Plan:
+    """The plan with what was found earlier for the steps that ask the same in the same words."""
+    if not before or not any(step.evidence_queries for step in plan.steps):
+        return plan
+    earlier = {step.id: step for step in read_plan(before).steps}
+    steps = tuple(_carried(step, earlier.get(step.id)) for step in plan.steps)
+    return plan if steps == plan.steps else plan.model_copy(update={"steps": steps})
+
+
+def _carried(step: Step, earlier: Step | None) -> Step:
+    if earlier is None or not step.evidence_queries:
+        return step
+    found = step.model_copy(update={"evidence_refs": earlier.evidence_refs})
+    return found if found == earlier else step
+
+
+def asking(plan: Plan, state: State) -> list[Step]:
+    """The steps whose questions have not been asked: those of a planner's plan that have nothing pinned yet and have not
+    run."""
+    if state.plan_origin == "caller":
+        return []
+    return [
+        step
+        for step in plan.steps
+        if step.evidence_queries and not step.evidence_refs and state.steps[step.id].status == "pending"
+    ]
+
+
+def pinned(plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
+    """What a plan that asks nothing stands on."""
+    return e.EvidenceRetrieved(at=now, evidence=_pinned(plan, setting, ()))
+
+
+async def retrieve(plan: Plan, steps: Sequence[Step], setting: Setting, library: Library, now: int) -> Found:
+    """Ask what these steps of a plan want to know, and pin to each what was found."""
+    facts: dict[str, Evidence] = {}
+    refs: dict[str, tuple[str, ...]] = {}
+    for step in steps:
+        found = [
+            fact for query in step.evidence_queries for fact in await _find(library, setting, query, now)
+        ]
+        facts |= {fact.id: fact for fact in found}
+        refs[step.id] = tuple(dict.fromkeys(fact.id for fact in found))
+    revised = _with_refs(plan, refs)
+    known = tuple(facts.values())
+    blob = canonical([fact.model_dump(mode="json") for fact in known]) if known else b""
+    event = e.EvidenceRetrieved(
+        at=now,
+        evidence=_pinned(revised, setting, known),
+        plan=revised.model_dump(mode="json", exclude_defaults=True),
+        hash=revised.hash,
+        facts=hash_bytes(blob) if blob else "",
+    )
+    return Found(event=event, facts=known, blob=blob)
+
+
+async def _find(library: Library, setting: Setting, query: EvidenceQuery, now: int) -> list[Evidence]:
+    found = await library.find(setting.ctx.tenant, setting.library_snapshot, query)
+    return [fact for fact in found if fact.expires_at is None or fact.expires_at.timestamp() * 1000 > now]
+
+
+def _with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:
+    steps = tuple(
+        step.model_copy(update={"evidence_refs": refs[step.id]}) if refs.get(step.id) else step
+        for step in plan.steps
+    )
+    return plan.revise(steps=steps)
+
+
+def _pinned(plan: Plan, setting: Setting, facts: Sequence[Evidence]) -> dict[str, str]:
+    """Every piece of evidence that the plan pins, with the hash of its content."""
+    known = {entry.id: entry.hash for entry in setting.compiled.evidence.values()}
+    known |= {fact.id: fact.hash for fact in facts}
+    return {ref: known[ref] for step in plan.steps for ref in step.evidence_refs if ref in known}
