@@ -46,8 +46,10 @@ class Code(StrEnum):
     UNBOUND_ARGUMENT = "unbound_argument"
     COMPENSATION_MISSING = "compensation_missing"
     UNMET_PRECONDITION = "unmet_precondition"
+    THREATENED_CONDITION = "threatened_condition"
     LATENCY_EXCEEDED = "latency_exceeded"
     CONCURRENCY_EXCEEDED = "concurrency_exceeded"
+    BRANCHES_EXCEEDED = "branches_exceeded"
     TOOL_CALLS_EXCEEDED = "tool_calls_exceeded"
     COST_EXCEEDED = "cost_exceeded"
     POLICY_INVARIANT = "policy_invariant"
@@ -70,6 +72,7 @@ _OTHER_KINDS: dict[RefusalKind, tuple[Code, ...]] = {
         Code.TOKENS_EXCEEDED,
         Code.LATENCY_EXCEEDED,
         Code.CONCURRENCY_EXCEEDED,
+        Code.BRANCHES_EXCEEDED,
         Code.TOOL_CALLS_EXCEEDED,
         Code.COST_EXCEEDED,
     ),

@@ -17,13 +17,14 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.verdict import Code, Refusal, Severity, ValidationIssue, ValidationResult, Verdict
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.checks import FIVE_CHECKS
+from tercet.critic.conditions import conditions_are_kept, preconditions_are_met
 from tercet.critic.feasibility import (
     actions_are_not_repeated,
+    branches_are_within_limit,
     budget_is_left,
     checkpoints_are_bound,
     concurrency_is_within_limit,
     latency_is_within_budget,
-    preconditions_are_met,
 )
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import (
@@ -65,9 +66,11 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
     (compensation_is_recorded, "compensation"),
     (own_compensations_fit, None),
     (preconditions_are_met, "preconditions"),
+    (conditions_are_kept, "preconditions"),
     (budget_is_left, None),
     (latency_is_within_budget, "latency"),
     (concurrency_is_within_limit, "concurrency"),
+    (branches_are_within_limit, None),
     (policies_hold, None),
     (checkpoints_are_bound, "checkpoints"),
     (actions_are_not_repeated, "duplicates"),

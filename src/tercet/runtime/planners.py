@@ -47,7 +47,8 @@ class TaskPlanner:
 
     def _proposed(self, setting: Setting, setbacks: tuple[Setback, ...]) -> Plan:
         knowledge = self._knowledge(setting.compiled.snapshot)
-        case = knowledge.case(setting.compiled.input(), setting.evidence)
+        depth = setting.ctx.run_budget.max_branch_depth
+        case = knowledge.case(setting.compiled.input(), setting.evidence, branch_depth=depth)
         plan = propose(knowledge, _goal(knowledge, setting), case, setbacks)
         arranged = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
         _demand_safe(arranged)
