@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tercet.cli import answers, carrying, check, gates, init, orders, schema, sessions, stops, verify
+from tercet.cli import answers, carrying, check, gates, init, orders, plan, schema, sessions, stops, verify
 from tercet.cli import run as running
 from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
@@ -68,6 +68,7 @@ app = typer.Typer(
 
 COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "demo": (demo.demo, demo.EXAMPLES),
+    "plan": (plan.plan, plan.EXAMPLES),
     "verify": (verify.verify, verify.EXAMPLES),
     "run": (running.run, running.EXAMPLES),
     "sessions list": (sessions.list_sessions, sessions.LIST_EXAMPLES),
