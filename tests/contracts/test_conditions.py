@@ -36,17 +36,17 @@ def puzzles(draw: st.DrawFn) -> tuple[Plan, list[Effects], frozenset[str]]:
 
 
 def broken(plan: Plan, effects: list[Effects], held: frozenset[str]) -> set[tuple[int, str, int]]:
-    """Brute force: who was the last to revoke a condition before somebody needed it, in any order of the plan."""
+    """Brute force: who revoked a condition that was not there again when somebody needed it, in any order of the plan."""
     found: set[tuple[int, str, int]] = set()
     waits = plan.graph.predecessors
     for order in permutations(range(len(effects))):
         if any(order.index(earlier) > order.index(step) for step in order for earlier in waits[step]):
             continue
-        gone: dict[str, int] = {}
+        gone: set[tuple[str, int]] = set()
         for step in order:
-            found |= {(gone[need], need, step) for need in effects[step].needs if need in gone}
-            gone = {letter: who for letter, who in gone.items() if letter not in effects[step].establishes}
-            gone |= dict.fromkeys(effects[step].revokes, step)
+            found |= {(who, need, step) for need, who in gone if need in effects[step].needs}
+            gone = {(letter, who) for letter, who in gone if letter not in effects[step].establishes}
+            gone |= {(letter, step) for letter in effects[step].revokes}
     return {(who, need, step) for who, need, step in found if _is_met(plan, effects, held, need, step)}
 
 

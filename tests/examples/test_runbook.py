@@ -116,6 +116,23 @@ def test_a_plan_made_anew_keeps_the_rest_hash_by_hash_and_says_so(
     assert {(step["source"], step["slack_ms"]) for step in timed.values()} == {("measured", 0)}
 
 
+@pytest.mark.req("R76")
+def test_the_way_back_is_in_the_journal_before_anything_happens(machines: Path) -> None:
+    """Each review that let a plan pass recorded the reversibility and compensation of its steps, before the first call."""
+    _, told = recover("cart")
+    watched = CliRunner().invoke(app, ["sessions", "watch", told["session_id"], "--json"])
+    events = [json.loads(line)["event"] for line in watched.stdout.splitlines()]
+    kinds = [event["type"] for event in events]
+    assert kinds.index("plan_reviewed") < kinds.index("INTENT")
+    first, second = (event["verdict"]["effects"] for event in events if event["type"] == "plan_reviewed")
+    assert [effect["step_id"] for effect in first] == ["drain", "mend__restart", "undrain"]
+    assert [effect["step_id"] for effect in second] == ["drain", "mend__deploy", "undrain"]
+    assert {effect["reversibility"] for effect in (*first, *second)} == {"compensable"}
+    assert second[0]["compensate"]["tool"] == "ops_balancer.undrain"
+    assert second[1]["compensate"]["tool"] == "ops_deploys.deploy"
+    assert second[2]["no_compensation"].startswith("a host that serves again")
+
+
 def test_where_nothing_helps_the_host_goes_back(machines: Path) -> None:
     """When no way is left the run fails, and what it did to the balancer is taken back."""
     code, _ = recover("invoices")
