@@ -51,6 +51,8 @@ def _establish(review: Review, condition: str) -> str:
 
 def conditions_are_kept(review: Review) -> Refusals:
     """What a step presupposes still holds when it begins, in whatever order the plan may be carried out."""
+    if not any(call.tool.revokes for call in review.calls):
+        return
     effects = effects_in(review.plan, review.compiled.surface)
     for exposure in exposures(review.graph, effects, frozenset(review.spec.conditions)):
         yield _threatened(review, exposure)
