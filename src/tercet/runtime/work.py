@@ -201,7 +201,7 @@ class Work:
         elif step.status == "done":
             yield judged(outcome="accept")
         elif can_retry(state, setting, step):
-            wait = delay_ms(Backoff(), step.retries, draw)
+            wait = max(delay_ms(Backoff(), step.retries, draw), step.retry_after)
             yield judged(outcome="retry", reason=step.error)
             yield e.RetryScheduled(at=now, step=name, attempt=step.attempt, not_before=now + wait)
         elif is_optional and (step.outcome != "done" or is_undo):
