@@ -37,7 +37,8 @@ def check(pack: Pack) -> tuple[Problem, ...]:
 def check_folder(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
     """Every problem of a pack folder: what keeps it from loading, and what is wrong in the rest."""
     loaded = read_folder(path)
-    return _ordered([*loaded.problems, *(_found(loaded.parts) if loaded.is_pack else ())])
+    found = _found(loaded.parts) if loaded.is_pack else []
+    return _ordered([*loaded.problems, *loaded.warnings, *found])
 
 
 def _found(parts: Parts) -> list[Problem]:

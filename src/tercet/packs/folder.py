@@ -24,6 +24,7 @@ class Draft:
 
     folder: Path
     problems: list[Problem] = field(default_factory=list[Problem])
+    warnings: list[Problem] = field(default_factory=list[Problem])
     spots: dict[str, Spot] = field(default_factory=dict[str, Spot])
     broken: set[str] = field(default_factory=set[str])
     unread: set[Kind] = field(default_factory=set[Kind])
@@ -42,6 +43,13 @@ class Draft:
                 row=row,
             )
         )
+
+    def warn(
+        self, code: str, message: str, remedy: str, *, file: str, place: str = "", row: int | None = None
+    ) -> None:
+        """Notes what does not keep the pack from loading, and what `check` tells."""
+        self.note(code, message, remedy, file=file, place=place, row=row)
+        self.warnings.append(self.problems.pop().model_copy(update={"severity": "warning"}))
 
     def has(self, name: str) -> bool:
         """Whether the folder has an entry of this name, whatever it is."""

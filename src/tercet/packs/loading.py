@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tercet.contracts.plan import Plan
 from tercet.contracts.problem import Problem
+from tercet.packs.command_file import COMMANDS_FILE, read_commands
 from tercet.packs.declarations import (
     ALL_DECLARED,
     DECISIONS,
@@ -30,12 +31,13 @@ from tercet.packs.declarations import (
 from tercet.packs.evidence_files import read_evidence
 from tercet.packs.folder import Draft
 from tercet.packs.header import PackFile
+from tercet.packs.http_file import HTTP_FILE, read_services
 from tercet.packs.parts import PACK, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
 from tercet.packs.template_files import read_templates
 from tercet.tools.tool import Tool
 
-_TOML_FILES = (PACK_FILE, *(declared.file for declared in ALL_DECLARED))
+_TOML_FILES = (PACK_FILE, *(declared.file for declared in ALL_DECLARED), HTTP_FILE, COMMANDS_FILE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,8 @@ class Loaded:
     snapshot_times: Mapping[str, datetime]
     templates: tuple[Plan, ...] = ()
     problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...] = ()
+    """What was noticed while reading and keeps nothing from loading."""
     is_pack: bool = True
     """Whether this is a pack folder at all."""
 
@@ -65,7 +69,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
     draft.spots |= {PACK: Spot(PACK_FILE), "decisions": Spot(DECISIONS.file), "tools": Spot(USUAL_FILE)}
     _note_ignored_files(draft)
     pack_file = read_pack_file(draft)
-    tools, code = read_tools(draft, pack_file)
+    tools, code = _read_all_tools(draft, pack_file)
     decisions, gates = read_decisions(draft), read_gates(draft)
     policies, actors = read_policies(draft), read_actors(draft)
     evidence, times = read_evidence(draft)
@@ -96,7 +100,17 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         snapshot_times=times,
         templates=templates,
         problems=tuple(draft.problems),
+        warnings=tuple(draft.warnings),
     )
+
+
+def _read_all_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...], dict[str, str]]:
+    """The tools of all kinds, and the hash of everything that they came from."""
+    tools, code = read_tools(draft, pack_file)
+    for read in (read_services, read_commands):
+        more, declared = read(draft)
+        tools, code = (*tools, *more), {**code, **declared}
+    return tools, code
 
 
 def _real(path: str) -> Path:
