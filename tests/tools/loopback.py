@@ -141,14 +141,20 @@ async def serving(behave: Behave, **tls: Any) -> AsyncGenerator[Loopback, None]:
 async def _hear(reader: asyncio.StreamReader) -> Heard:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
+    headers = {
+        name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)
+    }
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     method, path, _ = first.split(" ")
     return Heard(method, path, headers, body)
 
 
 def respond(
-    value: Any = None, *, status: str = "200 OK", headers: Mapping[str, str] | None = None, body: bytes | None = None
+    value: Any = None,
+    *,
+    status: str = "200 OK",
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
 ) -> bytes:
     """An answer as it stands on the wire."""
     data = json.dumps({"id": 1} if value is None else value).encode() if body is None else body
@@ -168,7 +174,11 @@ def saying(*answers: bytes) -> Behave:
 
 
 async def call(
-    tool: Tool, params: Mapping[str, Any] | None = None, *, context: ToolContext = CONTEXT, timeout_ms: int = 10_000
+    tool: Tool,
+    params: Mapping[str, Any] | None = None,
+    *,
+    context: ToolContext = CONTEXT,
+    timeout_ms: int = 10_000,
 ) -> Ended:
     """How one call ends, in real time."""
     given = {"id": "1"} if params is None else dict(params)

@@ -10,14 +10,12 @@ from pydantic import ValidationError
 
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import UsageError
-from tercet.packs.folder import Draft
+from tercet.packs.folder import COMMANDS_FILE, Draft
 from tercet.packs.outside_tables import Table, keep_tool, note_faults, read_model, read_tables
 from tercet.tools.commands.command import Command
 from tercet.tools.commands.making import Place, command_tool, find_program
 from tercet.tools.declaration import split
 from tercet.tools.tool import Tool
-
-COMMANDS_FILE = "commands.toml"
 
 
 def read_commands(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:

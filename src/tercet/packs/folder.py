@@ -12,6 +12,9 @@ from pathlib import Path, PurePosixPath
 from tercet.contracts.problem import Problem
 from tercet.packs.parts import Kind, Spot, printable
 
+HTTP_FILE = "http.toml"
+COMMANDS_FILE = "commands.toml"
+
 MAX_BYTES = 16 * 2**20
 """A larger file is refused unread."""
 MAX_TOML_BYTES = 2**20

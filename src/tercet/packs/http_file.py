@@ -12,7 +12,7 @@ from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.shape import as_object
-from tercet.packs.folder import Draft
+from tercet.packs.folder import HTTP_FILE, Draft
 from tercet.packs.outside_tables import (
     Table,
     inner_tables,
@@ -27,7 +27,6 @@ from tercet.tools.openapi.document import Described, Document, OpenApiError, rea
 from tercet.tools.openapi.making import USUAL_MODE, demand_egress, find_operation, make_tool
 from tercet.tools.tool import Tool
 
-HTTP_FILE = "http.toml"
 _DEFAULTS = "defaults"
 _LISTED = "tool"
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from tercet.contracts.plan import Plan
 from tercet.contracts.problem import Problem
-from tercet.packs.command_file import COMMANDS_FILE, read_commands
 from tercet.packs.declarations import (
     ALL_DECLARED,
     DECISIONS,
@@ -29,9 +28,8 @@ from tercet.packs.declarations import (
     read_policies,
 )
 from tercet.packs.evidence_files import read_evidence
-from tercet.packs.folder import Draft
+from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
 from tercet.packs.header import PackFile
-from tercet.packs.http_file import HTTP_FILE, read_services
 from tercet.packs.parts import PACK, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
 from tercet.packs.template_files import read_templates
@@ -107,8 +105,16 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
 def _read_all_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...], dict[str, str]]:
     """The tools of all kinds, and the hash of everything that they came from."""
     tools, code = read_tools(draft, pack_file)
-    for read in (read_services, read_commands):
-        more, declared = read(draft)
+    # What calls services and programs takes a while to import, and most packs have neither.
+    if draft.has(HTTP_FILE):
+        from tercet.packs.http_file import read_services  # noqa: PLC0415 - see above
+
+        more, declared = read_services(draft)
+        tools, code = (*tools, *more), {**code, **declared}
+    if draft.has(COMMANDS_FILE):
+        from tercet.packs.command_file import read_commands  # noqa: PLC0415 - see above
+
+        more, declared = read_commands(draft)
         tools, code = (*tools, *more), {**code, **declared}
     return tools, code
 
