@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.loopback import Heard, Loopback, respond, serving
 
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request
 from tercet.packs.pack import Pack
 from tercet.runtime.runtime import Runtime
 from tercet.tools.http.world import World
+from tools.loopback import Heard, Loopback, respond, serving
 
-SECRET = "tk_5f0e9c1b7a3d2846"
+PLANTED = "tk_5f0e9c1b7a3d2846"
 RUNS = 1_000
 EACH = 4
 AUTH = [{"header": "Authorization", "env": "THINGS_TOKEN", "prefix": "Bearer "}]
@@ -46,7 +46,7 @@ async def echo(heard: Heard, writer: asyncio.StreamWriter) -> None:
 
 def build(service: Loopback) -> Pack:
     """A pack whose tools call the service with the secret; many, since the breaker of one would open after five."""
-    world = World(environment={"THINGS_TOKEN": SECRET})
+    world = World(environment={"THINGS_TOKEN": PLANTED})
     many = [{"operation": "getThing", "name": f"get{number}"} for number in range(RUNS // EACH)]
     tools = service.tools(auth=AUTH, world=world, operations=many)
     return Pack.model_validate(
@@ -76,7 +76,7 @@ async def run_all(journal: Path) -> tuple[list[str], int]:
             for start in range(0, RUNS, 50):
                 batch = (run_once(runtime, number) for number in range(start, start + 50))
                 seen += await asyncio.gather(*batch)
-        return seen, sum(SECRET in heard.headers["authorization"] for heard in service.heard)
+        return seen, sum(PLANTED in heard.headers["authorization"] for heard in service.heard)
 
 
 def test_a_planted_secret_is_found_nowhere(
@@ -87,7 +87,7 @@ def test_a_planted_secret_is_found_nowhere(
     seen, sent = asyncio.run(run_all(tmp_path / "journal.db"))
     assert (len(seen), sent) == (RUNS, RUNS)
     assert {text.split(" ")[0] for text in seen} == {"completed", "paused"}
-    spellings = [SECRET, SECRET.upper(), base64.b64encode(SECRET.encode()).decode()[:-3]]
+    spellings = [PLANTED, PLANTED.upper(), base64.b64encode(PLANTED.encode()).decode()[:-3]]
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"[redacted]" in stored
     told = "".join(seen) + caplog.text + "".join(capfd.readouterr())

@@ -148,7 +148,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(fields: dict[str, Any]
 
 def test_a_command_is_careful_until_the_pack_says_otherwise() -> None:
     """Destructive, untrusted, and every parameter without a default must be given."""
-    fields = {"parameters": {"a": {**TEXT, "may_be_option": True}, "b": {**TEXT, "default": "x"}}}
+    fields: dict[str, Any] = {"parameters": {"a": {**TEXT, "may_be_option": True}, "b": {**TEXT, "default": "x"}}}
     tool = command_tool(declare(["it", "${a}", "${b}"], timeout_ms=777, **fields))
     assert (tool.mode, tool.result_trust, tool.adapter) == (
         ApprovalMode.DESTRUCTIVE,
@@ -174,7 +174,7 @@ def test_a_program_sees_the_allowed_variables_and_its_key() -> None:
 def test_a_program_reads_all_parameters_as_json() -> None:
     """Lists and objects too, and defaults; more than fits into a pipe."""
     given = {"items": list(range(50_000)), "who": "ü"}
-    fields = {"stdin": "json", "parameters": {"items": {"type": "array"}, "who": TEXT, "n": {"default": 3}}}
+    fields: dict[str, Any] = {"stdin": "json", "parameters": {"items": {"type": "array"}, "who": TEXT, "n": {"default": 3}}}
     code = "import sys, json; d = json.load(sys.stdin.buffer); print(json.dumps([len(d['items']), d['who'], d['n']]))"
     assert value(run(python(code), given, result="json", **fields)) == [50_000, "ü", 3]
 
@@ -224,7 +224,7 @@ def test_secrets_of_a_program_are_cut_out_of_what_it_prints() -> None:
 @pytest.mark.req("R110")
 def test_an_exit_code_says_what_happened(code: int, mode: str, kind: type) -> None:
     """Done and not done are what the pack lists; every other code leaves it open."""
-    fields = {"done": [0, 3], "not_done": [2, 64], "tool": {"mode": mode}}
+    fields: dict[str, Any] = {"done": [0, 3], "not_done": [2, 64], "tool": {"mode": mode}}
     ending = run(python(f"import sys; print('why', file=sys.stderr); sys.exit({code})"), **fields)
     assert isinstance(ending, kind)
     if not isinstance(ending, Done):
@@ -357,7 +357,7 @@ def test_who_is_cancelled_takes_the_program_along(tmp_path: Path) -> None:
     ],
     ids=["memory", "time", "file", "files"],
 )  # fmt: skip
-def test_the_operating_system_holds_a_program_to_its_limits(limit: dict[str, int], code: str) -> None:
+def test_the_operating_system_holds_a_program_to_its_limits(limit: dict[str, Any], code: str) -> None:
     """Memory, processor time, the size of files and their number; without a limit the same program ends well."""
     assert isinstance(run(python(code), **limit), Unknown)
     if "while" not in code:
@@ -376,7 +376,7 @@ def test_a_program_that_is_not_there_was_not_run(tmp_path: Path) -> None:
     broken.write_bytes(b"\x7fELF nonsense")
     broken.chmod(0o755)
     for argv in (["no-such-program-here"], ["./absent"], ["./broken"]):
-        for limits in ({}, {"max_open_files": 64}):
+        for limits in (dict[str, Any](), dict[str, Any](max_open_files=64)):
             ending = run(argv, place=Place(folder=tmp_path), **limits)
             assert isinstance(ending, NotHappened)
             assert (ending.code, ending.is_retriable) == (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tercet.contracts.errors import NotDone
 from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction, read_secret
 
-SECRET = "sk_live+9/Qz=71x"
+PLANTED = "sk_live+9/Qz=71x"
 secrets = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=12, max_size=40)
 
 
@@ -32,16 +32,16 @@ def test_a_secret_is_cut_out_wherever_it_stands(secret: str, before: str, after:
 @pytest.mark.parametrize(
     ("value", "cleaned"),
     [
-        ({"a": [f"x {SECRET} y", 1, None, True]}, {"a": [f"x {REDACTED} y", 1, None, True]}),
-        ({SECRET: 1}, {REDACTED: 1}),
-        (base64.b64encode(SECRET.encode()).decode()[:-2], REDACTED),
+        ({"a": [f"x {PLANTED} y", 1, None, True]}, {"a": [f"x {REDACTED} y", 1, None, True]}),
+        ({PLANTED: 1}, {REDACTED: 1}),
+        (base64.b64encode(PLANTED.encode()).decode()[:-2], REDACTED),
         ("nothing of it", "nothing of it"),
     ],
 )
 def test_values_are_cleaned_at_every_depth(value: Any, cleaned: Any) -> None:
     """Texts, keys and lists; what holds no secret is as it was."""
-    found = Redaction([SECRET]).value(value)
-    assert SECRET not in str(found)
+    found = Redaction([PLANTED]).value(value)
+    assert PLANTED not in str(found)
     assert found == cleaned or REDACTED in str(found)
 
 

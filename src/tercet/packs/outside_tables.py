@@ -81,6 +81,8 @@ def note_faults(draft: Draft, table: Table, model: type[BaseModel], error: Valid
     draft.unread.add("tool")
     for detail in error.errors(include_url=False):
         code, message, remedy = explain(detail, model)
+        if detail["type"] in _OWN_CODES:
+            code, message, remedy = detail["type"], *_parted(detail["msg"])
         field = ".".join(map(str, detail["loc"]))
         draft.note(
             code,
@@ -90,6 +92,15 @@ def note_faults(draft: Draft, table: Table, model: type[BaseModel], error: Valid
             place=f"{table.place}, {field}" if field else table.place,
             row=table.toml.row((*table.path, *_known(detail["loc"]))) or table.spot.row,
         )
+
+
+_OWN_CODES = ("template_invalid", "placeholder_unknown", "parameter_unused")
+"""The codes that a command's declaration gives its faults itself."""
+
+
+def _parted(message: str) -> tuple[str, str]:
+    what, _, remedy = message.partition(": ")
+    return what, remedy or "correct the template"
 
 
 def _known(location: Sequence[Any]) -> tuple[str | int, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import Authored, JsonObject, as_object
@@ -48,33 +50,41 @@ class Command(Authored):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        for faults in (self._template_faults(), self._exit_faults(), self._variable_faults()):
-            if faults:
-                raise ValueError(faults)
-        return self
-
-    def _template_faults(self) -> str:
+        if fault := self._exit_fault() or self._variable_fault():
+            raise ValueError(fault)
         try:
             named = names_in(self.template)
         except TemplateError as error:
-            return str(error)
+            raise PydanticCustomError("template_invalid", "{fault}", {"fault": str(error)}) from None
+        for kind, fault in (
+            ("placeholder_unknown", self._lacking(named)),
+            ("parameter_unused", self._unused(named)),
+        ):
+            if fault:
+                raise PydanticCustomError(kind, "{fault}", {"fault": fault})
+        return self
+
+    def _lacking(self, named: Sequence[str]) -> str:
         if unknown := [name for name in named if name not in self.parameters]:
             return f"${{{unknown[0]}}} is no parameter: describe it under parameters"
         if structured := [name for name in named if self.parameters[name].get("type") in _STRUCTURED]:
             return f"{structured[0]} is no single argument: pass it by stdin"
+        return ""
+
+    def _unused(self, named: Sequence[str]) -> str:
         unused = [name for name in self.parameters if name not in named]
         if unused and self.stdin == "none":
             return f'the parameter {unused[0]} is never used: name it in argv, or give stdin = "json"'
         return ""
 
-    def _exit_faults(self) -> str:
+    def _exit_fault(self) -> str:
         if wrong := [code for code in (*self.done, *self.not_done) if not 0 <= code <= 255]:
             return f"{wrong[0]} is no exit code: they run from 0 to 255"
         if both := sorted(set(self.done) & set(self.not_done)):
             return f"the exit code {both[0]} cannot mean both done and not_done"
         return "" if self.result_schema is None or self.result == "json" else "only JSON has a result_schema"
 
-    def _variable_faults(self) -> str:
+    def _variable_fault(self) -> str:
         for name in (*self.env, *self.secrets):
             if not name.replace("_", "a").isalnum() or not name.isascii() or name[0].isdigit():
                 return f"{name!r} is no name of a variable"
