@@ -148,7 +148,9 @@ def test_a_declaration_that_contradicts_itself_is_refused(fields: dict[str, Any]
 
 def test_a_command_is_careful_until_the_pack_says_otherwise() -> None:
     """Destructive, untrusted, and every parameter without a default must be given."""
-    fields: dict[str, Any] = {"parameters": {"a": {**TEXT, "may_be_option": True}, "b": {**TEXT, "default": "x"}}}
+    fields: dict[str, Any] = {
+        "parameters": {"a": {**TEXT, "may_be_option": True}, "b": {**TEXT, "default": "x"}}
+    }
     tool = command_tool(declare(["it", "${a}", "${b}"], timeout_ms=777, **fields))
     assert (tool.mode, tool.result_trust, tool.adapter) == (
         ApprovalMode.DESTRUCTIVE,
@@ -174,7 +176,10 @@ def test_a_program_sees_the_allowed_variables_and_its_key() -> None:
 def test_a_program_reads_all_parameters_as_json() -> None:
     """Lists and objects too, and defaults; more than fits into a pipe."""
     given = {"items": list(range(50_000)), "who": "ü"}
-    fields: dict[str, Any] = {"stdin": "json", "parameters": {"items": {"type": "array"}, "who": TEXT, "n": {"default": 3}}}
+    fields: dict[str, Any] = {
+        "stdin": "json",
+        "parameters": {"items": {"type": "array"}, "who": TEXT, "n": {"default": 3}},
+    }
     code = "import sys, json; d = json.load(sys.stdin.buffer); print(json.dumps([len(d['items']), d['who'], d['n']]))"
     assert value(run(python(code), given, result="json", **fields)) == [50_000, "ü", 3]
 

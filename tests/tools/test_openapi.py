@@ -112,6 +112,17 @@ def test_a_pack_says_what_a_tool_is() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "trust"),
+    [({}, "untrusted"), ({"untrusted": ["note"]}, "trusted"), ({"untrusted": []}, "trusted"),
+     ({"untrusted": ["note"], "trust": "untrusted"}, "untrusted")],
+)  # fmt: skip
+def test_naming_what_is_untrusted_trusts_the_rest(said: dict[str, Any], trust: str) -> None:
+    """An answer is untrusted until the pack says which fields are."""
+    [tool] = tools({"/a": {"get": {"operationId": "it", **OK}}}, [{"operation": "it", **said}]).values()
+    assert tool.result_trust == trust
+
+
 def test_an_operation_without_an_id_is_called_by_its_method_and_path() -> None:
     """In letters that a tool's name may have."""
     assert list(tools({"/a/b-c": {"get": OK}})) == ["shop.GET_a_b-c"]

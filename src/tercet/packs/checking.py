@@ -37,8 +37,7 @@ def check(pack: Pack) -> tuple[Problem, ...]:
 def check_folder(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
     """Every problem of a pack folder: what keeps it from loading, and what is wrong in the rest."""
     loaded = read_folder(path)
-    found = _found(loaded.parts) if loaded.is_pack else []
-    return _ordered([*loaded.problems, *loaded.warnings, *found])
+    return _ordered([*loaded.problems, *(_found(loaded.parts) if loaded.is_pack else ())])
 
 
 def _found(parts: Parts) -> list[Problem]:

@@ -102,4 +102,6 @@ def _own_files(draft: Draft, command: Command) -> dict[str, str]:
 
 
 def _warn(draft: Draft, table: Table, code: str, message: str, remedy: str) -> None:
-    draft.warn(code, message, remedy, file=COMMANDS_FILE, place=table.place, row=table.spot.row)
+    draft.note(
+        code, message, remedy, file=COMMANDS_FILE, place=table.place, row=table.spot.row, severity="warning"
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from tercet.contracts.problem import Problem
-from tercet.packs.parts import Kind, Spot, printable
+from tercet.packs.parts import Kind, Severity, Spot, printable
 
 HTTP_FILE = "http.toml"
 COMMANDS_FILE = "commands.toml"
@@ -27,15 +27,22 @@ class Draft:
 
     folder: Path
     problems: list[Problem] = field(default_factory=list[Problem])
-    warnings: list[Problem] = field(default_factory=list[Problem])
     spots: dict[str, Spot] = field(default_factory=dict[str, Spot])
     broken: set[str] = field(default_factory=set[str])
     unread: set[Kind] = field(default_factory=set[Kind])
 
     def note(
-        self, code: str, message: str, remedy: str, *, file: str, place: str = "", row: int | None = None
+        self,
+        code: str,
+        message: str,
+        remedy: str,
+        *,
+        file: str,
+        place: str = "",
+        row: int | None = None,
+        severity: Severity = "error",
     ) -> None:
-        """Notes a problem."""
+        """Notes a problem; a warning does not keep the pack from loading."""
         self.problems.append(
             Problem(
                 code=code,
@@ -44,15 +51,9 @@ class Draft:
                 file=printable(file),
                 place=printable(place),
                 row=row,
+                severity=severity,
             )
         )
-
-    def warn(
-        self, code: str, message: str, remedy: str, *, file: str, place: str = "", row: int | None = None
-    ) -> None:
-        """Notes what does not keep the pack from loading, and what `check` tells."""
-        self.note(code, message, remedy, file=file, place=place, row=row)
-        self.warnings.append(self.problems.pop().model_copy(update={"severity": "warning"}))
 
     def has(self, name: str) -> bool:
         """Whether the folder has an entry of this name, whatever it is."""

@@ -79,19 +79,19 @@ def _read_service(draft: Draft, table: Table) -> Service | None:
         _note(draft, table, error, f"{table.place}, base_url")
     for auth in service.auth:
         if not os.environ.get(auth.env):
-            draft.warn(
+            draft.note(
                 "variable_missing", f"the environment variable {auth.env} is not set here",
-                "set it where runs of this pack are carried out", file=HTTP_FILE, place=table.place, row=table.spot.row,
+                "set it where runs of this pack are carried out", file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
             )  # fmt: skip
     if service.auth and service.scheme == "http" and not service.private:
-        draft.warn(
+        draft.note(
             "secret_in_clear", f"{service.base_url} is not encrypted, and a secret is sent there", "use https",
-            file=HTTP_FILE, place=table.place, row=table.spot.row,
+            file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
         )  # fmt: skip
     if find_spec("httpx2") is None:
-        draft.warn(
+        draft.note(
             "http_unavailable", "the HTTP library is not installed here", 'pip install "tercet[http]"',
-            file=HTTP_FILE, place=table.place, row=table.spot.row,
+            file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
         )  # fmt: skip
     return service
 
@@ -135,9 +135,9 @@ def _read_operations(
                 )
                 _read_tool(draft, other, service, document, described, defaults, found)
     if service.operations == "listed" and not table.values.get(_LISTED):
-        draft.warn(
+        draft.note(
             "service_without_tools", "none of its operations is listed", 'list them as [[service.tool]], or say operations = "all"',
-            file=HTTP_FILE, place=table.place, row=table.spot.row,
+            file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
         )  # fmt: skip
 
 
@@ -201,14 +201,14 @@ def _read_tool(
 def _warn_of(draft: Draft, table: Table, described: Described, tool: Tool) -> None:
     usual = USUAL_MODE.get(described.method, None)
     if usual is None and MODE_RANK[tool.mode] == 0:
-        draft.warn(
+        draft.note(
             "mode_below_method", f"{described.method.upper()} is declared {tool.mode}, so it is called again without asking",
-            "keep it so only if this operation changes nothing", file=HTTP_FILE, place=f"tool {tool.name}", row=table.spot.row,
+            "keep it so only if this operation changes nothing", file=HTTP_FILE, place=f"tool {tool.name}", row=table.spot.row, severity="warning",
         )  # fmt: skip
     if tool.result is None and described.method != "head":
-        draft.warn(
+        draft.note(
             "result_undescribed", "the description says nothing about its answer, so nothing checks it",
-            "describe its 2xx answers as JSON", file=HTTP_FILE, place=f"tool {tool.name}", row=table.spot.row,
+            "describe its 2xx answers as JSON", file=HTTP_FILE, place=f"tool {tool.name}", row=table.spot.row, severity="warning",
         )  # fmt: skip
 
 

@@ -49,8 +49,6 @@ class Loaded:
     snapshot_times: Mapping[str, datetime]
     templates: tuple[Plan, ...] = ()
     problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...] = ()
-    """What was noticed while reading and keeps nothing from loading."""
     is_pack: bool = True
     """Whether this is a pack folder at all."""
 
@@ -98,7 +96,6 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         snapshot_times=times,
         templates=templates,
         problems=tuple(draft.problems),
-        warnings=tuple(draft.warnings),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tercet.contracts.mode import Trust
 from tercet.contracts.shape import as_list
 from tercet.contracts.tool import ToolSpec
 
@@ -20,3 +21,9 @@ def split(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     if (limits := as_list(said.get("limits"))) is not None:
         said["limits"] = [{"expression": limit} if isinstance(limit, str) else limit for limit in limits]
     return said, {key: value for key, value in table.items() if key not in SAYABLE}
+
+
+def with_trust(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The same where a table that names the untrusted fields, also none of them, says that it trusts the others."""
+    trust = {"trust": Trust.TRUSTED} if "untrusted" in said and said.get("trust") is None else {}
+    return {**said, **trust}

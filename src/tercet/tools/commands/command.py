@@ -56,12 +56,10 @@ class Command(Authored):
             named = names_in(self.template)
         except TemplateError as error:
             raise PydanticCustomError("template_invalid", "{fault}", {"fault": str(error)}) from None
-        for kind, fault in (
-            ("placeholder_unknown", self._lacking(named)),
-            ("parameter_unused", self._unused(named)),
-        ):
-            if fault:
-                raise PydanticCustomError(kind, "{fault}", {"fault": fault})
+        if fault := self._lacking(named):
+            raise PydanticCustomError("placeholder_unknown", "{fault}", {"fault": fault})
+        if fault := self._unused(named):
+            raise PydanticCustomError("parameter_unused", "{fault}", {"fault": fault})
         return self
 
     def _lacking(self, named: Sequence[str]) -> str:

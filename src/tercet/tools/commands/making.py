@@ -18,6 +18,7 @@ from tercet.tools.commands.command import Command
 from tercet.tools.commands.process import Launch, NotRun, Ran, run
 from tercet.tools.commands.template import fill
 from tercet.tools.context import ToolContext
+from tercet.tools.declaration import with_trust
 from tercet.tools.http.answer import read_json
 from tercet.tools.secrets import Redaction, read_secret
 from tercet.tools.tool import Tool
@@ -53,7 +54,7 @@ def command_tool(command: Command, *, place: Place | None = None) -> Tool:
     fields: dict[str, Any] = {
         "mode": ApprovalMode.DESTRUCTIVE,
         "timeout_ms": command.timeout_ms,
-        **command.tool,
+        **with_trust(command.tool),
         "name": command.name,
         "parameters": command.inputs,
         "result": command.shape,

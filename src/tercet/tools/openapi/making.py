@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tercet.contracts.mode import ApprovalMode
-from tercet.tools.declaration import split
+from tercet.tools.declaration import split, with_trust
 from tercet.tools.http.service import Operation, Service
 from tercet.tools.http.world import World
 from tercet.tools.openapi.calling import make_call
@@ -90,7 +90,7 @@ def make_tool(
     fields: dict[str, Any] = {
         "mode": USUAL_MODE.get(operation.method, ApprovalMode.DESTRUCTIVE),
         "description": interface.description,
-        **said.tool,
+        **with_trust(said.tool),
         "name": tool_name(service, operation, said),
         "parameters": interface.parameters,
         "result": interface.result,
