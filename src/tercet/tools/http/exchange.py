@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from tercet.contracts.errors import Unusable
+from tercet.contracts.errors import NotDone, Unusable
 from tercet.tools.http.addresses import Endpoint
 from tercet.tools.http.answer import Broken, read_beginning, read_body
 from tercet.tools.http.resolution import Resolver, find_addresses
@@ -81,7 +81,7 @@ class Lost(NamedTuple):
 async def exchange(sending: Sending, bounds: Bounds) -> Answered | Lost | Unusable:
     """The answer to a request, after redirects on the same host; why there is none; or why it cannot be used."""
     for _ in range(MAX_REDIRECTS + 1):
-        addresses = await find_addresses(sending.target, private=bounds.private, resolve=bounds.resolve)
+        addresses = await _looked_up(sending, bounds)
         answered = await _try_addresses(sending, bounds, addresses)
         if not isinstance(answered, Answered) or answered.status not in _REDIRECTS:
             return answered
@@ -92,6 +92,16 @@ async def exchange(sending: Sending, bounds: Bounds) -> Answered | Lost | Unusab
             return following
         sending = following
     return _redirected(f"it redirects more than {MAX_REDIRECTS} times")
+
+
+async def _looked_up(sending: Sending, bounds: Bounds) -> tuple[str, ...]:
+    """The addresses of a host; raises `NotDone`, also where it takes too long to find them."""
+    try:
+        async with asyncio.timeout(bounds.connect_timeout_ms / 1_000):
+            return await find_addresses(sending.target, private=bounds.private, resolve=bounds.resolve)
+    except TimeoutError:
+        pass
+    raise NotDone(f"{sending.target.host} was not found in time", code="host_not_found", is_attempt_only=True)
 
 
 def _followed(sending: Sending, location: str) -> Sending | Lost:
@@ -154,6 +164,10 @@ async def _send(sending: Sending, bounds: Bounds, address: str) -> Answered | Lo
         return Lost(was_sent=True, code=error.code, error=error.message)
     except Unusable as error:
         return error
+    except httpx2.InvalidURL:
+        return Lost(was_sent=False, code="not_connected", error="the address of the request is none")
+    except Exception as error:  # noqa: BLE001 - what it says may quote the service, so only its kind is told
+        return Lost(was_sent=True, code="connection_lost", error=type(error).__name__)
     finally:
         _IS_SECRETIVE.reset(secretive)
 

@@ -36,7 +36,7 @@ async def find_addresses(
     for text in found:
         address = as_address(text)
         why = "no address" if address is None else why_refused(address)
-        if why is not None and Endpoint(text.lower(), target.port) not in private:
+        if why is not None and Endpoint(str(address), target.port) not in private:
             shown = "it is" if text == target.host else f"{target.host} leads to {text},"
             raise NotDone(
                 f"{target} is not called: {shown} {why}",

@@ -31,9 +31,11 @@ def _endpoint(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    if as_address(read_endpoint(_endpoint(text)).host) is None:
+    given = read_endpoint(_endpoint(text))
+    address = as_address(given.host)
+    if address is None:
         raise ValueError('only addresses are listed here, not names: write "127.0.0.1:8080" or "[::1]:8080"')
-    return _endpoint(text)
+    return str(Endpoint(str(address), given.port))
 
 
 def _header(name: str) -> str:

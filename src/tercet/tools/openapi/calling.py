@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote
@@ -31,7 +32,9 @@ def make_call(
     bounds = Bounds(
         private=service.private_endpoints,
         max_answer_bytes=service.max_answer_bytes,
-        connect_timeout_ms=service.connect_timeout_ms,
+        # Finding, connecting and greeting take at most three quarters of the time together: what came to nothing before
+        # the request was sent is then known as that, and not as a call that ran out of time.
+        connect_timeout_ms=min(service.connect_timeout_ms, max(1, tool.timeout_ms // 4)),
         resolve=world.resolve,
         tls=world.tls,
     )
@@ -45,9 +48,20 @@ def make_call(
         sending = _filled(
             service, interface, params, {**_own_headers(service, interface, _tercet_context), **headers}
         )
-        return meaning.of(await exchange(sending, bounds), redaction)
+        return meaning.of(await _in_time(exchange(sending, bounds), tool), redaction)
 
     return call
+
+
+async def _in_time(
+    exchanging: Coroutine[Any, Any, Answered | Lost | Unusable], tool: Tool
+) -> Answered | Lost | Unusable:
+    """The end of an exchange, within the tool's time also where no gateway looks after it."""
+    try:
+        async with asyncio.timeout(tool.timeout_ms / 1_000):
+            return await exchanging
+    except TimeoutError:
+        return Lost(was_sent=True, code="timeout", error=f"it did not answer within {tool.timeout_ms:,} ms")
 
 
 def demand_library(tool: str) -> None:
