@@ -7,6 +7,7 @@ import gzip
 import shutil
 import ssl
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.errors import GatewayError
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.tools.http.world import World
 
@@ -385,6 +387,45 @@ def test_a_call_that_ran_out_of_time_has_no_connection_left() -> None:
 
     ending, rest = asyncio.run(main())
     assert (ending.error, rest) == ("things.getThing did not answer within 300 ms", b"")
+
+
+def test_a_call_that_nobody_looks_after_ends_as_well() -> None:
+    """The tool holds itself to its time, also where no gateway does."""
+
+    async def main() -> None:
+        async with serving(silence) as service:
+            tool = service.tools(operations=[{"operation": "getThing", "timeout_ms": 300}])["getThing"]
+            await tool.call(CONTEXT, id="1")
+
+    with pytest.raises(GatewayError, match="300 ms") as caught:
+        asyncio.run(main())
+    assert caught.value.code == "timeout"
+
+
+def test_a_name_that_takes_too_long_was_not_called() -> None:
+    """Nothing was sent, and that is known before the call's own time is over."""
+
+    async def resolve(_: str, __: int) -> Sequence[str]:
+        await asyncio.Event().wait()
+        return []
+
+    ending = ended(
+        saying(respond()),
+        "makeThing",
+        host="api.example.test",
+        world=World(resolve=resolve),
+        connect_timeout_ms=50,
+    )
+    assert isinstance(ending, NotHappened)
+    assert (ending.code, ending.is_retriable) == ("host_not_found", True)
+
+
+def test_without_the_extra_nothing_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer says what to install."""
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    ending = ended(saying(respond()), "makeThing")
+    assert isinstance(ending, NotHappened)
+    assert (ending.code, "tercet[http]" in ending.error) == ("http_unavailable", True)
 
 
 # --- what a status means ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -389,6 +390,14 @@ def test_what_only_travels_the_other_way_is_left_out() -> None:
     assert schemas.faults(tool.result_text, {"id": "a"}) == []
 
 
+@pytest.mark.parametrize(
+    "schema", [{"type": 2**60}, {"properties": {"\ud800": {}}, "allOf": []}, {"pattern": "\ud800"}]
+)
+def test_a_schema_that_cannot_be_hashed_is_refused(schema: Any) -> None:
+    """Numbers beyond 2^53 where no bound stands, and letters that are none."""
+    assert fault(with_body(schema)).code == "schema_invalid"
+
+
 @pytest.mark.parametrize("word", ["$id", "$anchor", "$dynamicRef"])
 def test_words_that_would_mean_something_else_are_refused(word: str) -> None:
     """A schema that names itself could be led anywhere."""
@@ -426,6 +435,14 @@ def test_a_description_may_be_yaml() -> None:
         with pytest.raises(OpenApiError) as caught:
             read_document(wrong, is_yaml=True)
         assert caught.value.code == "yaml_syntax"
+
+
+def test_without_a_reader_for_yaml_the_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no part of the core."""
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(OpenApiError) as caught:
+        read_document("openapi: 3.0.0", is_yaml=True)
+    assert caught.value.code == "yaml_unavailable"
 
 
 json_values = st.recursive(

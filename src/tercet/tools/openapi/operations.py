@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from tercet.contracts import pointer
+from tercet.contracts.plain import not_plain
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.tools.http.service import RESERVED, Operation, Service
 from tercet.tools.openapi.document import Described, Document, Found, OpenApiError
@@ -62,19 +63,28 @@ def read_interface(document: Document, operation: Described, service: Service, s
     writer = SchemaWriter(document, "request")
     found = [*_carried(document, operation, service, said, writer), *_body(document, operation, writer)]
     placed = _named(found, operation, said)
+    parameters: JsonObject = {
+        "type": "object",
+        "properties": {each.name: each.schema for each in placed},
+        "required": [each.name for each in placed if each.is_required],
+        "additionalProperties": False,
+        **writer.finish(),
+    }
+    result = _result(document, operation)
+    for schema in (parameters, result):
+        if (fault := not_plain(schema)) is not None:
+            raise OpenApiError(
+                f"a schema holds what JSON does not have: {fault}",
+                place=operation.here.place,
+                code="schema_invalid",
+            )
     return Interface(
         method=operation.method.upper(),
         path=_path(operation, placed),
         description=_description(operation),
         placed=tuple(placed),
-        parameters={
-            "type": "object",
-            "properties": {each.name: each.schema for each in placed},
-            "required": [each.name for each in placed if each.is_required],
-            "additionalProperties": False,
-            **writer.finish(),
-        },
-        result=_result(document, operation),
+        parameters=parameters,
+        result=result,
     )
 
 
