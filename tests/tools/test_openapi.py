@@ -6,6 +6,7 @@ import copy
 import json
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plain import MAX_NUMBER, not_plain
+from tercet.contracts.shape import as_object
 from tercet.policy import schemas
 from tercet.tools import Tool
 from tercet.tools.openapi import Document, OpenApiError, Service, openapi_tools, read_document
@@ -461,3 +463,37 @@ def test_whatever_stands_for_a_schema_it_is_written_or_refused(schema: Any) -> N
     with suppress(OpenApiError):
         tools(with_body(schema))
     assert schema == before
+
+
+EXAMPLE = json.loads(
+    (Path(__file__).parents[2] / "examples/http/billing.openapi.json").read_text(encoding="utf-8")
+)
+odd_values: st.SearchStrategy[Any] = json_values | st.sampled_from(
+    ["\ud800", "#", {"$ref": "#"}, {"$ref": "#/paths"}, {"$ref": "#/components/schemas/Invoice"}, [1], 2**60]
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container of a document, with each of its keys."""
+    found: list[tuple[Any, Any]] = []
+    stack: list[Any] = [value]
+    while stack:
+        item: Any = stack.pop()
+        members = as_object(item)
+        keys: list[Any] = list(range(len(item))) if members is None else list(members)
+        found += [(item, key) for key in keys]
+        stack += [item[key] for key in keys if isinstance(item[key], dict | list)]
+    return found
+
+
+@given(st.lists(st.tuples(st.integers(0, 10_000), odd_values), min_size=1, max_size=3))
+def test_a_description_that_was_damaged_is_read_or_refused(damages: list[tuple[int, Any]]) -> None:
+    """Whatever part of a good description is replaced by something else, the answer is tools or a typed error."""
+    damaged = copy.deepcopy(EXAMPLE)
+    for number, value in damages:
+        found = places(damaged)
+        if found:
+            container, key = found[number % len(found)]
+            container[key] = copy.deepcopy(value)
+    with suppress(OpenApiError):
+        openapi_tools(service(), read_document(json.dumps(damaged)))

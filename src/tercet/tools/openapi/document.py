@@ -46,7 +46,9 @@ class Described(NamedTuple):
     def id(self) -> str:
         """What it is called: its `operationId`, else its method and path."""
         given = self.here.value.get("operationId")
-        return given if isinstance(given, str) and given else f"{self.method.upper()} {self.path}"
+        if isinstance(given, str) and given and given.isprintable():
+            return given
+        return f"{self.method.upper()} {self.path}"
 
 
 class Document:
@@ -69,6 +71,8 @@ class Document:
         """Every operation, in the order of the description."""
         found: list[Described] = []
         for path, item in (as_object(self.root.get("paths")) or {}).items():
+            if not path.isprintable():
+                raise OpenApiError(f"{path!a} is no path", place="/paths", remedy="spell it in letters")
             around = self.resolve(item, pointer.join(("paths", path)))
             found += [
                 Described(method, path, Found(here, f"{around.place}/{method}"), around)

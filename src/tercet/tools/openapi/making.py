@@ -78,7 +78,7 @@ def tool_name(service: Service, operation: Described, said: Operation) -> str:
     """`<service>.<operation>`, in the letters that a tool's name may have."""
     if "." in said.name:
         return said.name
-    own = said.name or re.sub(r"[^A-Za-z0-9_\-]+", "_", operation.id).strip("_")
+    own = said.name or re.sub(r"[^A-Za-z0-9_\-]+", "_", operation.id).strip("_") or "operation"
     return f"{service.name}.{own}"
 
 

@@ -114,14 +114,15 @@ def _carried(
     document: Document, operation: Described, service: Service, said: Operation, writer: SchemaWriter
 ) -> Iterator[Placed]:
     """The parameters in the path, the query and the headers."""
-    known: dict[tuple[Any, Any], Found] = {}
+    known: dict[tuple[str, str], Found] = {}
     for source in (operation.around, operation.here):
         for number, item in enumerate(as_list(source.value.get("parameters")) or ()):
             found = document.resolve(item, f"{source.place}/parameters/{number}")
-            known[found.value.get("in"), found.value.get("name")] = found
+            where, wire = found.value.get("in"), found.value.get("name")
+            if not isinstance(wire, str) or not wire or where not in ("path", "query", "header", "cookie"):
+                raise OpenApiError("a parameter has a name, and a place that is known", place=found.place)
+            known[where, wire] = found
     for (where, wire), found in known.items():
-        if not isinstance(wire, str) or not wire or where not in ("path", "query", "header", "cookie"):
-            raise OpenApiError("a parameter has a name, and a place that is known", place=found.place)
         # OpenAPI has these three be ignored as parameters; those that we fill ourselves are no plan's business.
         if where == "header" and wire.lower() in {
             "accept",
