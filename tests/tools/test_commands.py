@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import GatewayError, NotDone
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
@@ -350,6 +350,14 @@ def test_who_is_cancelled_takes_the_program_along(tmp_path: Path) -> None:
         assert await asyncio.wait_for(reading, 30) is False
 
     asyncio.run(main())
+
+
+def test_a_program_that_nobody_looks_after_ends_as_well() -> None:
+    """The tool holds itself to its time, also where no gateway does."""
+    tool = command_tool(declare(python("import time; time.sleep(600)"), timeout_ms=300))
+    with pytest.raises(GatewayError, match="300 ms") as caught:
+        asyncio.run(tool.call(CONTEXT))
+    assert caught.value.code == "timeout"
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,16 @@ def test_a_service_that_is_not_there_was_not_called() -> None:
     assert (ending.code, ending.is_attempt_only) == ("not_connected", True)
 
 
+def test_an_address_is_listed_in_any_spelling() -> None:
+    """What counts is the address and not how it was written down."""
+    tools = Loopback(port=1).tools(
+        host="api.example.test", private=["[0:0:0:0:0:0:0:1]:1"], world=resolving("::1")[0]
+    )
+    ending = asyncio.run(call(tools["getThing"]))
+    assert isinstance(ending, NotHappened)
+    assert ending.code == "not_connected"  # it was allowed, and nobody is there
+
+
 # --- redirects ---
 
 

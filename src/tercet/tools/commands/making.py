@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -75,12 +76,24 @@ def make_call(command: Command, tool: Tool, place: Place) -> Callable[..., Any]:
         secrets = {name: read_secret(place.environment, name, tool.name) for name in command.secrets}
         redaction = Redaction(secrets.values())
         launch = _launch(command, tool, place, _tercet_context, {**command.defaults, **params}, secrets)
-        ran = await run(launch)
+        ran = await _in_time(launch, tool)
         if isinstance(ran, NotRun):
             raise _not_run(tool, redaction.text(ran.error), "program_failed")
         return _result(command, tool, ran, redaction)
 
     return call
+
+
+async def _in_time(launch: Launch, tool: Tool) -> Ran | NotRun:
+    """The end of a program, within the tool's time also where no gateway looks after it."""
+    try:
+        async with asyncio.timeout(tool.timeout_ms / 1_000):
+            return await run(launch)
+    except TimeoutError:
+        pass
+    raise GatewayError(
+        f"{tool.name} did not end within {tool.timeout_ms:,} ms and was killed", code="timeout"
+    )
 
 
 def _launch(
