@@ -7,6 +7,7 @@
     ├── LimitError        a limit's: carries which limit, the value and the bound
     ├── GatewayError      the outside world's: a tool or a service did not do its part
     │   ├── NotDone       raised by a tool that knows its effect did not happen
+    │   │   └── NotSent   raised where a call never left this process
     │   └── Unusable      raised by a tool that knows its effect happened, and has no result to show for it
     ├── ReplayError       history's: what was recorded and what was expected differ
     └── InternalError     ours: a bug, with what to report
@@ -112,6 +113,17 @@ class NotDone(GatewayError):  # noqa: N818 - a tool's author raises it as a stat
         self.is_retriable = is_retriable
         self.retry_after_ms = retry_after_ms
         self.is_attempt_only = is_attempt_only
+
+
+class NotSent(NotDone):
+    """Raised where a call never left this process: nothing happened now, and an attempt before may have."""
+
+    default_code = "not_sent"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, remedy: str | None = None, is_retriable: bool = True
+    ) -> None:
+        super().__init__(message, code=code, remedy=remedy, is_retriable=is_retriable, is_attempt_only=True)
 
 
 class Unusable(GatewayError):  # noqa: N818 - a statement as well: it was done, and the answer is of no use

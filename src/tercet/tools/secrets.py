@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import NotSent
 from tercet.contracts.shape import as_list, as_object
 
 REDACTED = "[redacted]"
@@ -23,24 +23,22 @@ MIN_LENGTH = 6
 
 
 def read_secret(environment: Mapping[str, str], name: str, tool: str) -> str:
-    """A secret by the name of its variable; raises `NotDone`, which names the variable and never its value."""
+    """A secret by the name of its variable; raises `NotSent`, which names the variable and never its value."""
     value = environment.get(name, "").strip()
     if len(value) < MIN_LENGTH:
         why = f"has fewer than {MIN_LENGTH} characters" if value else "is not set"
-        raise NotDone(
+        raise NotSent(
             f"{tool} is not called: the environment variable {name} {why}",
             code="secret_missing",
             remedy=f"set {name} where Tercet runs",
             is_retriable=False,
-            is_attempt_only=True,
         )
     if not (value.isascii() and value.isprintable()):
-        raise NotDone(
+        raise NotSent(
             f"{tool} is not called: {name} holds what no header can carry",
             code="secret_missing",
             remedy=f"give {name} printable ASCII characters only",
             is_retriable=False,
-            is_attempt_only=True,
         )
     return value
 

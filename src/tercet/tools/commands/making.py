@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from tercet.contracts.canonical import hash_bytes
-from tercet.contracts.errors import GatewayError, NotDone, Unusable
+from tercet.contracts.errors import GatewayError, NotDone, NotSent, Unusable
 from tercet.contracts.mode import ApprovalMode
 from tercet.tools.commands.command import Command
 from tercet.tools.commands.process import Launch, NotRun, Ran, run
@@ -129,8 +129,8 @@ def _launch(
     )
 
 
-def _not_run(tool: Tool, why: str, code: str) -> NotDone:
-    return NotDone(f"{tool.name} was not run: {why}", code=code, is_retriable=False, is_attempt_only=True)
+def _not_run(tool: Tool, why: str, code: str) -> NotSent:
+    return NotSent(f"{tool.name} was not run: {why}", code=code, is_retriable=False)
 
 
 def _result(command: Command, tool: Tool, ran: Ran, redaction: Redaction) -> Any:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tercet.contracts.errors import NotDone, UsageError
+from tercet.contracts.errors import NotSent, UsageError
 
 _PART = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<stray>\$)")
 END_OF_OPTIONS = "--"
@@ -82,7 +82,7 @@ def names_in(template: Sequence[Argument]) -> tuple[str, ...]:
 def fill(
     template: Sequence[Argument], values: Mapping[str, Any], options: frozenset[str] = frozenset()
 ) -> list[str]:
-    """The arguments with the values in them; raises `NotDone` for a value that cannot be one."""
+    """The arguments with the values in them; raises `NotSent` for a value that cannot be one."""
     return [_filled(argument, values, options) for argument in template]
 
 
@@ -126,11 +126,10 @@ def _text(name: str, value: Any) -> str:
     return text
 
 
-def _refused(name: str, why: str, remedy: str) -> NotDone:
-    return NotDone(
+def _refused(name: str, why: str, remedy: str) -> NotSent:
+    return NotSent(
         f"the parameter {name} is not passed: {why}",
         code="argument_unsendable",
         remedy=remedy,
         is_retriable=False,
-        is_attempt_only=True,
     )

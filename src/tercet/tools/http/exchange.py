@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from tercet.contracts.errors import NotDone, Unusable
+from tercet.contracts.errors import NotSent, Unusable
 from tercet.tools.http.addresses import Endpoint
 from tercet.tools.http.answer import Broken, read_beginning, read_body
 from tercet.tools.http.resolution import Resolver, find_addresses
@@ -95,13 +95,13 @@ async def exchange(sending: Sending, bounds: Bounds) -> Answered | Lost | Unusab
 
 
 async def _looked_up(sending: Sending, bounds: Bounds) -> tuple[str, ...]:
-    """The addresses of a host; raises `NotDone`, also where it takes too long to find them."""
+    """The addresses of a host; raises `NotSent`, also where it takes too long to find them."""
     try:
         async with asyncio.timeout(bounds.connect_timeout_ms / 1_000):
             return await find_addresses(sending.target, private=bounds.private, resolve=bounds.resolve)
     except TimeoutError:
         pass
-    raise NotDone(f"{sending.target.host} was not found in time", code="host_not_found", is_attempt_only=True)
+    raise NotSent(f"{sending.target.host} was not found in time", code="host_not_found")
 
 
 def _followed(sending: Sending, location: str) -> Sending | Lost:

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import NotSent
 from tercet.tools.http.addresses import Endpoint, as_address, why_refused
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -31,19 +31,18 @@ async def ask_system(host: str, port: int) -> Sequence[str]:
 async def find_addresses(
     target: Endpoint, *, private: frozenset[Endpoint], resolve: Resolver
 ) -> tuple[str, ...]:
-    """The addresses that a call to this host and port may connect to; raises `NotDone` if it may not be made."""
+    """The addresses that a call to this host and port may connect to; raises `NotSent` if it may not be made."""
     found = tuple(dict.fromkeys(await _resolved(target, resolve)))
     for text in found:
         address = as_address(text)
         why = "no address" if address is None else why_refused(address)
         if why is not None and Endpoint(str(address), target.port) not in private:
             shown = "it is" if text == target.host else f"{target.host} leads to {text},"
-            raise NotDone(
+            raise NotSent(
                 f"{target} is not called: {shown} {why}",
                 code="private_address",
                 remedy=f'list it if it is meant: private = ["{Endpoint(text, target.port)}"]',
                 is_retriable=False,
-                is_attempt_only=True,
             )
     return found[:MAX_ADDRESSES]
 
@@ -57,5 +56,5 @@ async def _resolved(target: Endpoint, resolve: Resolver) -> Sequence[str]:
     except (OSError, UnicodeError) as error:
         found, fault = (), str(error)
     if not found:
-        raise NotDone(f"{target.host} was not found: {fault}", code="host_not_found", is_attempt_only=True)
+        raise NotSent(f"{target.host} was not found: {fault}", code="host_not_found")
     return found

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote
 
-from tercet.contracts.errors import GatewayError, NotDone, Unusable
+from tercet.contracts.errors import GatewayError, NotDone, NotSent, Unusable
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.shape import as_list, as_object
 from tercet.tools.context import ToolContext
@@ -65,14 +65,13 @@ async def _in_time(
 
 
 def demand_library(tool: str) -> None:
-    """Raises `NotDone` where the library for HTTP is not installed."""
+    """Raises `NotSent` where the library for HTTP is not installed."""
     if find_spec("httpx2") is None:
-        raise NotDone(
+        raise NotSent(
             f"{tool} is not called: the HTTP library is not installed",
             code="http_unavailable",
             remedy='pip install "tercet[http]"',
             is_retriable=False,
-            is_attempt_only=True,
         )
 
 
@@ -165,12 +164,11 @@ def _text(each: Placed, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _wrong(each: Placed, why: str) -> NotDone:
-    return NotDone(
+def _wrong(each: Placed, why: str) -> NotSent:
+    return NotSent(
         f"the parameter {each.name} is not sent: {why}",
         code="argument_unsendable",
         is_retriable=False,
-        is_attempt_only=True,
     )
 
 
@@ -206,7 +204,7 @@ class _Meaning:
     def _lost(self, told: Lost, words: str) -> GatewayError:
         message = f"{self._tool.name}: {words}"
         if not told.was_sent:
-            return NotDone(message, code=told.code, is_attempt_only=True)
+            return NotSent(message, code=told.code)
         if told.code == REDIRECT_REFUSED and self._is_read:
             return NotDone(message, code=told.code, is_retriable=False, is_attempt_only=True)
         return GatewayError(message, code=told.code)
