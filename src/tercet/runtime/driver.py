@@ -601,6 +601,8 @@ class Driver:
                         error=ended.error,
                         code=ended.code,
                         retriable=ended.is_retriable if is_known else True,
+                        retry_after=ended.retry_after_ms if is_known else 0,
+                        attempt_only=is_known and ended.is_attempt_only,
                         latency=ended.latency_ms,
                     )
                 )
