@@ -88,9 +88,18 @@ class GatewayError(TercetError):
 
 
 class NotDone(GatewayError):  # noqa: N818 - a tool's author raises it as a statement: the effect was not done
-    """Raised by a tool to state that its effect did not happen, so that a retry is safe."""
+    """Raised by a tool to state that its effect did not happen, so that a retry is safe.
+
+    `is_retriable=False` states that trying again would fail again.
+    """
 
     default_code = "not_done"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, remedy: str | None = None, is_retriable: bool = True
+    ) -> None:
+        super().__init__(message, code=code, remedy=remedy)
+        self.is_retriable = is_retriable
 
 
 class ReplayError(TercetError):

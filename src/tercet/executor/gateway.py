@@ -156,7 +156,7 @@ def _ended(tool: Tool, task: asyncio.Task[Any]) -> Ended:
     except _Withheld as withheld:
         return withheld.ended
     except NotDone as error:
-        return NotHappened(error=_short(error.message), code=_short(error.code))
+        return NotHappened(error=_short(str(error)), code=_short(error.code), is_retriable=error.is_retriable)
     except asyncio.CancelledError:
         return _failed(tool, f"{tool.name} was cancelled from inside", "cancelled")
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises must not end the run

@@ -16,6 +16,7 @@ from tercet.runtime.noticeboard import Noticeboard
 from tercet.runtime.state import State
 from tercet.runtime.work import Work
 from tercet.tools import Tool
+from tercet.tools.outside import Lines
 
 
 def untold(_: State, __: e.Event) -> None:
@@ -35,6 +36,8 @@ class Surroundings:
     gateway: Gateway
     breakers: Breakers
     tools: dict[str, Tool]
+    lines: Lines
+    """The ways to what tools reach outside of this process."""
     work: Work
     lease_ms: int
     """How long a lease runs."""
