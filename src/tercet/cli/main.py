@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tercet.cli import answers, carrying, check, gates, init, orders, schema, sessions, stops, verify
+from tercet.cli import answers, carrying, check, gates, init, orders, schema, sessions, stops, tools, verify
 from tercet.cli import run as running
 from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
@@ -94,6 +94,9 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "stop tenant": (stops.stop_tenant, stops.TENANT_EXAMPLES),
     "stop list": (stops.list_stops, stops.LIST_EXAMPLES),
     "stop lift": (stops.lift, stops.LIFT_EXAMPLES),
+    "tools list": (tools.list_tools, tools.LIST_EXAMPLES),
+    "tools pin": (tools.pin, tools.PIN_EXAMPLES),
+    "tools diff": (tools.diff, tools.DIFF_EXAMPLES),
     "check": (check.check, check.EXAMPLES),
     "init": (init.init, init.EXAMPLES),
     "schema": (schema.schema, schema.EXAMPLES),
@@ -103,6 +106,7 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
 GROUPS = {
     "sessions": "Look at the runs of a journal, follow them, steer them, and go on with them.",
     "gates": "Look at the questions that runs wait with, and answer them.",
+    "tools": "The tools of a pack, and the definitions of MCP tools that a person has accepted.",
     "stop": "Emergency stops: nothing that is stopped is called any more.",
 }
 

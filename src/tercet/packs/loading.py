@@ -30,6 +30,7 @@ from tercet.packs.declarations import (
 from tercet.packs.evidence_files import read_evidence
 from tercet.packs.folder import Draft
 from tercet.packs.header import PackFile
+from tercet.packs.mcp_tools import read_mcp_tools
 from tercet.packs.parts import PACK, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
 from tercet.packs.template_files import read_templates
@@ -66,6 +67,8 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
     _note_ignored_files(draft)
     pack_file = read_pack_file(draft)
     tools, code = read_tools(draft, pack_file)
+    mcp_tools, mcp_code = read_mcp_tools(draft)
+    tools, code = (*tools, *mcp_tools), {**code, **mcp_code}
     decisions, gates = read_decisions(draft), read_gates(draft)
     policies, actors = read_policies(draft), read_actors(draft)
     evidence, times = read_evidence(draft)

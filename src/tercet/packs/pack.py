@@ -74,7 +74,7 @@ class Pack(Header):
         """
         loaded = read_folder(path)
         problems = [
-            *loaded.problems,
+            *(problem for problem in loaded.problems if problem.severity == "error"),
             *(found for check in LOADING_CHECKS for found in check(loaded.parts)),
         ]
         if problems:

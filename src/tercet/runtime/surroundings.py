@@ -54,4 +54,4 @@ class Surroundings:
     progress: Callable[[ProgressEnvelope], None] | None = None
     """Told how far the session is, once for everything that became durable together."""
     signal: Callable[[str, dict[str, Any]], None] = unmeasured
-    """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed."""
+    """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed, tool_progress."""
