@@ -101,27 +101,30 @@ def _tool(
 
 def _remark(draft: Draft, definition: Definition, label: ToolTable | None, tool: Tool, place: str) -> None:
     """Say where the pack and the server see a tool differently: the careful one of them counts."""
-    row = draft.spots[place].row
+
+    def row(field: str) -> int | None:
+        return draft.spots.get(f"{place}, {field}", draft.spots[place]).row
+
     if label is None or label.mode is None:
         draft.note(
             "mcp_unlabelled",
             "the pack does not say what it may touch, so it counts as destructive",
             f'add [[server.tool]] with name = "{definition.name}" and its mode, or leave it out of the server\'s tools',
-            file=MCP_FILE, place=place, row=row, severity="warning",
+            file=MCP_FILE, place=place, row=row("mode"), severity="warning",
         )  # fmt: skip
     elif tool.mode is not label.mode:
         draft.note(
             "mcp_mode_raised",
             f"the pack says {label.mode}; the server's {definition.least_mode[1]} makes it {tool.mode}",
             f'say mode = "{tool.mode}"; a hint can raise a mode, and nothing lowers it',
-            file=MCP_FILE, place=f"{place}, mode", row=row, severity="warning",
+            file=MCP_FILE, place=f"{place}, mode", row=row("mode"), severity="warning",
         )  # fmt: skip
     if label is not None and label.idempotent and not tool.idempotent:
         draft.note(
             "mcp_not_idempotent",
             "the pack says idempotent; the server's idempotentHint says that it is not",
             "drop idempotent: an unknown outcome goes to a person then",
-            file=MCP_FILE, place=f"{place}, idempotent", row=row, severity="warning",
+            file=MCP_FILE, place=f"{place}, idempotent", row=row("idempotent"), severity="warning",
         )  # fmt: skip
 
 

@@ -125,7 +125,16 @@ class McpLine:
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._open(within_ms))
             self._opening.add_done_callback(_take)
-        return await asyncio.shield(self._opening)
+        opening = self._opening
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if opening.cancelled() and task is not None and not task.cancelling():
+                raise NotDone(
+                    "the line was closed while it was being opened", code="mcp_unreachable"
+                ) from None
+            raise
 
     async def _open(self, within_ms: int) -> Link:
         try:

@@ -186,7 +186,7 @@ class Link:
                     f"speaks another protocol: {error}", "update the server, or Tercet with its MCP SDK"
                 )
             case ValidationError() | ValueError() | UsageError():
-                told = str(error).splitlines()[0]
+                told = _first_fault(error) if isinstance(error, ValidationError) else str(error)
                 self._fail(
                     f"lists tools that cannot be used: {told}", "correct the server's tool definitions"
                 )
@@ -213,6 +213,11 @@ _OTHER = "see that it is an MCP server, and that its address and its headers are
 
 def _definition(tool: types.Tool) -> Definition:
     return Definition.read(tool.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def _first_fault(error: ValidationError) -> str:
+    detail = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
 
 
 def _leaf(error: BaseException) -> BaseException:
