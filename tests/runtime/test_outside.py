@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from tercet.contracts.errors import NotDone
+from tercet.runtime.runtime import Runtime
 from tercet.tools import Tool, ToolContext
 from tercet.tools.outside import Line
 
@@ -107,6 +111,37 @@ def test_a_rehearsal_and_a_plan_that_stays_inside_do_not_look_outside(workshop: 
 
     workshop.run(main())
     assert booth.heard == ["1 closed"]
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_whoever_listens_to_signals_hears_how_far_a_call_is(workshop: Workshop, is_plain: bool) -> None:
+    """From the loop and from the thread of a plain function; where nobody listens, it is told to nobody."""
+    heard: list[dict[str, Any]] = []
+
+    def signal(name: str, told: dict[str, Any]) -> None:
+        if name == "tool_progress":
+            heard.append(told)
+
+    def plain(ctx: ToolContext, n: str) -> str:
+        ctx.progress(1, 2, "half")
+        return n
+
+    async def later(ctx: ToolContext, n: str) -> str:
+        return plain(ctx, n)
+
+    declared = {"name": "do.it", "mode": "read_only", "call": plain if is_plain else later}
+    workshop.tools.append(Tool.model_validate(declared))
+
+    async def main(**more: Any) -> None:
+        async with Runtime(workshop.pack(), **more) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a")))
+        assert result.status == "completed"
+
+    asyncio.run(main())
+    assert heard == []
+    asyncio.run(main(signal=signal))
+    [told] = heard
+    assert (told["action"], told["done"], told["total"], told["message"]) == ("a", 1, 2, "half")
 
 
 def test_a_tool_may_say_that_trying_again_is_useless(workshop: Workshop) -> None:

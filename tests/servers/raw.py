@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,10 +100,9 @@ def all_gone(pids: list[int], within_s: float = 10) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and that nobody has asked about does not."""
-    with suppress(OSError):
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    with suppress(OSError):
-        os.kill(pid, 0)
-        return sys.platform != "linux"
-    return False
+    """Whether a process is there. A child of ours that has ended is, until it is asked about; one of others is not."""
+    try:
+        state, parent = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[:2]
+    except OSError:
+        return False
+    return state != "Z" or int(parent) == os.getpid()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -12,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from servers.raw import Raw, all_gone, context, definition, is_alive, tool_of
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import NotDone, UsageError
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
@@ -355,6 +356,46 @@ def test_a_server_sees_only_the_variables_that_the_pack_names(
             assert "RAW_TOKEN is not set" in missing.error
 
     asyncio.run(main())
+
+
+def test_a_call_with_little_time_is_not_done_while_another_waits_for_the_connection(raw: Raw) -> None:
+    """Nothing was sent, so the outcome is known, whoever began to connect."""
+    raw.say(greet="silence")
+    raw.spec = {"start_timeout_ms": 3_000, "protocol": "initialize"}
+
+    async def main() -> None:
+        async with calling(raw) as attempt:
+            patient = asyncio.ensure_future(attempt("echo", timeout_ms=20_000))
+            await asyncio.sleep(0)
+            hasty = await attempt("echo", timeout_ms=800)
+            assert isinstance(hasty, NotHappened)
+            assert hasty.code == "mcp_unreachable"
+            assert not patient.done()
+            assert isinstance(await patient, NotHappened)
+
+    asyncio.run(main())
+
+
+def test_a_secret_in_a_definition_is_not_pinned(raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock is shared between machines, and what is secret differs from one to the next."""
+    monkeypatch.setenv("RAW_TOKEN", "s3cret-value")
+    raw.spec = {"env": ["RAW_TOKEN"]}
+    raw.offer("echo", description="Use s3cret-value.")
+
+    async def main() -> None:
+        link = await Link.opened(raw.server.spec, raw.folder, within_ms=15_000)
+        await link.aclose()
+        assert link.definitions["echo"].description == "Use [hidden]."
+
+    asyncio.run(main())
+
+
+def test_without_the_sdk_a_runtime_says_what_to_install(raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK is an extra; a pack that needs it loads without, and cannot be run."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(UsageError, match="tercet\\[mcp\\]") as caught:
+        Lines().bind([tool_of(raw.server, "echo")])
+    assert caught.value.code == "mcp_missing"
 
 
 def test_calls_at_the_same_time_share_one_connection(raw: Raw) -> None:

@@ -19,17 +19,18 @@ from tercet.tools.mcp.stdio import MAX_MESSAGE_BYTES
 _CONNECT_S = 10.0
 
 
-def reach(url: str, *, headers: Mapping[str, str], read_s: float) -> Transport:
-    """A transport to a URL. `read_s` is how long the server may be silent."""
-    return _reached(url, headers, read_s)
+def reach(url: str, *, headers: Mapping[str, str]) -> Transport:
+    """A transport to a URL."""
+    return _reached(url, headers)
 
 
 @asynccontextmanager
-async def _reached(url: str, headers: Mapping[str, str], read_s: float) -> AsyncGenerator[Any]:
+async def _reached(url: str, headers: Mapping[str, str]) -> AsyncGenerator[Any]:
+    # How long a server may be silent is the business of whoever waits: of the connecting, and of each call.
     async with (
         httpx2.AsyncClient(
             headers=dict(headers),
-            timeout=httpx2.Timeout(_CONNECT_S, read=read_s),
+            timeout=httpx2.Timeout(_CONNECT_S, read=None),
             transport=_Bounded(),
             trust_env=False,
         ) as client,

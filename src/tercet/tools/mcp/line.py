@@ -31,6 +31,8 @@ from tercet.tools.tool import Tool
 KEY = "tercet/idempotency-key"
 CHANGED = "tool_definition_changed"
 _MOST_CHANGES = 20
+_SLACK_S = 0.05
+"""The opening itself has a better story to tell about why it took too long, if it is given a moment."""
 
 
 class McpToolError(GatewayError):
@@ -117,9 +119,9 @@ class McpLine:
 
     async def _connected(self, within_ms: int) -> Link:
         """The connection, made or checked anew where that is needed; raises `NotDone`."""
-        link = self._link
+        link = self._link if self._opening is None else None
         if link is not None and link.is_stale and not link.is_lost:
-            await self._refresh(link)
+            await self._refresh(link, within_ms)
         if link is not None and not link.is_lost:
             return link
         if self._opening is None:
@@ -127,7 +129,12 @@ class McpLine:
             self._opening.add_done_callback(_take)
         opening = self._opening
         try:
-            return await asyncio.shield(opening)
+            # Whoever began to open it may have more time than this caller.
+            async with asyncio.timeout(within_ms / 1000 + _SLACK_S):
+                return await asyncio.shield(opening)
+        except TimeoutError:
+            told = f"the MCP server {self._server.spec.name} was not there within {within_ms:,} ms"
+            raise NotDone(told, code="mcp_unreachable") from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if opening.cancelled() and task is not None and not task.cancelling():
@@ -140,15 +147,17 @@ class McpLine:
         try:
             if self._link is not None:
                 await self._link.aclose()
-            self._link = await Link.opened(self._server.spec, self._server.folder, within_ms=within_ms)
-            return self._link
+            # Kept before it is open: whoever closes this line waits for what is left of a half-opened one.
+            self._link = link = Link(self._server.spec, self._server.folder)
+            await link.open(within_ms)
+            return link
         finally:
             self._opening = None
 
-    async def _refresh(self, link: Link) -> None:
+    async def _refresh(self, link: Link, within_ms: int) -> None:
         """List the tools again: the server says that they have changed."""
         try:
-            async with asyncio.timeout(self._server.spec.start_timeout_ms / 1000):
+            async with asyncio.timeout(within_ms / 1000):
                 await link.list_tools()
         except Exception:  # noqa: BLE001 - whatever it is, another connection will tell
             await link.aclose()

@@ -34,14 +34,14 @@ _CLOSING_S = 8.0
 
 
 class Link:
-    """A connection. It is made by `Link.opened`, and of no use once `is_lost`."""
+    """A connection, of no use before it was opened and once `is_lost`."""
 
     def __init__(self, spec: ServerSpec, folder: Path) -> None:
         self.secrets = Secrets(spec.variables, os.environ)
         self.notes = stdio.Notes()
         self.definitions: dict[str, Definition] = {}
         self.protocol = ""
-        self._is_over = False
+        self._is_open = False
         self.is_stale = False
         """Whether the server says that its tools have changed since they were listed."""
         self._spec = spec
@@ -55,22 +55,34 @@ class Link:
     async def opened(cls, spec: ServerSpec, folder: Path, *, within_ms: int) -> Link:
         """A connection whose tools are listed; raises `NotDone`, since nothing was called, if there is none in time."""
         link = cls(spec, folder)
-        link._task = asyncio.ensure_future(link._live())
         try:
-            async with asyncio.timeout(within_ms / 1000):
-                await asyncio.shield(link._ready)
-        except TimeoutError:
-            await link.aclose(is_hurried=True)
-            raise link._fault(f"did not greet within {within_ms:,} ms", _SLOW) from None
+            await link.open(within_ms)
         except BaseException:
-            await link.aclose(is_hurried=True)
+            await link.aclose()
             raise
         return link
+
+    async def open(self, within_ms: int) -> None:
+        """Connect, once; raises as `opened` does. Also one that could not be opened is closed with `aclose`."""
+        self._task = asyncio.ensure_future(self._live())
+        try:
+            async with asyncio.timeout(within_ms / 1000):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            self._give_up(self._task)
+            raise self._fault(f"did not greet within {within_ms:,} ms", _SLOW) from None
+        except BaseException:
+            self._give_up(self._task)
+            raise
+
+    def _give_up(self, task: asyncio.Task[None]) -> None:
+        self._is_open = False
+        task.cancel()
 
     @property
     def is_lost(self) -> bool:
         """Whether nothing can be called over it any more."""
-        return self._is_over or self.notes.has_ended
+        return not self._is_open or self.notes.has_ended
 
     async def call(
         self, name: str, params: dict[str, Any], *, meta: dict[str, Any], progress: ProgressFnT
@@ -99,7 +111,7 @@ class Link:
         while True:
             page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
             for tool in page.tools:
-                definition = _definition(tool)
+                definition = self._definition(tool)
                 if found.setdefault(definition.name, definition) is not definition:
                     raise ValueError(f"it has two tools of the name {definition.name!r}")
             cursor = page.next_cursor
@@ -109,15 +121,13 @@ class Link:
             if len(found) > MAX_TOOLS or not page.tools:
                 raise ValueError(f"its list of tools has no end, or more than {MAX_TOOLS:,} entries")
 
-    async def aclose(self, *, is_hurried: bool = False) -> None:
+    async def aclose(self) -> None:
         """End the connection, and the program behind it."""
-        self._is_over = True
+        self._is_open = False
         self._ending.set()
         task = self._task
         if task is None or task.done():
             return
-        if is_hurried:
-            task.cancel()
         await asyncio.wait([task], timeout=_CLOSING_S)
         if not task.done():
             task.cancel()
@@ -131,7 +141,7 @@ class Link:
         except BaseException as error:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
             self._explain(_leaf(error))
         finally:
-            self._is_over = True
+            self._is_open = False
             self._client = None
             self._fail("closed the connection", _CLOSED)
 
@@ -148,6 +158,7 @@ class Link:
             self.protocol = client.protocol_version
             await self.list_tools()
             if not self._ready.done():
+                self._is_open = True
                 self._ready.set_result(None)
             await self._ending.wait()
 
@@ -159,12 +170,17 @@ class Link:
         spec, values = self._spec, self.secrets.values
         if spec.url is not None:
             headers = {name: values[variable] for name, variable in spec.headers.items()}
-            return http.reach(spec.url, headers=headers, read_s=max(spec.timeout_ms, 30_000) / 1000)
+            return http.reach(spec.url, headers=headers)
         command = spec.command or ()
         if command[:1] == ("python",):
             command = (sys.executable, *command[1:])
         usual = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         return stdio.start(command, folder=self._folder, environment={**usual, **values}, notes=self.notes)
+
+    def _definition(self, tool: types.Tool) -> Definition:
+        """What a tool says about itself; a value of this machine's environment must not be pinned with it."""
+        told = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return Definition.read(self.secrets.hide_in(told))
 
     # --- what went wrong ---
 
@@ -209,10 +225,6 @@ class Link:
 _SLOW = 'raise its start_timeout_ms in mcp.toml; protocol = "initialize" helps with one that ignores newer greetings'
 _CLOSED = "run its command by hand in the pack's folder: it must wait for messages on its stdin"
 _OTHER = "see that it is an MCP server, and that its address and its headers are right"
-
-
-def _definition(tool: types.Tool) -> Definition:
-    return Definition.read(tool.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def _first_fault(error: ValidationError) -> str:

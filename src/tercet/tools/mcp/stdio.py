@@ -93,8 +93,13 @@ async def _started(
         finally:
             read.close()
             write.close()
-            with anyio.CancelScope(shield=True):
-                await _end(process)
+            try:
+                with anyio.CancelScope(shield=True):
+                    await _end(process)
+            finally:
+                _signal(
+                    process, signal.SIGKILL
+                )  # a task that is cancelled twice leaves nothing running either
             group.cancel_scope.cancel()
 
 
