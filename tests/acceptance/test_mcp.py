@@ -202,8 +202,9 @@ async def calls_to(url: str, **spec: Any) -> AsyncGenerator[Callable[..., Awaita
         await lines.aclose()
 
 
+@pytest.mark.parametrize("protocol", ["auto", "initialize"])
 def test_a_server_behind_a_url_is_called_lost_and_found_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
     """The header comes from the environment; a server killed in a call leaves it unknown; another at the same port works."""
     monkeypatch.setenv("FAR_TOKEN", http_mcp.TOKEN)
@@ -212,7 +213,7 @@ def test_a_server_behind_a_url_is_called_lost_and_found_again(
     async def main() -> None:
         with listening(log) as first:
             url = f"http://127.0.0.1:{first.port}/mcp"
-            async with calls_to(url) as attempt:
+            async with calls_to(url, protocol=protocol) as attempt:
                 assert await attempt("echo", word="hello") == Done(value={"word": "hello"}, latency_ms=_ANY)
                 stalled = asyncio.ensure_future(attempt("stall"))
                 await until(lambda: "stall" in first.called())
@@ -224,6 +225,37 @@ def test_a_server_behind_a_url_is_called_lost_and_found_again(
                 with listening(log, first.port):
                     assert isinstance(await attempt("echo", word="again"), Done)
         assert first.called() == ["echo hello", "stall", "echo again"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("protocol", ["auto", "initialize"])
+def test_a_server_that_was_restarted_between_calls_leaves_nothing_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    """Nobody listens, or somebody who has forgotten the session: the call was not taken, and the next one works."""
+    monkeypatch.setenv("FAR_TOKEN", http_mcp.TOKEN)
+    log = tmp_path / "log"
+
+    async def main() -> None:
+        with listening(log) as first:
+            url = f"http://127.0.0.1:{first.port}/mcp"
+            async with calls_to(url, protocol=protocol) as attempt:
+                assert isinstance(await attempt("echo", word="one"), Done)
+                first.process.kill()
+                first.process.wait()
+                assert isinstance(await attempt("echo", word="two"), NotHappened)
+                with listening(log, first.port) as second:
+                    assert isinstance(await attempt("echo", word="three"), Done)
+                    second.process.kill()
+                    second.process.wait()
+                    with listening(log, first.port):
+                        ended = await attempt("echo", word="four")
+                        if protocol == "initialize":
+                            assert isinstance(ended, NotHappened)
+                            ended = await attempt("echo", word="four")
+                        assert isinstance(ended, Done)
+        assert first.called() == ["echo one", "echo three", "echo four"]
 
     asyncio.run(main())
 

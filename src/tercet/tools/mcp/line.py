@@ -92,6 +92,9 @@ class McpLine:
 
         try:
             answer = await link.call(name, params, meta={KEY: context.idempotency_key}, progress=tell)
+        except NotDone:
+            await link.aclose()
+            raise
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises, it says nothing about the call
             is_answer = isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
             if self._server.spec.url is not None or not is_answer:

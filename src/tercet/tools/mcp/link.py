@@ -7,11 +7,13 @@ in its caller's task, and cancelling it tells the server so.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
 import mcp_types as types
 from mcp import Client, MCPError
@@ -25,6 +27,9 @@ from tercet.tools.mcp import http, stdio
 from tercet.tools.mcp.definition import Definition
 from tercet.tools.mcp.secrets import Secrets
 from tercet.tools.mcp.server import ServerSpec
+
+# What the SDK logs about a broken connection is told as an error here; whoever wants its logs sets up logging.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 """Variables that every program is given."""
@@ -47,6 +52,7 @@ class Link:
         self._spec = spec
         self._folder = folder
         self._client: Client | None = None
+        self._turned_away: set[str] = set()
         self._ending = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
@@ -87,19 +93,23 @@ class Link:
     async def call(
         self, name: str, params: dict[str, Any], *, meta: dict[str, Any], progress: ProgressFnT
     ) -> types.CallToolResult:
-        """One call of a tool; whatever it raises says nothing about whether the call happened."""
+        """One call of a tool. Raises `NotDone` if it is known that nobody took it; whatever else it raises says nothing
+        about whether the call happened."""
         if self._client is None:
             raise MCPError(types.CONNECTION_CLOSED, "there is no connection")
         # Not `Client.call_tool`: that sends a call again by itself after some refusals, and takes a result that breaks
         # its schema for a failure of the call.
-        request = types.CallToolRequest(
-            params=types.CallToolRequestParams.model_validate(
-                {"name": name, "arguments": params, "_meta": meta}
+        mark = uuid4().hex
+        asked = {"name": name, "arguments": params, "_meta": {**meta, http.MARK: mark}}
+        request = types.CallToolRequest(params=types.CallToolRequestParams.model_validate(asked))
+        try:
+            return await self._client.session.send_request(
+                request, types.CallToolResult, progress_callback=progress
             )
-        )
-        return await self._client.session.send_request(
-            request, types.CallToolResult, progress_callback=progress
-        )
+        except MCPError as error:
+            if mark in self._turned_away:
+                raise self._fault(f"did not take the call: {error.message}", _OTHER) from None
+            raise
 
     async def list_tools(self) -> dict[str, Definition]:
         """The definitions of the server's tools as they are now."""
@@ -170,7 +180,7 @@ class Link:
         spec, values = self._spec, self.secrets.values
         if spec.url is not None:
             headers = {name: values[variable] for name, variable in spec.headers.items()}
-            return http.reach(spec.url, headers=headers)
+            return http.reach(spec.url, headers=headers, turned_away=self._turned_away)
         command = spec.command or ()
         if command[:1] == ("python",):
             command = (sys.executable, *command[1:])
