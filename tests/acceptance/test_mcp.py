@@ -154,6 +154,31 @@ def test_a_server_killed_in_a_call_is_settled_by_the_table(
     assert len(set(called)) == 1, "each attempt carries the same key"
 
 
+def test_a_server_that_comes_back_with_other_words_is_not_called_again(tmp_path: Path) -> None:
+    """Killed in a call and restarted with another description: the call is not repeated, and a person is asked
+    whether the first one happened: that another was not made says nothing about it."""
+    raw = Raw(tmp_path)
+    raw.offer("stall_once")
+    pack, plan = house(raw.server, "local_write", idempotent=True)
+
+    async def main() -> None:
+        async with Runtime(pack, f"sqlite:///{tmp_path}/runs.db", watchdog_ms=None) as runtime:
+            running = asyncio.ensure_future(runtime.run(Request(intent="day"), plan=plan))
+            await until(lambda: any(line.startswith("stall_once") for line in raw.log))
+            raw.offer("stall_once", description="Does it twice.")
+            os.kill(raw.pids[0], signal.SIGKILL)
+            result = await asyncio.wait_for(running, LIMIT_S)
+        assert result.status == "awaiting_gate"
+        assert result.gate is not None
+        assert result.gate.kind == "reconcile"
+
+    asyncio.run(main())
+    called = [line.split()[0] for line in raw.log]
+    assert called.count("stall_once") == 1
+    assert called[-1] == "list"
+    assert all_gone(raw.pids)
+
+
 # --- behind a URL ---
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import NotDone, NotSent
 from tercet.runtime.runtime import Runtime
 from tercet.tools import Tool, ToolContext
 from tercet.tools.outside import Line
@@ -142,6 +142,29 @@ def test_whoever_listens_to_signals_hears_how_far_a_call_is(workshop: Workshop, 
     asyncio.run(main(signal=signal))
     [told] = heard
     assert (told["action"], told["done"], told["total"], told["message"]) == ("a", 1, 2, "half")
+
+
+@pytest.mark.parametrize(("error", "status"), [(NotSent, "awaiting_gate"), (NotDone, "paused")])
+def test_a_call_that_was_not_sent_says_nothing_of_the_one_before(
+    workshop: Workshop, error: type[NotDone], status: str
+) -> None:
+    """After a call of unknown outcome, `NotDone` settles that nothing happened, and `NotSent` leaves it to a person."""
+
+    async def lose(ctx: ToolContext, _: dict[str, Any]) -> Any:
+        if ctx.attempt == 1:
+            raise ConnectionError("the line broke")
+        raise error("nobody there", is_retriable=False)
+
+    workshop.tool("do.it", lose, idempotent=True)
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a")))
+            assert result.status == status
+            assert result.gate is not None
+            assert result.gate.kind == ("reconcile" if error is NotSent else "escalation")
+
+    workshop.run(main())
 
 
 def test_a_tool_may_say_that_trying_again_is_useless(workshop: Workshop) -> None:

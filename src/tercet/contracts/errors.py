@@ -7,6 +7,7 @@
     ├── LimitError        a limit's: carries which limit, the value and the bound
     ├── GatewayError      the outside world's: a tool or a service did not do its part
     │   └── NotDone       raised by a tool that knows its effect did not happen
+    │       └── NotSent   raised where a call never left this process
     ├── ReplayError       history's: what was recorded and what was expected differ
     └── InternalError     ours: a bug, with what to report
 
@@ -100,6 +101,15 @@ class NotDone(GatewayError):  # noqa: N818 - a tool's author raises it as a stat
     ) -> None:
         super().__init__(message, code=code, remedy=remedy)
         self.is_retriable = is_retriable
+
+
+class NotSent(NotDone):
+    """Raised where a call never left this process: nothing happened now, and an attempt before may have.
+
+    `NotDone` speaks about the action: after a call of unknown outcome it settles that nothing happened. This does not.
+    """
+
+    default_code = "not_sent"
 
 
 class ReplayError(TercetError):

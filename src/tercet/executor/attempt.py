@@ -21,6 +21,8 @@ class NotHappened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: str
     code: str = "not_done"
     is_retriable: bool = True
+    is_sent: bool = True
+    """False where the call never left: then it says nothing about an attempt before it."""
     latency_ms: int = 0
 
 

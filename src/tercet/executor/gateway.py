@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, get_type_hints
 
+import msgspec
 import orjson
 from pydantic_core import to_jsonable_python
 
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import NotDone, NotSent
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.references import MAX_DEPTH
@@ -156,7 +157,12 @@ def _ended(tool: Tool, task: asyncio.Task[Any]) -> Ended:
     except _Withheld as withheld:
         return withheld.ended
     except NotDone as error:
-        return NotHappened(error=_short(str(error)), code=_short(error.code), is_retriable=error.is_retriable)
+        return NotHappened(
+            error=_short(str(error)),
+            code=_short(error.code),
+            is_retriable=error.is_retriable,
+            is_sent=not isinstance(error, NotSent),
+        )
     except asyncio.CancelledError:
         return _failed(tool, f"{tool.name} was cancelled from inside", "cancelled")
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises must not end the run
@@ -262,9 +268,7 @@ def _timed(ended: Ended, latency_ms: int) -> Ended:
         case Done():
             return Done(value=ended.value, error=ended.error, latency_ms=latency_ms)
         case NotHappened():
-            return NotHappened(
-                error=ended.error, code=ended.code, is_retriable=ended.is_retriable, latency_ms=latency_ms
-            )
+            return msgspec.structs.replace(ended, latency_ms=latency_ms)
         case Unknown():
             return Unknown(error=ended.error, code=ended.code, latency_ms=latency_ms)
 

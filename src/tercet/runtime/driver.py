@@ -492,6 +492,7 @@ class Driver:
                         error=ended.error,
                         code=ended.code,
                         retriable=ended.is_retriable if is_known else True,
+                        sent=ended.is_sent if is_known else True,
                         latency=ended.latency_ms,
                     )
                 )

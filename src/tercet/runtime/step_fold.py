@@ -169,7 +169,8 @@ def abort(state: State, event: e.Abort) -> State:
     step = _in_flight(state, event.step, event.attempt, event)
     demand(state, event, is_met=step.status == "in_flight", why=f"step {event.step} is {step.status}")
     # A call that was not made after all says nothing of the attempt before it, which may have happened.
-    is_known = event.outcome == "not_done" and not (step.outcome == "unknown" and event.code in NOT_MADE)
+    was_made = event.sent and event.code not in NOT_MADE
+    is_known = event.outcome == "not_done" and (was_made or step.outcome != "unknown")
     steps = with_step(
         state,
         event.step,

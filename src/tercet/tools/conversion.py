@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import NotSent
 
 _ATOMS = (str, int, float, bool, NoneType, Any, object, list, dict)
 _SHELLS = (list, dict, Union, UnionType)
@@ -82,10 +82,10 @@ def _is_json_type(hint: Any) -> bool:
     return origin in _SHELLS and all(map(_is_json_type, parts))
 
 
-def _unmade(error: ValidationError) -> NotDone:
+def _unmade(error: ValidationError) -> NotSent:
     detail = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, detail["loc"]))
-    return NotDone(
+    return NotSent(
         f"{where}: {str(detail['msg']).removeprefix('Value error, ')}",
         code="argument_invalid",
         is_retriable=False,

@@ -55,6 +55,8 @@ class Abort(Fact, frozen=True, kw_only=True, tag="ABORT"):
     code: str = ""
     retriable: bool = True
     latency: int = 0
+    sent: bool = True
+    """False where the call never left: then it says nothing about an attempt before it."""
 
 
 class StepRefused(Fact, frozen=True, kw_only=True, tag="step_refused"):

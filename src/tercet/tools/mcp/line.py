@@ -2,7 +2,7 @@
 
 How a call ends, by the table of the gateway:
 
-- before anything was sent (no server, no variable, changed definitions): `NotDone`;
+- before anything was sent (no server, no variable, changed definitions): `NotSent`;
 - an answer: the result, which the gateway checks against its schema;
 - an error answer: for a tool above read_only nobody knows what its code did before it failed, so it is an exception like
   any other, *unknown*, unless the server states `_meta` `tercet/outcome: not_done`, or the pack says for this tool
@@ -19,7 +19,7 @@ from typing import Any
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED
 
-from tercet.contracts.errors import GatewayError, NotDone
+from tercet.contracts.errors import GatewayError, NotDone, NotSent
 from tercet.contracts.plain import storable
 from tercet.tools.context import ToolContext
 from tercet.tools.mcp.definition import compare
@@ -62,7 +62,7 @@ class McpLine:
         """What the server says otherwise than what is pinned."""
         try:
             link = await self._connected(self._server.spec.start_timeout_ms)
-        except NotDone:
+        except NotSent:
             return ()
         return self._changes(link)
 
@@ -83,7 +83,7 @@ class McpLine:
         within = min(self._server.spec.start_timeout_ms, max(1, tool.timeout_ms * 3 // 4))
         link = await self._connected(within)
         if changes := self._changes(link):
-            raise NotDone(
+            raise NotSent(
                 "; ".join(changes), code=CHANGED, remedy="tercet tools pin PACK", is_retriable=False
             )
 
@@ -92,7 +92,7 @@ class McpLine:
 
         try:
             answer = await link.call(name, params, meta={KEY: context.idempotency_key}, progress=tell)
-        except NotDone:
+        except NotSent:
             await link.aclose()
             raise
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises, it says nothing about the call
@@ -121,7 +121,7 @@ class McpLine:
     # --- the connection ---
 
     async def _connected(self, within_ms: int) -> Link:
-        """The connection, made or checked anew where that is needed; raises `NotDone`."""
+        """The connection, made or checked anew where that is needed; raises `NotSent`."""
         link = self._link if self._opening is None else None
         if link is not None and link.is_stale and not link.is_lost:
             await self._refresh(link, within_ms)
@@ -137,11 +137,11 @@ class McpLine:
                 return await asyncio.shield(opening)
         except TimeoutError:
             told = f"the MCP server {self._server.spec.name} was not there within {within_ms:,} ms"
-            raise NotDone(told, code="mcp_unreachable") from None
+            raise NotSent(told, code="mcp_unreachable") from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if opening.cancelled() and task is not None and not task.cancelling():
-                raise NotDone(
+                raise NotSent(
                     "the line was closed while it was being opened", code="mcp_unreachable"
                 ) from None
             raise

@@ -21,7 +21,7 @@ from mcp.client import IncomingMessage, Transport
 from mcp.shared.dispatcher import ProgressFnT
 from pydantic import ValidationError
 
-from tercet.contracts.errors import NotDone, UsageError
+from tercet.contracts.errors import NotSent, UsageError
 from tercet.contracts.plain import storable
 from tercet.tools.mcp import http, stdio
 from tercet.tools.mcp.definition import Definition
@@ -59,7 +59,7 @@ class Link:
 
     @classmethod
     async def opened(cls, spec: ServerSpec, folder: Path, *, within_ms: int) -> Link:
-        """A connection whose tools are listed; raises `NotDone`, since nothing was called, if there is none in time."""
+        """A connection whose tools are listed; raises `NotSent`, since nothing was called, if there is none in time."""
         link = cls(spec, folder)
         try:
             await link.open(within_ms)
@@ -93,7 +93,7 @@ class Link:
     async def call(
         self, name: str, params: dict[str, Any], *, meta: dict[str, Any], progress: ProgressFnT
     ) -> types.CallToolResult:
-        """One call of a tool. Raises `NotDone` if it is known that nobody took it; whatever else it raises says nothing
+        """One call of a tool. Raises `NotSent` if it is known that nobody took it; whatever else it raises says nothing
         about whether the call happened."""
         if self._client is None:
             raise MCPError(types.CONNECTION_CLOSED, "there is no connection")
@@ -197,7 +197,7 @@ class Link:
     def _explain(self, error: BaseException) -> None:
         """Give whoever waits for the connection the reason why there is none."""
         match error:
-            case NotDone():
+            case NotSent():
                 if not self._ready.done():
                     self._ready.set_exception(error)
             case FileNotFoundError() | PermissionError():
@@ -224,12 +224,12 @@ class Link:
             self._ready.set_exception(self._fault(what, remedy))
             self._ready.exception()  # taken: whoever waited may have gone
 
-    def _fault(self, what: str, remedy: str) -> NotDone:
+    def _fault(self, what: str, remedy: str) -> NotSent:
         notes = self.notes.text()
         if self.notes.stray:
             remedy = "let the server print to stderr: its stdout is for messages"
         told = f"the MCP server {self._spec.name} {what}{f' ({notes})' if notes else ''}"
-        return NotDone(storable(self.secrets.hide(told)), code="mcp_unreachable", remedy=remedy or None)
+        return NotSent(storable(self.secrets.hide(told)), code="mcp_unreachable", remedy=remedy or None)
 
 
 _SLOW = 'raise its start_timeout_ms in mcp.toml; protocol = "initialize" helps with one that ignores newer greetings'

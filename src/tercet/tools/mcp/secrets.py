@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import NotSent
 from tercet.contracts.shape import as_list, as_object
 
 LEAST = 4
@@ -16,10 +16,10 @@ class Secrets:
     """The values of some environment variables, and a text without them."""
 
     def __init__(self, names: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Raises `NotDone` if a variable is not set: nothing was called."""
+        """Raises `NotSent` if a variable is not set: nothing was called."""
         missing = [name for name in names if not environment.get(name)]
         if missing:
-            raise NotDone(
+            raise NotSent(
                 f"the environment variable {missing[0]} is not set",
                 code="mcp_environment",
                 remedy=f"set {', '.join(missing)} for the process that runs Tercet",

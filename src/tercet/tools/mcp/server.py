@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from tercet.contracts.errors import NotDone, UsageError
+from tercet.contracts.errors import NotSent, UsageError
 from tercet.contracts.shape import Authored
 from tercet.tools.mcp.definition import Definition
 from tercet.tools.outside import Line
@@ -110,4 +110,4 @@ def demand_sdk() -> None:
 
 async def call_without_runtime(**_: object) -> None:
     """What an MCP tool does outside of a runtime, which is where its server is spoken to."""
-    raise NotDone("an MCP tool is called by a runtime", code="no_runtime", is_retriable=False)
+    raise NotSent("an MCP tool is called by a runtime", code="no_runtime", is_retriable=False)
