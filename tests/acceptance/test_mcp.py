@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from servers import http_mcp
-from servers.raw import Raw, all_gone, context, definition, tool_of
+from mcp_servers import http_mcp
+from mcp_servers.raw import Raw, all_gone, context, definition, tool_of
 from tercet import DecisionSpec, Pack, Plan, Request
 from tercet.cli.main import app
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown

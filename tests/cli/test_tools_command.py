@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from servers.raw import Raw, all_gone, definition
+from mcp_servers.raw import Raw, all_gone, definition
 from tercet.cli.main import app
 from tercet.packs.lock import LOCK_FILE
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mcp_servers.raw import definition
 from packs.conftest import WritePack
-from servers.raw import definition
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.mode import Trust
 from tercet.packs import Pack, check_folder

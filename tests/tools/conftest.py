@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.raw import Raw
+from mcp_servers.raw import Raw
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
-from servers.raw import context
+from mcp_servers.raw import context
 from tercet.executor.attempt import Done, Ended, NotHappened
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway

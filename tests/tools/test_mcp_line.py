@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from servers.raw import Raw, all_gone, context, definition, is_alive, tool_of
+from mcp_servers.raw import Raw, all_gone, context, definition, is_alive, tool_of
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
