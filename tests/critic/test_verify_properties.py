@@ -107,7 +107,8 @@ def test_the_generators_meet_every_rule() -> None:
         seen[assert_agreement(case).code] += 1
 
     sample()
-    assert set(Code) <= set(seen), set(Code) - set(seen)
+    missed = set(Code) - set(seen)
+    assert missed == {Code.TOOL_DEFINITION_CHANGED}  # it states a fact about the world: no plan alone has it
     assert seen[None] > 0.15 * sum(seen.values())
 
 

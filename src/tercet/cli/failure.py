@@ -19,7 +19,14 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.problems import show_problems
 from tercet.cli.screen import Screen, let_go_of_stdout, print_json
 from tercet.cli.text import printable
-from tercet.contracts.errors import InternalError, PackError, PlanError, ReplayError, TercetError
+from tercet.contracts.errors import (
+    GatewayError,
+    InternalError,
+    PackError,
+    PlanError,
+    ReplayError,
+    TercetError,
+)
 from tercet.contracts.problem import Problem
 from tercet.evidence.errors import BadFiles, StoreError
 from tercet.journal.errors import JournalError, NewerJournal
@@ -65,7 +72,7 @@ def understand(error: Exception) -> Failure:
             return _bug(error.message)
         case NewerJournal():
             return Failure(code=error.code, message=error.message, remedy=error.remedy or "")
-        case JournalError() | StoreError() | ReplayError() | IllegalEvent():
+        case JournalError() | StoreError() | ReplayError() | IllegalEvent() | GatewayError():
             # Nobody typed anything wrong: what was under way could not go on.
             return Failure(
                 code=error.code,

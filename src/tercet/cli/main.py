@@ -26,6 +26,7 @@ from tercet.cli import (
     schema,
     sessions,
     stops,
+    tools,
     verify,
 )
 from tercet.cli import run as running
@@ -117,6 +118,9 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "evidence diff": (evidence_view.diff, evidence_view.DIFF_EXAMPLES),
     "evidence show": (evidence_view.show, evidence_view.SHOW_EXAMPLES),
     "evidence search": (evidence_view.search, evidence_view.SEARCH_EXAMPLES),
+    "tools list": (tools.list_tools, tools.LIST_EXAMPLES),
+    "tools pin": (tools.pin, tools.PIN_EXAMPLES),
+    "tools diff": (tools.diff, tools.DIFF_EXAMPLES),
     "check": (check.check, check.EXAMPLES),
     "init": (init.init, init.EXAMPLES),
     "schema": (schema.schema, schema.EXAMPLES),
@@ -127,6 +131,7 @@ GROUPS = {
     "sessions": "Look at the runs of a journal, follow them, steer them, and go on with them.",
     "gates": "Look at the questions that runs wait with, and answer them.",
     "evidence": "Bring facts in, freeze them in snapshots, and look at what is there.",
+    "tools": "The tools of a pack, and the definitions of MCP tools that a person has accepted.",
     "stop": "Emergency stops: nothing that is stopped is called any more.",
 }
 

@@ -57,6 +57,7 @@ class Code(StrEnum):
     CHECKPOINT_UNBOUND = "checkpoint_unbound"
     DUPLICATE_ACTION = "duplicate_action"
     AUTHORIZATION_REQUIRED = "authorization_required"
+    TOOL_DEFINITION_CHANGED = "tool_definition_changed"
 
 
 _OTHER_KINDS: dict[RefusalKind, tuple[Code, ...]] = {

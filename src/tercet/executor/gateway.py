@@ -257,8 +257,10 @@ def _is_plain(value: Any) -> bool:
 @lru_cache(maxsize=4_096)
 def _context_name(function: Callable[..., Any]) -> str | None:
     """The parameter that a function wants its context in."""
+    # A callable object keeps its annotations on its __call__.
+    annotated = function if inspect.isroutine(function) else type(function).__call__
     try:
-        hints = get_type_hints(function)
+        hints = get_type_hints(annotated)
     except (NameError, TypeError):
         return None
     return next((name for name, hint in hints.items() if hint is ToolContext and name != "return"), None)

@@ -16,6 +16,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import Fact, Goal, Method, Task, TaskLibrary
 from tercet.packs.folder import Draft
 from tercet.packs.header import PackFile
+from tercet.packs.mcp_tables import ServerTable
 from tercet.packs.parts import PACK, Kind, Spot
 from tercet.packs.toml import TomlFile, read_toml
 
@@ -42,7 +43,8 @@ METHODS = Declared("method", "methods.toml", "name", ("goal", "task", "fact"))
 GOALS = Declared("goal", METHODS.file, "intent")
 TASKS = Declared("task", METHODS.file, "name")
 FACTS = Declared("fact", METHODS.file, "name")
-ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS, METHODS)
+SERVERS = Declared("server", "mcp.toml", "name")
+ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS, METHODS, SERVERS)
 
 _REMEDIES = {
     (PACK, "name"): "use lower-case letters, digits, '-' and '_', for example refunds",
@@ -94,6 +96,11 @@ def read_policies(draft: Draft) -> tuple[Policy, ...]:
 def read_actors(draft: Draft, file: str = ACTORS.file) -> tuple[Actor, ...]:
     """The actors of `actors.toml`, or of a file by another name."""
     return _read(draft, ACTORS._replace(file=file), Actor)
+
+
+def read_servers(draft: Draft) -> tuple[ServerTable, ...]:
+    """The MCP servers of `mcp.toml`."""
+    return _read(draft, SERVERS, ServerTable)
 
 
 def read_methods(draft: Draft) -> TaskLibrary:

@@ -30,6 +30,7 @@ from tercet.packs.declarations import (
 from tercet.packs.evidence_files import read_evidence
 from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
 from tercet.packs.header import PackFile
+from tercet.packs.mcp_tools import read_mcp_tools
 from tercet.packs.parts import PACK, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
 from tercet.packs.template_files import read_templates
@@ -114,7 +115,8 @@ def _read_all_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...]
 
         more, declared = read_commands(draft)
         tools, code = (*tools, *more), {**code, **declared}
-    return tools, code
+    more, declared = read_mcp_tools(draft)
+    return (*tools, *more), {**code, **declared}
 
 
 def _real(path: str) -> Path:

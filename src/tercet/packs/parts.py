@@ -24,7 +24,9 @@ from tercet.contracts.session import RoleLimit, RoleName, SessionRules
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
 
-Kind = Literal["tool", "decision", "gate", "policy", "actor", "evidence", "fact", "task", "method", "goal"]
+Kind = Literal[
+    "tool", "decision", "gate", "policy", "actor", "evidence", "fact", "task", "method", "goal", "server"
+]
 Severity = Literal["error", "warning"]
 
 PACK = "pack"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from tercet.executor.attempt import Ended, NotHappened
@@ -12,9 +14,10 @@ from tercet.journal.errors import JournalError, LeaseLost
 from tercet.journal.protocol import Lease
 from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED
 from tercet.runtime.noticeboard import Stop
-from tercet.runtime.surroundings import Surroundings
+from tercet.runtime.surroundings import Surroundings, unmeasured
 from tercet.runtime.transcript import moment
 from tercet.tools import ToolContext
+from tercet.tools.context import unheard
 
 
 class Calls:
@@ -93,7 +96,19 @@ class Calls:
             session_id=start["session"],
             root_session=start.get("root", ""),
             depth=start.get("depth", 0),
+            progress=unheard if self._around.signal is unmeasured else self._teller(start["run"], step),
         )
+
+    def _teller(self, run: str, step: str) -> Callable[[float, float | None, str], None]:
+        """Passes on how far a call is, from whatever thread, to whoever listens to signals."""
+        loop = asyncio.get_running_loop()
+
+        def tell(done: float, total: float | None = None, message: str = "") -> None:
+            told = {"loop_id": run, "action": step, "done": done, "total": total, "message": message[:500]}
+            with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
+                loop.call_soon_threadsafe(self._around.signal, "tool_progress", told)
+
+        return tell
 
     async def _withheld(self, intent: e.Intent, began: int) -> NotHappened | None:
         """Why a call is not made after all, looked at just before it."""

@@ -309,12 +309,24 @@ class Driver:
             case c.Score() | c.End() | c.HandOver() | c.TakeBack():
                 await self._look_back(command)
             case c.Review():
-                self._record(self.around.work.review(self.state, self._plan(), self.setting, self._now()))
+                changes = await self._changes_outside()
+                self._record(
+                    self.around.work.review(self.state, self._plan(), self.setting, self._now(), changes)
+                )
                 self.ledger.point(str(self.state.verdict.get("outcome", "")))
                 for tool in {step.tool for step in self._plan().steps if step.tool}:
                     await self.around.breakers.refresh(tool, self._now())
             case _:
                 self._record(self._fact(command))
+
+    async def _changes_outside(self) -> tuple[str, ...]:
+        """What the plan's tools reach outside that is no longer what a person has accepted; a rehearsal does not look."""
+        named = {step.tool for step in self._plan().steps}
+        tools = [tool for name in named if (tool := self.around.tools.get(name or "")) and tool.outside]
+        if not tools or self.state.start.get("shadow"):
+            return ()
+        await self._flush()  # looking may take long: nothing is left unwritten
+        return await self.around.lines.find_changes(tools)
 
     def _fact(
         self, command: c.Decompose | c.Skip | c.Fault | c.Ask | c.Grant | c.Finish | c.GiveUp

@@ -55,6 +55,7 @@ from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import AnyPlanner, Planner, Work
 from tercet.tools import ToolContext
+from tercet.tools.outside import Lines
 
 LONG_MS = 3_600_000
 """The least time to live of a session that is meant to run for long."""
@@ -128,7 +129,8 @@ class Runtime(People):
         self._retriever = retriever
         self._library: Library | None = None
         self._watchdog_ms = _demand_period(watchdog_ms)
-        self._tools = {tool.name: tool for tool in pack.tools}
+        self._lines = Lines()
+        self._tools = self._lines.bind(pack.tools)
         self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
@@ -170,6 +172,7 @@ class Runtime(People):
             await self._watchdog.close()
             await self._notifier.close()
         finally:
+            await self._lines.aclose()
             await self._stack.aclose()
 
     def _ward(self) -> Ward:
@@ -489,7 +492,8 @@ class Runtime(People):
             clock=self._clock,
             gateway=self._gateway,
             breakers=self._breakers,
-            tools={tool.name: tool for tool in pack.tools} if pack is not self.pack else self._tools,
+            tools=self._lines.bind(pack.tools) if pack is not self.pack else self._tools,
+            lines=self._lines,
             work=work,
             lease_ms=self._lease_ms,
             draw=self._draw,

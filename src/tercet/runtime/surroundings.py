@@ -17,6 +17,7 @@ from tercet.runtime.noticeboard import Noticeboard
 from tercet.runtime.state import State
 from tercet.runtime.work import Work
 from tercet.tools import Tool
+from tercet.tools.outside import Lines
 
 
 def untold(_: State, __: e.Event) -> None:
@@ -36,6 +37,8 @@ class Surroundings:
     gateway: Gateway
     breakers: Breakers
     tools: dict[str, Tool]
+    lines: Lines
+    """The ways to what tools reach outside of this process."""
     work: Work
     lease_ms: int
     """How long a lease runs."""
@@ -54,4 +57,4 @@ class Surroundings:
     progress: Callable[[ProgressEnvelope], None] | None = None
     """Told how far the session is, once for everything that became durable together."""
     signal: Callable[[str, dict[str, Any]], None] = unmeasured
-    """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed."""
+    """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed, tool_progress."""

@@ -22,7 +22,7 @@ from tercet.contracts.record import MemoryProposal
 from tercet.contracts.run import Outcome, Run, ToolResult
 from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.verdict import Code, CriticReport, RefusalKind, RunOutcome, Verdict
+from tercet.contracts.verdict import KIND_OF, Code, CriticReport, Refusal, RefusalKind, RunOutcome, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
 from tercet.critic.flow import trusted_results
@@ -218,8 +218,13 @@ class Work:
             trusted=tuple(name for name in trusted_results(reviewed) if name in done),
         )
 
-    def review(self, state: State, plan: Plan, setting: Setting, now: int) -> e.PlanReviewed:
-        """The critic's review; a plan that was refused before is rejected unread."""
+    def review(
+        self, state: State, plan: Plan, setting: Setting, now: int, changes: tuple[str, ...] = ()
+    ) -> e.PlanReviewed:
+        """The critic's review; a plan that was refused before is rejected unread.
+
+        `changes` are what the plan's tools reach outside and nobody has accepted: no plan can mend that.
+        """
         if state.plan_hash in state.refused:
             verdict = Verdict(
                 stage="review",
@@ -233,6 +238,7 @@ class Work:
             verdict = verify(
                 _frame(state, setting), setting.compiled, setting.spec, plan, reading=self._reading
             )
+            verdict = _changed(changes) if changes and verdict.ok else verdict
         return e.PlanReviewed(
             at=now,
             hash=state.plan_hash,
@@ -616,6 +622,24 @@ def _refusal(state: State, setting: Setting, verdict: Verdict | None, now: int) 
         decision_key=setting.spec.id,
         verify=reviewed,
         decided_at=transcript.timestamp(now),
+    )
+
+
+def _changed(changes: tuple[str, ...]) -> Verdict:
+    """The refusal of a plan whose tools are no longer those that a person has accepted.
+
+    It is the one review that states a fact about the world outside, so nobody can derive it from the plan again.
+    """
+    code, remedy = Code.TOOL_DEFINITION_CHANGED, "read the changes, then accept them: tercet tools pin PACK"
+    refusals = tuple(Refusal(code=code, reason=change, remedy=remedy) for change in changes)
+    return Verdict(
+        stage="review",
+        outcome="reject",
+        kind=KIND_OF[code],
+        code=code,
+        reasons=changes,
+        remedy=remedy,
+        refusals=refusals,
     )
 
 

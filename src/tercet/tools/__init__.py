@@ -1,7 +1,8 @@
-"""The adapters: how a Python function, an operation of an HTTP service or a program becomes a tool that a plan may name.
+"""The adapters: how a Python function, a tool of an MCP server, an operation of an HTTP service or a program becomes a tool.
 
-What lives here declares tools, derives their schemas, and holds the code that reaches services and programs; the gateway
-alone calls it. It imports contracts.
+What lives here declares tools and derives their schemas; that does no I/O. What speaks to servers, services and programs
+stands in rooms of its own, and only the code that the gateway calls, and a look before it, ever reaches out.
+It imports contracts.
 """
 
 from tercet.tools.context import ToolContext

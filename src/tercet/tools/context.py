@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
+
+
+def unheard(_done: float, _total: float | None = None, _message: str = "") -> None:
+    """Nobody wants to hear how far a call is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,9 @@ class ToolContext:
     """The session that led to this run through others; empty where nobody did."""
     depth: int = 0
     """How many runs this one stands inside of."""
+    progress: Callable[[float, float | None, str], None] = field(default=unheard, repr=False, compare=False)
+    """Told how far the call is: how much is done, of how much if that is known, and a word for people. It may be called
+    from a thread. What it is told is shown to whoever watches; nothing of it is recorded."""
 
     def __post_init__(self) -> None:
         if self.deadline is not None and self.deadline.tzinfo is None:

@@ -96,9 +96,10 @@ def tool(
 
     def decorate(function: Callable[..., Any]) -> Tool:
         fields = {key: value for key, value in declared.items() if value is not None}
-        fields["call"] = function
+        fields["call"], fields["parameters"] = function, parameters
+        if parameters is None:
+            fields["parameters"], fields["call"] = read_parameters(function)
         fields["description"] = (inspect.getdoc(function) or "") if description is None else description
-        fields["parameters"] = read_parameters(function) if parameters is None else parameters
         fields["result"] = read_result(function) if result is None else result
         try:
             return Tool(**fields)

@@ -20,6 +20,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject
 from tercet.tools.context import ToolContext
+from tercet.tools.conversion import convert
 
 
 class SignatureError(UsageError):
@@ -35,18 +36,23 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
-def read_parameters(function: Callable[..., Any]) -> JsonObject:
-    """The schema of the parameters that a plan fills; raises `SignatureError`."""
+def read_parameters(function: Callable[..., Any]) -> tuple[JsonObject, Callable[..., Any]]:
+    """The schema of the parameters that a plan fills, and the function as it is called with JSON.
+
+    Raises `SignatureError`.
+    """
     hints = _hints(function)
+    found = {parameter.name: parameter for parameter in _parameters(function, hints)}
     fields: dict[str, Any] = {}
-    for number, parameter in enumerate(_parameters(function, hints)):
+    for number, parameter in enumerate(found.values()):
         default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[f"p{number}"] = (hints[parameter.name], Field(default, alias=parameter.name))
     try:
         model = create_model("parameters", __config__=ConfigDict(extra="forbid"), **fields)
-        return _without_title(model.model_json_schema(schema_generator=_Untitled))
+        schema = _without_title(model.model_json_schema(schema_generator=_Untitled))
     except PydanticUserError as error:
         raise _undescribable(function, "a parameter", error) from error
+    return schema, convert(function, model, found)
 
 
 def read_result(function: Callable[..., Any]) -> JsonObject | None:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, InstanceOf, model_validator
 
 from tercet.contracts.shape import as_object
 from tercet.contracts.tool import ToolSpec
+from tercet.tools.outside import Outside
 
 
 class Tool(ToolSpec):
@@ -23,6 +24,8 @@ class Tool(ToolSpec):
     call: Callable[..., Any] = Field(exclude=True, repr=False)
     reconcile: Callable[..., Any] | None = Field(default=None, exclude=True, repr=False)
     """Looks an idempotency key up, to find out whether a call of unknown outcome happened."""
+    outside: InstanceOf[Outside] | None = Field(default=None, exclude=True, repr=False)
+    """What it reaches beyond this process. A runtime then gives it a `call` of its own: see `tools/outside.py`."""
 
     @model_validator(mode="before")
     @classmethod

@@ -1,0 +1,123 @@
+"""`mcp.lock.json`: the tool definitions of MCP servers that a person has accepted.
+
+The hash of each is over the definition alone; who accepted it, and when, stands beside it for people.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.shape import Authored
+from tercet.packs.declarations import explain
+from tercet.packs.folder import Draft
+from tercet.tools.mcp.definition import Definition
+
+LOCK_FILE = "mcp.lock.json"
+
+
+class Pin(Authored):
+    """One accepted definition."""
+
+    hash: str
+    pinned_by: str = ""
+    pinned_at: str = ""
+    definition: Definition
+
+
+class Lock(Authored):
+    """The accepted definitions, by server and by the tool's name there."""
+
+    format: Literal[1] = 1
+    servers: dict[str, dict[str, Pin]] = {}
+
+    def definitions(self, server: str) -> dict[str, Definition]:
+        """The accepted definitions of a server."""
+        return {name: pin.definition for name, pin in self.servers.get(server, {}).items()}
+
+    def hashes(self) -> dict[str, dict[str, str]]:
+        """What of it belongs to the pack."""
+        return {
+            server: {name: pin.definition.hash for name, pin in pins.items()}
+            for server, pins in self.servers.items()
+        }
+
+    def pinned(self, server: str, live: Mapping[str, Definition], *, by: str, at: str) -> Lock:
+        """The same with what a server says now; a pin that still holds keeps its date."""
+        known = self.servers.get(server, {})
+        pins = {
+            name: known[name]
+            if name in known and known[name].hash == definition.hash
+            else Pin(hash=definition.hash, pinned_by=by, pinned_at=at, definition=definition)
+            for name, definition in live.items()
+        }
+        return Lock(servers={**self.servers, server: pins})
+
+
+def read_lock(draft: Draft) -> Lock | None:
+    """The lock of a folder, empty if there is none; None, and a problem, if it cannot be read or believed."""
+    if not draft.has(LOCK_FILE):
+        return Lock()
+    text = draft.read_text(LOCK_FILE)
+    if text is None:
+        return None
+    try:
+        lock = Lock.model_validate(json.loads(text))
+    except ValidationError as error:
+        for detail in error.errors(include_url=False)[:5]:
+            code, message, remedy = explain(detail, Lock)
+            draft.note(code, message, remedy, file=LOCK_FILE, place=".".join(map(str, detail["loc"])))
+        return None
+    except (ValueError, RecursionError) as error:
+        draft.note("json_syntax", f"not JSON: {error}", _REMEDY, file=LOCK_FILE)
+        return None
+    return lock if _is_whole(draft, lock) else None
+
+
+_REMEDY = "restore the file, or accept the definitions anew: tercet tools pin PACK"
+
+
+def _is_whole(draft: Draft, lock: Lock) -> bool:
+    """Whether each definition is the one that was accepted."""
+    is_whole = True
+    for server, pins in lock.servers.items():
+        for name, pin in pins.items():
+            try:
+                fault = "" if pin.hash == pin.definition.hash and name == pin.definition.name else _OTHER
+            except UsageError as error:
+                fault = error.message
+            if fault:
+                is_whole = False
+                draft.note("mcp_lock_damaged", fault, _REMEDY, file=LOCK_FILE, place=f"{server}.{name}")
+    return is_whole
+
+
+_OTHER = "this is not the definition that was accepted: its hash differs"
+
+
+def write_lock(folder: Path, lock: Lock) -> None:
+    """Write the lock of a folder, whole or not at all."""
+    path = folder / LOCK_FILE
+    draft = path.with_name(f".{LOCK_FILE}.{os.getpid()}")
+    try:
+        draft.write_text(_text(lock), encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _text(lock: Lock) -> str:
+    servers: dict[str, Any] = {
+        server: {
+            name: {**pin.model_dump(mode="json", exclude={"definition"}), "definition": pin.definition.dump()}
+            for name, pin in sorted(pins.items())
+        }
+        for server, pins in sorted(lock.servers.items())
+    }
+    return f"{json.dumps({'format': lock.format, 'servers': servers}, indent=2, ensure_ascii=False)}\n"

@@ -1,0 +1,208 @@
+"""The tools of a pack's MCP servers, made of `mcp.toml` and of what `mcp.lock.json` has pinned.
+
+Nothing is started and nobody is asked: a pack is what its files say. A tool without a pin is a problem, since nobody has
+seen what it says about itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import PurePosixPath
+from typing import Any
+
+from pydantic import ValidationError
+
+from tercet.contracts.canonical import digest, hash_bytes
+from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
+from tercet.packs.declarations import SERVERS, note_duplicate, read_servers
+from tercet.packs.folder import Draft
+from tercet.packs.lock import LOCK_FILE, Lock, read_lock
+from tercet.packs.mcp_tables import ServerTable, ToolTable
+from tercet.packs.parts import Spot
+from tercet.tools.mcp.definition import Definition
+from tercet.tools.mcp.server import McpServer, call_without_runtime, tool_name
+from tercet.tools.tool import Tool
+
+MCP_FILE = SERVERS.file
+
+
+def read_mcp_tools(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
+    """The tools of the folder's servers, and the hashes of what they are made of."""
+    servers = read_servers(draft)
+    lock = read_lock(draft) if servers or draft.has(LOCK_FILE) else Lock()
+    if lock is None or "server" in draft.unread or any(place.startswith("server ") for place in draft.broken):
+        draft.unread.add("tool")
+    if lock is None:
+        return (), {}
+    tools = [tool for table in servers for tool in _tools(draft, table, lock)]
+    if "server" not in draft.unread:
+        _note_unused(draft, servers, lock)
+    if not servers:
+        return (), {}
+    return tuple(tools), _hashes(draft, servers, lock)
+
+
+def _tools(draft: Draft, table: ServerTable, lock: Lock) -> Iterator[Tool]:
+    pinned = {name: found for name, found in lock.definitions(table.name).items() if table.takes(name)}
+    labels = {label.name: label for label in table.tool}
+    _note_unpinned(draft, table, pinned)
+    server = McpServer(
+        spec=table.spec,
+        folder=draft.folder,
+        pinned=pinned,
+        harmless_errors=frozenset(label.name for label in table.tool if label.error_means == "not_done"),
+    )
+    for name, definition in pinned.items():
+        place = f"tool {tool_name(table.name, name)}"
+        spot = _spot(draft, table, name)
+        if place in draft.spots:
+            note_duplicate(draft, place, draft.spots[place], spot)
+            continue
+        label = labels.get(name)
+        _place(draft, table, name, place, spot)
+        tool = _tool(draft, server, definition, label, place)
+        if tool is not None:
+            _remark(draft, definition, label, tool, place)
+            yield tool
+
+
+def _tool(
+    draft: Draft, server: McpServer, definition: Definition, label: ToolTable | None, place: str
+) -> Tool | None:
+    said: dict[str, Any] = {} if label is None else label.declared
+    mode = definition.mode_for(None if label is None else label.mode)
+    fields = {
+        "description": definition.description or "",
+        "timeout_ms": server.spec.timeout_ms,
+        **said,
+        "name": tool_name(server.spec.name, definition.name),
+        "parameters": definition.input_schema,
+        "result": definition.output_schema,
+        "mode": mode,
+        "adapter": "mcp",
+        "call": call_without_runtime,
+        "outside": server,
+    }
+    if "untrusted" in said and said.get("trust") is None:
+        fields["trust"] = Trust.TRUSTED
+    if mode is not ApprovalMode.READ_ONLY and said.get("reversibility") is Reversibility.PURE:
+        fields["reversibility"] = None  # what changes something is not pure, whoever said that it only reads
+    if definition.hint("idempotentHint") is False:
+        fields["idempotent"] = False
+    try:
+        return Tool.model_validate(fields)
+    except ValidationError as error:
+        told = "; ".join(str(detail["msg"]) for detail in error.errors(include_url=False)[:3])
+        draft.broken.add(place)
+        draft.note("tool_declaration", told, "correct the table of this tool", file=MCP_FILE, place=place)
+        return None
+
+
+def _remark(draft: Draft, definition: Definition, label: ToolTable | None, tool: Tool, place: str) -> None:
+    """Say where the pack and the server see a tool differently: the careful one of them counts."""
+
+    def row(field: str) -> int | None:
+        return draft.spots.get(f"{place}, {field}", draft.spots[place]).row
+
+    if label is None or label.mode is None:
+        draft.note(
+            "mcp_unlabelled",
+            "the pack does not say what it may touch, so it counts as destructive",
+            f'add [[server.tool]] with name = "{definition.name}" and its mode, or leave it out of the server\'s tools',
+            file=MCP_FILE, place=place, row=row("mode"), severity="warning",
+        )  # fmt: skip
+    elif tool.mode is not label.mode:
+        draft.note(
+            "mcp_mode_raised",
+            f"the pack says {label.mode}; the server's {definition.least_mode[1]} makes it {tool.mode}",
+            f'say mode = "{tool.mode}"; a hint can raise a mode, and nothing lowers it',
+            file=MCP_FILE, place=f"{place}, mode", row=row("mode"), severity="warning",
+        )  # fmt: skip
+    if label is not None and label.idempotent and not tool.idempotent:
+        draft.note(
+            "mcp_not_idempotent",
+            "the pack says idempotent; the server's idempotentHint says that it is not",
+            "drop idempotent: an unknown outcome goes to a person then",
+            file=MCP_FILE, place=f"{place}, idempotent", row=row("idempotent"), severity="warning",
+        )  # fmt: skip
+
+
+def _note_unpinned(draft: Draft, table: ServerTable, pinned: Mapping[str, Definition]) -> None:
+    """A server without pins, or a tool that is named and not pinned."""
+    remedy = f"look at them and accept them: tercet tools pin PACK {table.name}"
+    place, spot = f"server {table.name}", draft.spots[f"server {table.name}"]
+    if not pinned:
+        draft.unread.add("tool")
+        draft.note(
+            "mcp_unpinned", "its tools are not pinned", remedy, file=MCP_FILE, place=place, row=spot.row
+        )
+        return
+    named = [*(table.tools or ()), *(label.name for label in table.tool)]
+    for name in dict.fromkeys(named):
+        if name in pinned:
+            continue
+        near = get_close_matches(name, list(pinned), n=1)
+        draft.unread.add("tool")
+        draft.note(
+            "mcp_unpinned",
+            f"no tool {name} is pinned",
+            f"did you mean {near[0]}? Otherwise {remedy}" if near else remedy,
+            file=MCP_FILE, place=place, row=_spot(draft, table, name).row,
+        )  # fmt: skip
+
+
+def _note_unused(draft: Draft, servers: tuple[ServerTable, ...], lock: Lock) -> None:
+    known = {table.name for table in servers} | {
+        place.removeprefix("server ") for place in draft.broken if place.startswith("server ")
+    }
+    for name in lock.servers:
+        if name not in known:
+            draft.note(
+                "mcp_lock_unused",
+                f"it pins tools of the server {name}, which {MCP_FILE} does not have",
+                "remove them from the file, or add the server",
+                file=LOCK_FILE, place=f"server {name}", severity="warning",
+            )  # fmt: skip
+
+
+def _hashes(draft: Draft, servers: tuple[ServerTable, ...], lock: Lock) -> dict[str, str]:
+    """What the servers are, what is pinned of them, and the files of the pack that their commands name."""
+    declared = [
+        {
+            **table.spec.model_dump(mode="json", exclude_defaults=True),
+            "harmless": sorted(label.name for label in table.tool if label.error_means == "not_done"),
+        }
+        for table in servers
+    ]
+    words = {word for table in servers for word in table.command or () if _names_own_file(draft, word)}
+    files = {word: data for word in sorted(words) if (data := draft.read_bytes(word)) is not None}
+    return {
+        MCP_FILE: digest(sorted(declared, key=lambda server: str(server["name"]))),
+        LOCK_FILE: digest(lock.hashes()),
+        **{word: hash_bytes(data) for word, data in files.items()},
+    }
+
+
+def _names_own_file(draft: Draft, word: str) -> bool:
+    path = PurePosixPath(word)
+    if path.is_absolute() or ".." in path.parts or "\\" in word or not draft.has(word):
+        return False
+    return not (draft.folder / word).is_dir()
+
+
+def _spot(draft: Draft, table: ServerTable, name: str) -> Spot:
+    """Where a tool of a server is spoken of: at its own table, else at the server's."""
+    base = f"server {table.name}"
+    number = next((n for n, label in enumerate(table.tool) if label.name == name), None)
+    own = None if number is None else draft.spots.get(f"{base}, tool.{number}")
+    return own or draft.spots[base]
+
+
+def _place(draft: Draft, table: ServerTable, name: str, place: str, spot: Spot) -> None:
+    """Lets a problem of a tool, or of one of its fields, be told with the line where that was written."""
+    draft.spots[place] = spot
+    number = next((n for n, label in enumerate(table.tool) if label.name == name), None)
+    prefix = f"server {table.name}, tool.{number}."
+    found = {key.removeprefix(prefix): at for key, at in draft.spots.items() if key.startswith(prefix)}
+    draft.spots |= {f"{place}, {field}": at for field, at in found.items()}

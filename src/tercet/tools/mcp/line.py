@@ -1,0 +1,172 @@
+"""One runtime's line to an MCP server: connected at the first need, checked against the pins, connected anew after a loss.
+
+How a call ends, by the table of the gateway:
+
+- before anything was sent (no server, no variable, changed definitions): `NotSent`;
+- an answer: the result, which the gateway checks against its schema;
+- an error answer: for a tool above read_only nobody knows what its code did before it failed, so it is an exception like
+  any other, *unknown*, unless the server states `_meta` `tercet/outcome: not_done`, or the pack says for this tool
+  `error_means = "not_done"`;
+- a lost connection, a protocol error, a malformed answer: an exception, and so *unknown* above read_only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED
+
+from tercet.contracts.errors import GatewayError, NotDone, NotSent
+from tercet.contracts.plain import storable
+from tercet.tools.context import ToolContext
+from tercet.tools.mcp.definition import compare
+from tercet.tools.mcp.link import Link
+from tercet.tools.mcp.result import is_not_done, read_result, read_text
+from tercet.tools.mcp.server import McpServer
+from tercet.tools.tool import Tool
+
+KEY = "tercet/idempotency-key"
+CHANGED = "tool_definition_changed"
+_MOST_CHANGES = 20
+_SLACK_S = 0.05
+"""The opening itself has a better story to tell about why it took too long, if it is given a moment."""
+
+
+class McpToolError(GatewayError):
+    """A tool of an MCP server answered with an error, or its connection broke during the call."""
+
+    default_code = "mcp_tool_error"
+
+
+class McpLine:
+    """The way of one runtime to one server."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._link: Link | None = None
+        self._opening: asyncio.Task[Link] | None = None
+
+    def call_of(self, tool: Tool) -> Callable[..., Any]:
+        """The code of a tool: it takes the parameters by name. The name of the context is one that no server uses."""
+        name = self._server.names[tool.name]
+
+        async def call(tercet_call_context: ToolContext, **params: Any) -> Any:
+            return await self._call(tool, name, params, tercet_call_context)
+
+        return call
+
+    async def find_changes(self) -> tuple[str, ...]:
+        """What the server says otherwise than what is pinned."""
+        try:
+            link = await self._connected(self._server.spec.start_timeout_ms)
+        except NotSent:
+            return ()
+        return self._changes(link)
+
+    async def aclose(self) -> None:
+        """End the connection, and the program behind it."""
+        opening, self._opening = self._opening, None
+        if opening is not None and not opening.done():
+            opening.cancel()
+            await asyncio.wait([opening])
+        link, self._link = self._link, None
+        if link is not None:
+            await link.aclose()
+
+    # --- calls ---
+
+    async def _call(self, tool: Tool, name: str, params: dict[str, Any], context: ToolContext) -> Any:
+        # Connecting must fail before the gateway's own time is up, which would leave the outcome unknown.
+        within = min(self._server.spec.start_timeout_ms, max(1, tool.timeout_ms * 3 // 4))
+        link = await self._connected(within)
+        if changes := self._changes(link):
+            raise NotSent(
+                "; ".join(changes), code=CHANGED, remedy="tercet tools pin PACK", is_retriable=False
+            )
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            context.progress(progress, total, storable(link.secrets.hide(message or "")))
+
+        try:
+            answer = await link.call(name, params, meta={KEY: context.idempotency_key}, progress=tell)
+        except NotSent:
+            await link.aclose()
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the SDK raises, it says nothing about the call
+            is_answer = isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
+            if self._server.spec.url is not None or not is_answer:
+                await (
+                    link.aclose()
+                )  # a server behind a URL that has forgotten its session answers with errors only
+            told = f"{type(error).__name__}: {error}" if not isinstance(error, MCPError) else error.message
+            notes = f" ({link.notes.text()})" if link.is_lost and link.notes.text() else ""
+            raise McpToolError(storable(link.secrets.hide(f"{told}{notes}"))) from None
+        if not answer.is_error:
+            return link.secrets.hide_in(read_result(answer))
+        told = storable(link.secrets.hide(read_text(answer))) or "it answered with an error and no words"
+        if is_not_done(answer) or name in self._server.harmless_errors:
+            raise NotDone(told, code=McpToolError.default_code)
+        raise McpToolError(told)
+
+    def _changes(self, link: Link) -> tuple[str, ...]:
+        # Tools that came in addition concern nobody: no plan can name what is not pinned.
+        found = compare(self._server.pinned, link.definitions, with_new=False)
+        told = [storable(change.sentence(self._server.spec.name)) for change in found[:_MOST_CHANGES]]
+        more = [f"{self._server.spec.name}: {len(found) - _MOST_CHANGES} more changes"]
+        return (*told, *(more if len(found) > _MOST_CHANGES else ()))
+
+    # --- the connection ---
+
+    async def _connected(self, within_ms: int) -> Link:
+        """The connection, made or checked anew where that is needed; raises `NotSent`."""
+        link = self._link if self._opening is None else None
+        if link is not None and link.is_stale and not link.is_lost:
+            await self._refresh(link, within_ms)
+        if link is not None and not link.is_lost:
+            return link
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._open(within_ms))
+            self._opening.add_done_callback(_take)
+        opening = self._opening
+        try:
+            # Whoever began to open it may have more time than this caller.
+            async with asyncio.timeout(within_ms / 1000 + _SLACK_S):
+                return await asyncio.shield(opening)
+        except TimeoutError:
+            told = f"the MCP server {self._server.spec.name} was not there within {within_ms:,} ms"
+            raise NotSent(told, code="mcp_unreachable") from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if opening.cancelled() and task is not None and not task.cancelling():
+                raise NotSent(
+                    "the line was closed while it was being opened", code="mcp_unreachable"
+                ) from None
+            raise
+
+    async def _open(self, within_ms: int) -> Link:
+        try:
+            if self._link is not None:
+                await self._link.aclose()
+            # Kept before it is open: whoever closes this line waits for what is left of a half-opened one.
+            self._link = link = Link(self._server.spec, self._server.folder)
+            await link.open(within_ms)
+            return link
+        finally:
+            self._opening = None
+
+    async def _refresh(self, link: Link, within_ms: int) -> None:
+        """List the tools again: the server says that they have changed."""
+        try:
+            async with asyncio.timeout(within_ms / 1000):
+                await link.list_tools()
+        except Exception:  # noqa: BLE001 - whatever it is, another connection will tell
+            await link.aclose()
+
+
+def _take(opening: asyncio.Task[Link]) -> None:
+    """Take the error of a connection that nobody waits for any more, so that nobody warns that it was never taken."""
+    if not opening.cancelled():
+        opening.exception()

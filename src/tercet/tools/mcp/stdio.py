@@ -1,0 +1,201 @@
+"""A server that is a program: started in a process group of its own, spoken to line by line, and gone at the end.
+
+The SDK has such a transport too. This one differs in what an agent runtime needs of a program that it does not know:
+a message has a size limit, the environment is a list of names, what the program says on stderr is kept for an error
+instead of printed, and children that it leaves behind are killed with it also when it ends by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client import Transport
+from mcp.shared.message import SessionMessage
+
+MAX_MESSAGE_BYTES = 8 * 2**20
+"""A longer line ends the connection."""
+GRACE_S = 1.0
+"""How long a program may take to end after its input is closed, and again after SIGTERM."""
+MAX_STRAY_LINES = 100
+"""So many lines that are no messages are overlooked."""
+_POLL_S = 0.01
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+
+
+@dataclass
+class Notes:
+    """What was noticed about a program, for whoever has to find out why it does not work."""
+
+    words: deque[str] = field(default_factory=lambda: deque[str](maxlen=5))
+    """The last lines that it wrote to stderr."""
+    stray: str = ""
+    """The first line on its stdout that was no message."""
+    stray_lines: int = 0
+    fault: str = ""
+    """Why its connection was ended by us."""
+    pid: int = 0
+    has_ended: bool = False
+    """Whether no message can come from it any more."""
+
+    def text(self) -> str:
+        """The notes as one sentence, empty where there are none."""
+        told = [self.fault]
+        if self.stray:
+            told.append(f"its stdout holds what is no MCP message: {self.stray[:120]!r}")
+        if self.words:
+            told.append(f"its last words: {' / '.join(self.words)[-300:]}")
+        return "; ".join(filter(None, told))
+
+
+def start(command: Sequence[str], *, folder: Path, environment: Mapping[str, str], notes: Notes) -> Transport:
+    """A transport to a program that is started when it is entered, and has ended when it is left.
+
+    Entering raises `OSError` if the program cannot be started.
+    """
+    return _started(command, folder, environment, notes)
+
+
+@asynccontextmanager
+async def _started(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], notes: Notes
+) -> AsyncGenerator[Any]:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+        env=dict(environment),
+        start_new_session=True,
+        limit=MAX_MESSAGE_BYTES,
+    )
+    notes.pid = process.pid
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_read, process, incoming, notes)
+        group.start_soon(_write, process, outgoing, incoming)
+        group.start_soon(_overhear, process, notes)
+        try:
+            yield read, write
+        finally:
+            read.close()
+            write.close()
+            try:
+                with anyio.CancelScope(shield=True):
+                    await _end(process)
+            finally:
+                _signal(
+                    process, signal.SIGKILL
+                )  # a task that is cancelled twice leaves nothing running either
+            group.cancel_scope.cancel()
+
+
+async def _read(process: asyncio.subprocess.Process, incoming: Incoming, notes: Notes) -> None:
+    """Hand messages on until the program closes its stdout, or misbehaves; then drain, so that it can end."""
+    if process.stdout is None:
+        raise RuntimeError("the program was started without a stdout")
+    async with incoming:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while (line := await _next_line(process.stdout, notes)) is not None:
+                if (message := _message(line, notes)) is not None:
+                    await incoming.send(message)
+    notes.has_ended = True
+    while await process.stdout.read(65_536):
+        pass
+
+
+async def _next_line(stdout: asyncio.StreamReader, notes: Notes) -> bytes | None:
+    if notes.stray_lines > MAX_STRAY_LINES:
+        notes.fault = f"it wrote more than {MAX_STRAY_LINES} lines that are no messages"
+        return None
+    try:
+        line = await stdout.readline()
+    except ValueError:
+        notes.fault = f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
+        return None
+    return line or None
+
+
+def _message(line: bytes, notes: Notes) -> SessionMessage | None:
+    if not line.strip():
+        return None
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        notes.stray = notes.stray or line[:200].decode(errors="replace").strip()
+        notes.stray_lines += 1
+        return None
+
+
+async def _write(
+    process: asyncio.subprocess.Process,
+    outgoing: MemoryObjectReceiveStream[SessionMessage],
+    incoming: Incoming,
+) -> None:
+    if process.stdin is None:
+        raise RuntimeError("the program was started without a stdin")
+    async with outgoing:
+        async for each in outgoing:
+            text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+            try:
+                process.stdin.write(f"{text}\n".encode())
+                await process.stdin.drain()
+            except OSError:
+                # It may live on without reading: whoever waits for an answer must hear that none will come.
+                incoming.close()
+                return
+
+
+async def _overhear(process: asyncio.subprocess.Process, notes: Notes) -> None:
+    if process.stderr is None:
+        raise RuntimeError("the program was started without a stderr")
+    while True:
+        try:
+            line = await process.stderr.readline()
+        except ValueError:
+            continue  # a line beyond measure: the reader has let go of it
+        if not line:
+            return
+        if words := line[:500].decode(errors="replace").strip():
+            notes.words.append(words)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask the program to end, by its closed input and then by a signal, and kill what is left of its group."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await _has_ended(process, GRACE_S):
+        _signal(process, signal.SIGTERM)
+        await _has_ended(process, GRACE_S)
+    _signal(process, signal.SIGKILL)
+    await _has_ended(process, GRACE_S)
+    # The pipes of a child that outlives even this would keep the transport open for ever.
+    transport: Any = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
+
+
+async def _has_ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    """Whether the program ends in time. `wait()` would also wait for its children to close the pipes."""
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:  # noqa: ASYNC110 - nothing else tells
+            await anyio.sleep(_POLL_S)
+    return process.returncode is not None
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
