@@ -340,8 +340,8 @@ class Driver:
 
     async def _propose(self) -> None:
         work = self.around.work
+        await self._begin_turns()  # an agent that cannot be brought to where its run stands must not decide
         try:
-            await self._begin_turns()
             self._record(await work.propose(self.state, self.setting, self._now(), self._interview))
         except Interrupted:
             return
