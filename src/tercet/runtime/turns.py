@@ -92,9 +92,7 @@ def turns_of(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> list[Turn]:
 
 def last_turn(events: Sequence[e.Event], blobs: Mapping[str, Any], number: int) -> Turn:
     """The turn that was decided on last; those before it are not read again."""
-    began = next(
-        index for index in reversed(range(len(events))) if isinstance(events[index], e.PlanProposed)
-    )
+    began = next(index for index in reversed(range(len(events))) if isinstance(events[index], e.PlanProposed))
     return _turn(number, list(events[began:]), blobs)
 
 
