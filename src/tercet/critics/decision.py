@@ -130,13 +130,19 @@ def _action(said: object) -> Action:
 
 
 def _refs(said: object) -> tuple[str, ...]:
-    given = _field(said, "evidence_refs") or ()
-    is_list = isinstance(given, Sequence) and not isinstance(given, str)
-    refs: tuple[object, ...] = tuple(cast("Sequence[object]", given)) if is_list else (given,)
+    refs = _listed(_field(said, "evidence_refs"))
     found = tuple(ref for ref in refs if isinstance(ref, str))
-    if not is_list or len(found) < len(refs):
+    if len(found) < len(refs):
         raise _refused(f"{reprlib.repr(refs)} as evidence_refs, which is no list of ids")
     return found
+
+
+def _listed(given: Any) -> tuple[object, ...]:
+    """What a list holds; a thing that is no list is wrapped twice, so that it passes for no item."""
+    if given is None:
+        return ()
+    is_list = isinstance(given, list | tuple)
+    return tuple(cast("Sequence[object]", given)) if is_list else ((given,),)
 
 
 def _demand_actions(decision: Decision) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tercet.contracts.errors import UsageError
@@ -119,8 +119,8 @@ class Steps:
         self.run_id = setting.ctx.run_id
         request = setting.compiled.request
         await self.rebuild(task_of({} if request is None else request.input), turns)
-        await self.hooks.tell("before", "start", self._moment())
-        await self.hooks.tell("after", "start", self._moment())
+        await self.hooks.tell("before", "start", self._moment(len(turns)))
+        await self.hooks.tell("after", "start", self._moment(len(turns)))
 
     async def _take_in(self, turn: Turn) -> None:
         said = turn.judged
@@ -186,7 +186,7 @@ class Steps:
         """Take in what a turn brought, let it be judged, and say what follows."""
         await self.hooks.settle()
         opened = self._open if self._open and self._open.number == turn.number else self._recalled(turn)
-        seen = self._moment(decision=opened.decision, results=tuple(turn.results))
+        seen = self._seen(opened, turn)
         await self.hooks.tell("after", "act", seen)
         judging = Judging(self.agent, self.chain, self.criteria, self.hooks)
         try:
@@ -196,7 +196,7 @@ class Steps:
             self.state = copy_state(opened.before)
             taken = judging.unreduced(self.state, error)
         else:
-            seen = self._moment(decision=opened.decision, results=tuple(turn.results))
+            seen = self._seen(opened, turn)
             await self.hooks.tell("after", "reduce", seen)
             signature = step_signature(decision_of(turn.plan, turn.decision), turn.results)
             turned = self._turned(opened, turn)
@@ -221,10 +221,18 @@ class Steps:
         if reduced is not None:
             self.state = reduced
 
-    def _moment(self, **more: Any) -> Moment:
+    def _moment(self, step: int) -> Moment:
         prompt = self.agent.system_prompt if self.prompt is None else self.prompt
-        step = self.judged + (1 if self._open is not None or more else 0)
-        return Moment(run_id=self.run_id, step=step, state=self.state, prompt=prompt, **more)
+        return Moment(run_id=self.run_id, step=step, state=self.state, prompt=prompt)
+
+    def _seen(self, opened: Open, turn: Turn) -> Moment:
+        """Where the run is once the results of a turn are in."""
+        return replace(self._moment(turn.number), decision=opened.decision, results=tuple(turn.results))
+
+    def _next(self, prompt: str | None) -> Moment:
+        """Where the run is when the agent is about to decide."""
+        moment = self._moment(self.judged + 1)
+        return moment if prompt is None else replace(moment, prompt=prompt)
 
 
 class PlainSteps(Steps):
@@ -233,11 +241,10 @@ class PlainSteps(Steps):
     async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
         """The plan of the next decision; raises `PlanningError`."""
         before, prompt = self._before_deciding(feedback)
-        await self.hooks.tell("before", "decide", self._moment())
+        await self.hooks.tell("before", "decide", self._next(prompt))
         with self._deciding(before, prompt):
             plan = self._decided(await settled(self.agent.decide(self.state)), before, setting)
-        assert self._open is not None  # noqa: S101 - it was just decided
-        seen = self._moment(decision=self._open.decision)
+        seen = replace(self._next(prompt), decision=self._open.decision if self._open else None)
         await self.hooks.tell("after", "decide", seen)
         await self.hooks.tell("before", "act", seen)
         return plan
@@ -251,11 +258,10 @@ class AskingSteps(Steps):
     def inquire(self, setting: Setting, state: State) -> Inquiry[Plan]:
         """The way to the plan of the next decision; raises `PlanningError`."""
         before, prompt = self._before_deciding(state.feedback)
-        self.hooks.mention("before", "decide", self._moment())
+        self.hooks.mention("before", "decide", self._next(prompt))
         with self._deciding(before, prompt):
             plan = self._decided((yield from _questions(self.agent.decide(self.state))), before, setting)
-        assert self._open is not None  # noqa: S101 - it was just decided
-        seen = self._moment(decision=self._open.decision)
+        seen = replace(self._next(prompt), decision=self._open.decision if self._open else None)
         self.hooks.mention("after", "decide", seen)
         self.hooks.mention("before", "act", seen)
         return plan
