@@ -33,6 +33,7 @@ from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
 from tercet.runtime import opening
+from tercet.runtime.desk import LEASE_MS
 from tercet.runtime.result import RunResult
 from tercet.runtime.runtime import Runtime
 from tercet.runtime.turns import Turn, turns_of
@@ -63,6 +64,7 @@ class Engine:
         tenant: str = "default",
         clock: Clock | None = None,
         ids: Callable[[], str] | None = None,
+        lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
     ) -> None:
         """Without a `pack`, one is made of the agent's tools. `models` are those that a `decide` with questions asks:
@@ -83,6 +85,7 @@ class Engine:
         self._journal = MemoryJournal() if journal == "memory:" else journal
         self._clock = clock
         self._ids = ids or (lambda: os.urandom(8).hex())
+        self._lease_ms = lease_ms
         self._crash = crash
         self._live: dict[str, AnySteps] = {}
         """The agents' states of the sessions that this Engine began and that are not over."""
@@ -95,6 +98,7 @@ class Engine:
             tenant=self._tenant,
             clock=self._clock,
             ids=self._ids,
+            lease_ms=self._lease_ms,
             crash=self._crash,
             watchdog_ms=None,  # a watchdog could only resume sessions whose agent it does not have
         )

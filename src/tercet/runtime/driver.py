@@ -34,7 +34,7 @@ from tercet.models.model import Model
 from tercet.runtime import commands as c
 from tercet.runtime import deciding, mail, undoing
 from tercet.runtime.calls import Calls
-from tercet.runtime.changes import NOT_MADE, STOPPED, IllegalEvent
+from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED, IllegalEvent
 from tercet.runtime.drift import approved_drift
 from tercet.runtime.expiry import overdue
 from tercet.runtime.interview import Interrupted, Interview
@@ -516,7 +516,9 @@ class Driver:
             case Done():
                 self._completed(name, found, is_reconciled=True)
             case NotHappened() if now >= due:
-                has_retries = deciding.has_retries(self.state, self.setting, step)
+                # That a process stopped is not the tool's fault: the call that it cut off is no retry.
+                is_cut_off = step.code in (INTERRUPTED, STOPPED)
+                has_retries = is_cut_off or deciding.has_retries(self.state, self.setting, step)
                 self._settled(
                     name, "absent", "reconcile", now + delay_ms(Backoff(), step.retries, self.around.draw)
                 )
