@@ -26,6 +26,7 @@ from tercet.critic.pluggable.stop import Progress, StopCriterion, StopReason, cr
 from tercet.critics.agent import Agent, prompted
 from tercet.critics.hooks import Hooks, Moment
 from tercet.critics.memory import mark_stopped, record_metadata, recordable
+from tercet.journal.events.turn import TurnAction
 from tercet.runtime.turns import Reflection, Sofar
 
 
@@ -78,7 +79,7 @@ class Judging:
         await self._hooks.tell("after", "critic", seen)
         taken = self._after_critics(turned, met, verdict, sofar, prompt)
         await self._hooks.tell("before", "check_stop", seen)
-        taken = self._after_criteria(taken, sofar, signatures)
+        taken = self._after_criteria(taken, turned, sofar, signatures)
         reason = StopReason(taken.reflection.stop) if taken.reflection.stop else None
         await self._hooks.tell("after", "check_stop", replace(seen, stop_reason=reason))
         return taken
@@ -142,36 +143,37 @@ class Judging:
 
     # --- check_stop ---
 
-    def _after_criteria(self, taken: Taken, sofar: Sofar, signatures: Sequence[str]) -> Taken:
-        """A limit ends what would go on; it ends neither an answer nor a stop."""
-        said = taken.reflection
-        if said.stop:
+    def _after_criteria(self, taken: Taken, turned: Turned, sofar: Sofar, signatures: Sequence[str]) -> Taken:
+        """A limit ends what would go on; it ends neither an answer nor a stop. A retry that does not come undoes nothing."""
+        if taken.reflection.stop:
             return taken
+        action, reason, stop = self._limit(sofar, signatures)
+        if stop is None:
+            return taken
+        ended = replace(
+            taken.reflection, action=action, reason=reason, stop=stop, prompt=None, patch={}, left_out=()
+        )
+        return self._told(turned.state, ended)
+
+    def _limit(self, sofar: Sofar, signatures: Sequence[str]) -> tuple[TurnAction, str, StopReason | None]:
         progress = Progress(
             steps=sofar.steps,
             elapsed_ms=sofar.elapsed_ms,
             tokens=sofar.tokens,
-            has_final_answer=False,
             signatures=tuple(signatures),
         )
         for criterion in self._criteria:
             try:
-                reason = criterion.check(progress)
-                stop = None if reason is None else StopReason(reason)
+                said = criterion.check(progress)
+                stop = None if said is None else StopReason(said)
             except Exception as error:  # noqa: BLE001 - a criterion is anybody's code
-                name = type(criterion).__name__
-                broken = f"the stop criterion {name} raised {type(error).__name__}: {error}"
-                stop = StopReason.ESCALATED
-                return self._told(taken.state, replace(said, action="escalate", reason=broken, stop=stop))
-            if stop is not None and stop is not StopReason.FINAL:
-                return self._told(
-                    taken.state, replace(said, action="limit", reason=_limited(stop, sofar), stop=stop)
+                broken = (
+                    f"the stop criterion {type(criterion).__name__} raised {type(error).__name__}: {error}"
                 )
-        return taken
-
-
-def _limited(stop: StopReason, sofar: Sofar) -> str:
-    return f"stopped by {stop} after {sofar.steps} steps"
+                return "escalate", broken, StopReason.ESCALATED
+            if stop is not None and stop is not StopReason.FINAL:
+                return "limit", f"stopped by {stop} after {sofar.steps} steps", stop
+        return "continue", "", None
 
 
 def _traced(judgement: Judgement) -> JsonObject:

@@ -136,6 +136,8 @@ class Steps:
         for key, value in said.patch.items():
             setattr(self.state, key, copy.deepcopy(value))
         recall_metadata(self.state, said.metadata)
+        if said.stop:
+            mark_stopped(self.state, StopReason(said.stop))
         self._note(turn, said.prompt, said.reason)
 
     def _recalled(self, turn: Turn) -> Open:
