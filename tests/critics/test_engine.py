@@ -278,6 +278,20 @@ def test_the_same_call_with_the_same_result_trips_the_loop_guard() -> None:
     assert (told["error_type"], result.final_answer) == ("loop_guard", "done")
 
 
+def test_a_step_that_a_critic_discards_does_not_count_for_the_loop_guard() -> None:
+    """Such steps belong to the budget of retries: the same read may be tried again and again, as long as that lasts."""
+    say, calls = counted("desk.say")
+
+    @critic
+    def patient(state: Any, decision: Any, results: Any) -> Any:
+        state.metadata["n"] = state.metadata.get("n", 0) + 1
+        return ("retry", "look again") if state.metadata["n"] < 6 else "continue"
+
+    result = run(Scripted([act("a"), DONE], [say]), [patient])
+    assert (len(calls), result.final_answer) == (6, "done")
+    assert [each.results for each in result.steps[:6]] == [({"word": "a"},)] * 6
+
+
 def test_a_refused_decision_is_told_to_the_agent() -> None:
     """What the review refuses comes back as a result with its code and what to do, and nothing was called."""
     say, calls = counted("desk.say")
