@@ -65,6 +65,16 @@ def test_a_tool_with_roles_is_for_those_who_hold_one() -> None:
     assert refused(SHOP.running(actor=Actor(id="nobody")).review(called)) is None
 
 
+@pytest.mark.req("R141")
+def test_a_tool_with_tenants_is_for_their_runs() -> None:
+    """A context that was compiled for another tenant does not open its tools to this one."""
+    called = plan(look_up(), ticket())
+    verdict = SHOP.with_tool(FILE, tenants=("north",)).review(called)
+    assert refused(verdict) == ("approval_mode_mismatch", "authorization_required", 1, "/steps/1/tool")
+    assert verdict.reasons == ("step 1 calls tickets.file, which is not for tenant acme",)
+    assert refused(SHOP.with_tool(FILE, tenants=("north", "acme")).review(called)) is None
+
+
 @pytest.mark.req("R35", "R141")
 def test_a_missing_authorisation_blocks() -> None:
     """In the feasibility matrix it is an issue of its own severity, under its published name."""
@@ -349,3 +359,28 @@ def test_the_tools_own_compensation_is_the_packs_business() -> None:
     """What the pack declares is checked with the pack: a plan that is silent about it inherits it as it is."""
     odd = FILE.model_copy(update={"compensate": {"tool": "nobody.knows", "params": {"id": EVIL}}})
     assert refused(SHOP.with_tools(odd).review(plan(ticket()))) is None
+
+
+@pytest.mark.req("R76")
+def test_a_passed_plan_is_recorded_with_the_way_back_of_each_effect() -> None:
+    """The verdict names reversibility and compensation of every step that leaves something, the step's own first."""
+    own = {"tool": CLOSE.name, "params": {"id": {"$from": "self#/key"}}}
+    verdict = SHOP.review(plan(look_up(), ticket("a", "one"), ticket("b", "two", compensate=own)))
+    assert refused(verdict) is None
+    assert [(effect.step_id, str(effect.mode), str(effect.reversibility)) for effect in verdict.effects] == [
+        ("a", "local_write", "compensable"),
+        ("b", "local_write", "compensable"),
+    ]
+    first, second = verdict.effects
+    assert first.compensate == FILE.compensate
+    assert second.compensate is not None
+    assert second.compensate.model_dump() == own
+
+
+@pytest.mark.req("R76")
+def test_what_cannot_be_taken_back_is_recorded_with_the_reason() -> None:
+    """Where a tool states that there is no way back, the verdict keeps the statement."""
+    final = tool("x.tell", "local_write", no_compensation="words stay said", parameters=takes())
+    (effect,) = SHOP.with_tools(final).review(plan(step("s", final))).effects
+    assert (effect.compensate, effect.no_compensation) == (None, "words stay said")
+    assert SHOP.review(plan(step("s", "no.body"))).effects == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from tercet.contracts.buckets import ContextRules
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import Check
 from tercet.contracts.decision import OnFailure, RiskTier
@@ -32,6 +33,8 @@ class Header(Authored):
     session: SessionRules = SessionRules()
     limits: dict[RoleName, RoleLimit] = {}
     """How long each role may take at a time, and how many tokens it may use in a run."""
+    context: ContextRules = ContextRules()
+    """How much of a context a planner is shown."""
     notify: Notify | None = None
     """Who is told that a gate has opened."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from tercet.contracts.buckets import ContextRules
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
@@ -50,6 +51,7 @@ class Parts:
     budget: RunBudget = field(default_factory=RunBudget)
     session: SessionRules = field(default_factory=SessionRules)
     limits: Mapping[RoleName, RoleLimit] = field(default_factory=dict[RoleName, RoleLimit])
+    context: ContextRules = field(default_factory=ContextRules)
     notify: Notify | None = None
     tools: tuple[ToolSpec, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()

@@ -46,12 +46,17 @@ class TaskPlanner:
             ) from error
 
     def _proposed(self, setting: Setting, setbacks: tuple[Setback, ...]) -> Plan:
+        return self.arranged(setting, setbacks).plan
+
+    def arranged(self, setting: Setting, setbacks: tuple[Setback, ...] = ()) -> Arrangement:
+        """The plan after these setbacks, with the orderings that the conditions of its tools ask for, and why."""
         knowledge = self._knowledge(setting.compiled.snapshot)
-        case = knowledge.case(setting.compiled.input(), setting.evidence)
+        depth = setting.ctx.run_budget.max_branch_depth
+        case = knowledge.case(setting.compiled.input(), setting.evidence, branch_depth=depth)
         plan = propose(knowledge, _goal(knowledge, setting), case, setbacks)
         arranged = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
         _demand_safe(arranged)
-        return arranged.plan
+        return arranged
 
     def _knowledge(self, snapshot: str) -> Knowledge:
         """The pack's library on the evidence of a snapshot, compiled once."""
