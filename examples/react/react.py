@@ -40,22 +40,24 @@ def hours(day: str) -> dict[str, Any]:
     return {"day": day, "open": "10:00 to 18:00"}
 
 
+def _shape(**fields: Any) -> dict[str, Any]:
+    """An object with a thought and these fields."""
+    shapes = {"thought": {"type": "string", "maxLength": 120}, **fields}
+    return {
+        "type": "object",
+        "properties": shapes,
+        "required": list(shapes),
+        "additionalProperties": False,
+    }
+
+
 ANSWER: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "thought": {"type": "string", "maxLength": 200},
-        "tool": {"enum": ["library.find", "library.hours", "none"]},
-        "args": {
-            "type": "object",
-            "properties": {"title": {"type": "string"}, "day": {"type": "string"}},
-            "additionalProperties": False,
-        },
-        "final_answer": {"type": "string", "maxLength": 200},
-    },
-    "required": ["thought", "tool", "args", "final_answer"],
-    "additionalProperties": False,
+    "anyOf": [
+        *(_shape(tool={"const": each.name}, args=each.parameters) for each in (find, hours)),
+        _shape(final_answer={"type": "string", "maxLength": 200}),
+    ]
 }
-"""What the model is held to. With `none` for a tool it answers."""
+"""What the model is held to: a call of one of the tools with its own parameters, or an answer."""
 
 
 @dataclass
@@ -73,8 +75,7 @@ class Reader:
     tools = (find, hours)
     system_prompt = (
         "You answer questions about a library. Think, then either call one tool or answer.\n"
-        "Answer with one JSON object: thought, tool, args, final_answer.\n"
-        'To call a tool, name it and give its args. To answer, say "none" for the tool and give final_answer.\n'
+        "Answer with one JSON object: thought, tool and args to call a tool, thought and final_answer to answer.\n"
         + "\n".join(f"{each.name}: {each.description}" for each in tools)
     )
 
@@ -93,14 +94,11 @@ class Reader:
             answer_schema=ANSWER,
             max_tokens=256,
         )
-        said = json.loads(reply.text)
-        if said["tool"] == "none":
-            return {"mode": "final", "final_answer": said["final_answer"], "thought": said["thought"]}
-        return {"mode": "act", "tool": said["tool"], "args": said["args"], "thought": said["thought"]}
+        return json.loads(reply.text)
 
     def reduce(self, notes: Notes, decision: dict[str, Any], results: Sequence[Any]) -> None:
         """Write down what was done and what came of it."""
-        if decision["mode"] == "act":
+        if "tool" in decision:
             done = {"tool": decision["tool"], "args": decision["args"], "result": results[0]}
             notes.steps.append(done)
 
@@ -129,13 +127,15 @@ class Rehearsed:
     async def ask(self, question: Question) -> Reply:
         """A guess; if told off, a call; and then the answer."""
         told = question.messages[0].text
-        said: dict[str, Any] = {"tool": "none", "args": {}, "final_answer": ""}
         if '"shelf": "C4"' in told:
-            said |= {"thought": "it is found", "final_answer": "There are two copies on shelf C4."}
+            said: dict[str, Any] = {
+                "thought": "it is found",
+                "final_answer": "There are two copies on shelf C4.",
+            }
         elif "Look it up" in question.system:
-            said |= {"thought": "so I look", "tool": "library.find", "args": {"title": "tides"}}
+            said = {"thought": "so I look", "tool": "library.find", "args": {"title": "tides"}}
         else:
-            said |= {"thought": "surely where books are", "final_answer": "It is on shelf A1."}
+            said = {"thought": "surely where books are", "final_answer": "It is on shelf A1."}
         text = json.dumps(said)
         return Reply(text=text, model=self.name, tokens_in=len(told) // 4, tokens_out=len(text) // 4)
 

@@ -86,12 +86,9 @@ class Model:
     [
         ("It is on shelf A1, I think.", "escalated"),
         ('{"thought": "hm"', "escalated"),
-        ('{"thought": "", "tool": "none", "args": {}, "final_answer": "A1"}', "max_steps"),
-        ('{"thought": "", "tool": "library.burn", "args": {}, "final_answer": ""}', "critic_stop"),
-        (
-            '{"thought": "", "tool": "library.find", "args": {"title": "fire"}, "final_answer": ""}',
-            "critic_stop",
-        ),
+        ('{"thought": "", "final_answer": "A1"}', "max_steps"),
+        ('{"thought": "", "tool": "library.burn", "args": {}}', "critic_stop"),
+        ('{"thought": "", "tool": "library.find", "args": {"title": "fire"}}', "critic_stop"),
         (ModelFault("down"), "escalated"),
     ],
 )
