@@ -130,6 +130,19 @@ def test_a_change_that_a_person_asks_for_is_told_to_the_agent() -> None:
     assert (result.final_answer, sent) == ("done", [])
 
 
+def test_an_effect_that_may_have_happened_is_asked_about() -> None:
+    """A writing tool that raises leaves it open whether it wrote: a person says so, and the agent goes on with that."""
+    clock = VirtualClock()
+    write, calls = counted("desk.write", broken, mode="local_write")
+    agent = Scripted([act("a", "desk.write"), DONE], [write])
+    engine = Engine(agent, [SelfReflectionCritic()], clock=clock)
+    waiting = play(engine.run("t"), clock)
+    assert (waiting.stop_reason, waiting.gate and waiting.gate.kind) == (StopReason.WAITING, "reconcile")
+    play(answer(engine, gate_of(waiting), "settle", happened=True, value={"page": 3}), clock)
+    result = play(engine.resume(waiting.session_id), clock)
+    assert (result.final_answer, calls, result.state.seen[0]) == ("done", ["a"], [{"page": 3}])
+
+
 def test_a_stopped_run_goes_on_where_a_person_lets_it() -> None:
     """After a critic's stop, a person may ask for another decision: the agent hears it in its prompt."""
     clock = VirtualClock()
@@ -226,6 +239,7 @@ def test_dicts_come_back_as_they_were(desk: Desk) -> None:
         ("metadata", "metadata.client"),
         ("patch", "patch.hint"),
         ("decide", "state.seen"),
+        ("critic", "state.seen"),
     ],
 )
 def test_what_the_journal_does_not_hold_is_not_made_up(desk: Desk, spoil: str, told: str) -> None:
@@ -236,6 +250,8 @@ def test_what_the_journal_does_not_hold_is_not_made_up(desk: Desk, spoil: str, t
         n = state.metadata["n"] = state.metadata.get("n", 0) + 1
         if spoil == "metadata":
             state.metadata["client"] = careless
+        if spoil == "critic":
+            state.seen.append("a remark")
         if spoil == "patch" and n == 1:
             return CriticResult("retry", "take this", state_patch={"hint": careless})
         return "continue"

@@ -19,13 +19,13 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.shape import JsonObject
 from tercet.critic.pluggable.chain import ChainVerdict, CriticChain, Judgement
-from tercet.critic.pluggable.metadata import copy_metadata
-from tercet.critic.pluggable.patches import apply_patches, restore
+from tercet.critic.pluggable.metadata import read_metadata
+from tercet.critic.pluggable.patches import apply_patches, copy_state, restore
 from tercet.critic.pluggable.result import CriticResult, Escalation
 from tercet.critic.pluggable.stop import Progress, StopCriterion, StopReason, critic_stop
 from tercet.critics.agent import Agent, prompted
 from tercet.critics.hooks import Hooks, Moment
-from tercet.critics.memory import mark_stopped, record_metadata, recordable
+from tercet.critics.memory import changed_fields, mark_stopped, record_metadata, recordable
 from tercet.journal.events.turn import TurnAction
 from tercet.runtime.turns import Reflection, Sofar
 
@@ -72,17 +72,18 @@ class Judging:
         self, turned: Turned, sofar: Sofar, signatures: Sequence[str], seen: Moment, prompt: str | None
     ) -> Taken:
         """Ask the critics, then the criteria. `prompt` is what critics wanted the agent told before."""
-        met = copy_metadata(turned.state)
+        met = copy_state(turned.state)
         await self._hooks.tell("before", "critic", seen)
         verdict = await self._chain.judge(turned.state, turned.shown, turned.results)
         seen = replace(seen, verdict=verdict)
         await self._hooks.tell("after", "critic", seen)
-        taken = self._after_critics(turned, met, verdict, sofar, prompt)
+        touched = tuple(name for name in changed_fields(met, turned.state) if name != "state.metadata")
+        taken = self._after_critics(turned, dict(read_metadata(met)), verdict, sofar, prompt)
         await self._hooks.tell("before", "check_stop", seen)
         taken = self._after_criteria(taken, turned, sofar, signatures)
         reason = StopReason(taken.reflection.stop) if taken.reflection.stop else None
         await self._hooks.tell("after", "check_stop", replace(seen, stop_reason=reason))
-        return taken
+        return taken if taken.reflection.action == "retry" else _without(taken, touched)
 
     def _after_critics(
         self, turned: Turned, met: dict[str, Any], verdict: ChainVerdict, sofar: Sofar, prompt: str | None
@@ -174,6 +175,12 @@ class Judging:
             if stop is not None and stop is not StopReason.FINAL:
                 return "limit", f"stopped by {stop} after {sofar.steps} steps", stop
         return "continue", "", None
+
+
+def _without(taken: Taken, touched: tuple[str, ...]) -> Taken:
+    """The same, where critics have changed more of the state than its metadata, which no event holds."""
+    left_out = (*taken.reflection.left_out, *touched)
+    return replace(taken, reflection=replace(taken.reflection, left_out=left_out))
 
 
 def _traced(judgement: Judgement) -> JsonObject:
