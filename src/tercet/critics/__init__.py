@@ -1,6 +1,7 @@
-"""The pluggable critics, as people import them.
+"""The pluggable critics, as people import them, and the Engine that drives an agent with them.
 
-Everything here comes from `tercet.critic.pluggable`, which is pure.
+The critics come from `tercet.critic.pluggable`, which is pure. The Engine stands on the runtime; nothing below imports
+this room.
 """
 
 from tercet.critic.pluggable.builtin import (
@@ -19,7 +20,8 @@ from tercet.critic.pluggable.errors import CriticError, CriticReturnError, Criti
 from tercet.critic.pluggable.metadata import copy_metadata
 from tercet.critic.pluggable.outcome import Attempt, StepOutcome, as_results, step_outcome
 from tercet.critic.pluggable.patches import Patched, apply_patches, copy_state, restore
-from tercet.critic.pluggable.result import Action, CriticResult, Escalation
+from tercet.critic.pluggable.result import Action as CriticAction
+from tercet.critic.pluggable.result import CriticResult, Escalation
 from tercet.critic.pluggable.shorthand import CriticReturn, settle
 from tercet.critic.pluggable.stop import (
     FinalResult,
@@ -34,35 +36,53 @@ from tercet.critic.pluggable.stop import (
     first_stop,
     step_signature,
 )
+from tercet.critics.agent import Agent
+from tercet.critics.decision import Action, Decision, DecisionError
+from tercet.critics.engine import Engine
+from tercet.critics.hooks import AnyHook, Hook, HookError, Moment, Stage
+from tercet.critics.result import CriticTrace, EngineResult, StepRecord
 
 __all__ = [
     "REFLECTIONS_KEY",
     "Action",
+    "Agent",
+    "AnyHook",
     "Attempt",
     "ChainVerdict",
     "Critic",
+    "CriticAction",
     "CriticChain",
     "CriticError",
     "CriticResult",
     "CriticReturn",
     "CriticReturnError",
     "CriticStateError",
+    "CriticTrace",
+    "Decision",
+    "DecisionError",
+    "Engine",
+    "EngineResult",
     "Escalation",
     "Evaluates",
     "FinalResult",
     "FunctionCritic",
+    "Hook",
+    "HookError",
     "Judgement",
     "MaxRuntime",
     "MaxSteps",
     "MaxTokens",
+    "Moment",
     "PassThroughCritic",
     "PatchError",
     "Patched",
     "Progress",
     "ReActSelfReflectionCritic",
     "SelfReflectionCritic",
+    "Stage",
     "Stagnation",
     "StepOutcome",
+    "StepRecord",
     "StopCriterion",
     "StopReason",
     "ToolResults",

@@ -35,7 +35,7 @@ from tercet.models.model import Model
 from tercet.runtime import commands as c
 from tercet.runtime import deciding, mail, undoing
 from tercet.runtime.calls import Calls
-from tercet.runtime.changes import NOT_MADE, STOPPED, IllegalEvent
+from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED, IllegalEvent
 from tercet.runtime.drift import approved_drift
 from tercet.runtime.expiry import overdue
 from tercet.runtime.interview import Interrupted, Interview
@@ -363,8 +363,8 @@ class Driver:
 
     async def _propose(self) -> None:
         work = self.around.work
+        await self._begin_turns()  # an agent that cannot be brought to where its run stands must not decide
         try:
-            await self._begin_turns()
             self._record(await work.propose(self.state, self.setting, self._now(), self._interview))
         except Interrupted:
             return
@@ -572,7 +572,9 @@ class Driver:
             case Done():
                 self._completed(name, found, is_reconciled=True)
             case NotHappened() if now >= due:
-                has_retries = deciding.has_retries(self.state, self.setting, step)
+                # That a process stopped is not the tool's fault: the call that it cut off is no retry.
+                is_cut_off = step.code in (INTERRUPTED, STOPPED)
+                has_retries = is_cut_off or deciding.has_retries(self.state, self.setting, step)
                 self._settled(
                     name, "absent", "reconcile", now + delay_ms(Backoff(), step.retries, self.around.draw)
                 )

@@ -54,6 +54,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """The hash of a call under way: what the loop guard compares."""
     repeated: int = 0
     """The how-manieth time it was that this call brought this result."""
+    same: str = ""
+    """Under what that is counted, in a run whose critics may discard the step."""
     since: int = 0
     """From when on its outcome is unknown and it can no longer take effect unseen."""
     deadline: int = 0

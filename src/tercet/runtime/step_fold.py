@@ -94,6 +94,7 @@ def complete(state: State, event: e.Complete) -> State:
         gate="",
         call="",
         repeated=repeated,
+        same=same if repeated and state.is_stepwise else "",
     )
     changes: dict[str, Any] = {
         "used": _spent(state, step, steps=1, tokens=event.tokens, cost=event.cost),

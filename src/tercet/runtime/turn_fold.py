@@ -20,7 +20,13 @@ def turn_judged(state: State, event: e.TurnJudged) -> State:
         case "continue":
             return changed(turned, phase=P.PLAN, feedback=())
         case "retry":
-            return changed(turned, phase=P.PLAN, feedback=(event.reason,), used=more(state, retries=1))
+            return changed(
+                turned,
+                phase=P.PLAN,
+                feedback=(event.reason,),
+                used=more(state, retries=1),
+                repeats=_uncounted(state),
+            )
         case "replan":
             return changed(turned, phase=P.PLAN, feedback=(event.reason,), used=more(state, replans=1))
         case "final":
@@ -30,6 +36,15 @@ def turn_judged(state: State, event: e.TurnJudged) -> State:
             return ending(turned, "failed", event.reason)
         case "stop" | "escalate":
             return escalated(turned, P.PLAN, event.reason)
+
+
+def _uncounted(state: State) -> dict[str, int]:
+    """What the loop guard counts, without the steps that a critic discards: those belong to the retry budget."""
+    discarded = [step.same for step in state.steps.values() if step.same]
+    repeats = dict(state.repeats)
+    for same in discarded:
+        repeats[same] -= 1
+    return repeats
 
 
 def _learned(state: State, event: e.TurnJudged) -> tuple[Learned, ...]:

@@ -58,6 +58,7 @@ class Reflection:
     prompt: str | None = None
     patch: JsonObject = field(default_factory=dict[str, Any])
     metadata: JsonObject = field(default_factory=dict[str, Any])
+    left_out: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -87,6 +88,12 @@ class Stepper(Protocol):
 def turns_of(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> list[Turn]:
     """The turns of a run, the last of which may not be judged yet."""
     return [_turn(number, told, blobs) for number, told in enumerate(_told(events), 1)]
+
+
+def last_turn(events: Sequence[e.Event], blobs: Mapping[str, Any], number: int) -> Turn:
+    """The turn that was decided on last; those before it are not read again."""
+    began = next(index for index in reversed(range(len(events))) if isinstance(events[index], e.PlanProposed))
+    return _turn(number, list(events[began:]), blobs)
 
 
 def _told(events: Iterable[e.Event]) -> Iterator[list[e.Event]]:

@@ -53,7 +53,7 @@ from tercet.runtime.retrieving import carried_over
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
-from tercet.runtime.turns import Reflection, Sofar, Stepper, turns_of
+from tercet.runtime.turns import Reflection, Sofar, Stepper, last_turn, turns_of
 
 PLANNER_MISSING = "planner_missing"
 """The code of a run that must be planned anew, by a planner that is not there."""
@@ -188,7 +188,7 @@ class Work:
         now: int,
     ) -> e.TurnJudged:
         """What the agent and its critics make of the turn that has ended."""
-        turn = turns_of(events, blobs)[-1]
+        turn = last_turn(events, blobs, state.turns + 1)
         assert isinstance(self._planner, Stepper)  # noqa: S101 - only an agent's session has turns
         sofar = Sofar(
             steps=turn.number,
@@ -215,6 +215,7 @@ class Work:
             prompt=None if said.prompt is None else storable(said.prompt),
             patch=said.patch,
             metadata=said.metadata,
+            left_out=said.left_out,
             trusted=tuple(name for name in trusted_results(reviewed) if name in done),
         )
 

@@ -16,7 +16,7 @@ from tercet.critic.pluggable.result import Action
 
 
 class StopReason(StrEnum):
-    """Why a run ended."""
+    """Why a run ended, or why it does not go on for now."""
 
     FINAL = "final"
     MAX_STEPS = "max_steps"
@@ -25,6 +25,24 @@ class StopReason(StrEnum):
     STAGNATION = "stagnation"
     CRITIC_STOP = "critic_stop"
     CRITIC_ESCALATE = "critic_escalate"
+    RETRIES_EXHAUSTED = "retries_exhausted"
+    """A critic wanted another try, and the budget had none left."""
+    AGENT_RAISED = "agent_raised"
+    """The agent could not take in what a step brought."""
+    REFUSED = "refused"
+    """What the agent decided was rejected for good before anything happened."""
+    WAITING = "waiting"
+    """A person is asked, and the run goes on with their answer."""
+    ESCALATED = "escalated"
+    """Only a person can help on."""
+    PAUSED = "paused"
+    PARTIAL = "partial"
+    """A person accepted what there was, without a final answer."""
+    FAILED = "failed"
+    REJECTED = "rejected"
+    """A person denied a call."""
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

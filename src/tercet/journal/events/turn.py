@@ -30,5 +30,7 @@ class TurnJudged(Fact, frozen=True, kw_only=True, tag="turn_judged"):
     """What is set on the state of the agent before the next turn."""
     metadata: dict[str, Any] = {}
     """What the state's metadata hold after the critics."""
+    left_out: tuple[str, ...] = ()
+    """What of the patch and the metadata is no JSON and was not recorded: no other process can go on with such a run."""
     trusted: tuple[str, ...] = ()
     """The steps of this turn whose results are trusted."""

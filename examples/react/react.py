@@ -1,0 +1,200 @@
+"""A ReAct agent: it thinks, calls a tool, looks at what came of it, and thinks again.
+
+    python examples/react/react.py                    a rehearsed model, offline and the same each time
+    python examples/react/react.py --model local      the small model of the extra local-model
+
+`decide` is a generator that yields questions. So each call of the model is recorded and paid from the budget of the run,
+and one that was answered before a crash is not asked for again. What the model says decides nothing by itself: each call
+that it wants is reviewed like any other. Fern Street Library is an invented library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from tercet import TercetError, tool
+from tercet.contracts.question import Message, Question, Reply
+from tercet.critics import Engine, EngineResult, MaxSteps, Moment, ReActSelfReflectionCritic, Stage, critic
+from tercet.models.model import Model
+
+SHELVES = {"tides": {"title": "tides", "copies": 2, "shelf": "C4"}, "knots": {"title": "knots", "copies": 0}}
+
+
+@tool("library.find", mode="read_only")
+def find(title: str) -> dict[str, Any]:
+    """Where a book stands, and how many copies are in. title: one word, in lower case."""
+    return SHELVES[title]
+
+
+@tool("library.hours", mode="read_only")
+def hours(day: str) -> dict[str, Any]:
+    """When the library is open on a day."""
+    return {"day": day, "open": "10:00 to 18:00"}
+
+
+def _shape(**fields: Any) -> dict[str, Any]:
+    """An object with a thought and these fields."""
+    shapes = {"thought": {"type": "string", "maxLength": 120}, **fields}
+    return {
+        "type": "object",
+        "properties": shapes,
+        "required": list(shapes),
+        "additionalProperties": False,
+    }
+
+
+ANSWER: dict[str, Any] = {
+    "anyOf": [
+        *(_shape(tool={"const": each.name}, args=each.parameters) for each in (find, hours)),
+        _shape(final_answer={"type": "string", "maxLength": 200}),
+    ]
+}
+"""What the model is held to: a call of one of the tools with its own parameters, or an answer."""
+
+
+@dataclass
+class Notes:
+    """The task, and what came of each step."""
+
+    task: str
+    steps: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Reader:
+    """Asks a model what to do next, with all that has happened so far."""
+
+    tools = (find, hours)
+    system_prompt = (
+        "You answer questions about a library. Think, then either call one tool or answer.\n"
+        "Answer with one JSON object: thought, tool and args to call a tool, thought and final_answer to answer.\n"
+        + "\n".join(f"{each.name}: {each.description}" for each in tools)
+    )
+
+    def init_state(self, task: str) -> Notes:
+        """Nothing has happened yet."""
+        return Notes(task)
+
+    def decide(self, notes: Notes) -> Generator[Question, Reply, dict[str, Any]]:
+        """One question to the model, and its answer as a decision."""
+        seen = "\n".join(json.dumps(step) for step in (*notes.steps, *notes.metadata.get("reflections", ())))
+        asked = f"Question: {notes.task}\nSo far:\n{seen or 'nothing'}"
+        reply = yield Question(
+            purpose="react",
+            system=self.system_prompt,
+            messages=(Message(text=asked),),
+            answer_schema=ANSWER,
+            max_tokens=256,
+        )
+        return json.loads(reply.text)
+
+    def reduce(self, notes: Notes, decision: dict[str, Any], results: Sequence[Any]) -> None:
+        """Write down what was done and what came of it."""
+        if "tool" in decision:
+            done = {"tool": decision["tool"], "args": decision["args"], "result": results[0]}
+            notes.steps.append(done)
+
+
+@critic(name="grounded")
+def grounded(notes: Notes, decision: Any, results: Any) -> Any:  # noqa: ARG001 - a critic's signature
+    """An answer names a shelf that a tool has brought."""
+    if decision.mode != "final":
+        return "continue"
+    shelves = {step["result"].get("shelf") for step in notes.steps} - {None}
+    named = set(re.findall(r"\b[A-Z]\d\b", str(decision.final_answer)))
+    if named - shelves or not (named or shelves):
+        return "retry", "no tool has brought this", "Look it up with a tool before you answer."
+    return "continue"
+
+
+class Rehearsed:
+    """Stands in for a model: reads the question as one would, and guesses first, as one would."""
+
+    name = "example:rehearsed"
+
+    def price(self, question: Question) -> int:  # noqa: ARG002 - it costs nothing
+        """Nothing."""
+        return 0
+
+    async def ask(self, question: Question) -> Reply:
+        """A guess; if told off, a call; and then the answer."""
+        told = question.messages[0].text
+        if '"shelf": "C4"' in told:
+            said: dict[str, Any] = {
+                "thought": "it is found",
+                "final_answer": "There are two copies on shelf C4.",
+            }
+        elif "Look it up" in question.system:
+            said = {"thought": "so I look", "tool": "library.find", "args": {"title": "tides"}}
+        else:
+            said = {"thought": "surely where books are", "final_answer": "It is on shelf A1."}
+        text = json.dumps(said)
+        return Reply(text=text, model=self.name, tokens_in=len(told) // 4, tokens_out=len(text) // 4)
+
+
+def open_model(name: str) -> Model:
+    """A model by its name; the libraries that others need are imported only for them."""
+    if name == "rehearsed":
+        return Rehearsed()
+    opened: Model = import_module("tercet.models.opening").open_model(name)
+    return opened
+
+
+def say(line: str) -> None:
+    """Tell whoever looks on."""
+    print(line)  # noqa: T201 - an example shows what happens
+
+
+def narrate(stage: Stage, moment: Moment) -> None:
+    """A hook: the thoughts, the calls, and what the critics said."""
+    decision, verdict = moment.decision, moment.verdict
+    if stage == "decide" and decision is not None:
+        calls = ", ".join(f"{action.tool} {action.args}" for action in decision.actions)
+        say(f"step {moment.step}: {decision.rationale}\n        {calls or repr(decision.final_answer)}")
+    if stage == "act":
+        for result in moment.results:
+            say(f"        → {result}")
+    if stage == "critic" and verdict is not None and verdict.action != "continue":
+        say(f"        {verdict.critic} says {verdict.action}: {verdict.result.reason}")
+
+
+async def ask(task: str, model: Model, *, journal: str = "memory:") -> EngineResult:
+    """One question to the agent, with any model."""
+    engine = Engine(
+        Reader(),
+        critics=[grounded, ReActSelfReflectionCritic(max_retries=2)],
+        stop=[MaxSteps(8)],
+        hooks=[narrate],
+        models=[model],
+        journal=journal,
+    )
+    return await engine.run(task)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Ask, and say how it ended."""
+    parser = argparse.ArgumentParser(description="A ReAct agent whose every model call is recorded.")
+    parser.add_argument("task", nargs="?", default="Where do I find the book about tides?")
+    parser.add_argument("--model", default="rehearsed", help='"rehearsed", "local", "openai:gpt-5", …')
+    parser.add_argument("--journal", default="memory:", help='for example "sqlite:///runs.db"')
+    given = parser.parse_args(words)
+    try:
+        result = asyncio.run(ask(given.task, open_model(given.model), journal=given.journal))
+    except TercetError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    say(f"answer: {result.final_answer}")
+    say(f"        ended by {result.stop_reason} after {len(result.steps)} steps")
+    return 0 if result.final_answer is not None else 5
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""The Engine: an agent that decides one step at a time, on the journalled driver.
+
+Each decision becomes a plan of its own, which passes review and runs through the gateway. So a reactive agent gets what
+a planned one has: verification before anything happens, approval, exactly-once, budgets, and a journal to go on from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Actor, Request
+from tercet.contracts.shape import as_object
+from tercet.critic.pluggable.chain import CriticChain
+from tercet.critic.pluggable.critic import Evaluates
+from tercet.critic.pluggable.stop import FinalResult, MaxSteps, StopCriterion
+from tercet.critics.agent import Agent, asks_models, demand_agent
+from tercet.critics.hooks import AnyHook, Hooks, Moment
+from tercet.critics.result import EngineResult, tell
+from tercet.critics.stepper import TASK, AnySteps, AskingSteps, PlainSteps, task_of
+from tercet.critics.toolbox import demand_tools, pack_of
+from tercet.executor.clock import Clock
+from tercet.journal import events as e
+from tercet.journal.memory import MemoryJournal
+from tercet.journal.protocol import Journal
+from tercet.models.model import Model
+from tercet.packs.pack import Pack
+from tercet.runtime import opening
+from tercet.runtime.desk import LEASE_MS
+from tercet.runtime.result import RunResult
+from tercet.runtime.runtime import Runtime
+from tercet.runtime.turns import Turn, turns_of
+
+MAX_STEPS = 50
+"""How many steps a run takes at most where nobody gives stop criteria."""
+
+_AT_WORK: set[int] = set()
+# The agents that are at work in this process, by identity: two engines may hold the same object, whose prompt is set
+# while it decides.
+
+
+class Engine:
+    """Runs an agent: decide → act → reduce → critic → check_stop, one task at a time."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        critics: Sequence[Evaluates] = (),
+        stop: Sequence[StopCriterion] = (),
+        hooks: Sequence[AnyHook] = (),
+        *,
+        pack: Pack | None = None,
+        intent: str | None = None,
+        journal: str | Journal = "memory:",
+        models: Sequence[Model] = (),
+        actor: Actor | None = None,
+        tenant: str = "default",
+        clock: Clock | None = None,
+        ids: Callable[[], str] | None = None,
+        lease_ms: int = LEASE_MS,
+        crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
+    ) -> None:
+        """Without a `pack`, one is made of the agent's tools. `models` are those that a `decide` with questions asks:
+        the first one, and the others where it does not answer. `actor` is who the runs belong to, and cannot approve
+        them. Raises `UsageError` for an agent, critic, criterion, hook or tool that cannot be used."""
+        demand_agent(agent)
+        self.agent = agent
+        self.pack = pack_of(agent) if pack is None else pack
+        demand_tools(agent.tools, self.pack)
+        self._intent = self.pack.decision_for(intent).id
+        self._chain = CriticChain(critics)
+        self._criteria = _criteria(stop)
+        self._hooks = Hooks.of(hooks)
+        self._models = _demand_models(agent, models)
+        self._actor = actor
+        self._tenant = tenant
+        # In memory the journal lives as long as the Engine: a run that waits is still there when it is resumed.
+        self._journal = MemoryJournal() if journal == "memory:" else journal
+        self._clock = clock
+        self._ids = ids or (lambda: os.urandom(8).hex())
+        self._lease_ms = lease_ms
+        self._crash = crash
+        self._live: dict[str, AnySteps] = {}
+        """The agents' states of the sessions that this Engine began and that are not over."""
+
+    def runtime(self) -> Runtime:
+        """A runtime on the same journal, to answer gates and to look: `async with engine.runtime() as runtime`."""
+        return Runtime(
+            self.pack,
+            self._journal,
+            tenant=self._tenant,
+            clock=self._clock,
+            ids=self._ids,
+            lease_ms=self._lease_ms,
+            crash=self._crash,
+            watchdog_ms=None,  # a watchdog could only resume sessions whose agent it does not have
+        )
+
+    async def run(self, task: str | dict[str, Any]) -> EngineResult:
+        """Start a run for a task, a text or a JSON object, and carry it as far as it goes."""
+        request = self._request(task)
+        async with self._at_work(), self.runtime() as runtime:
+            steps = self._steps()
+            await steps.prepare(task_of(request.input))
+            result = await runtime.run(request, planner=steps, actor=self._actor)
+            return await self._told(runtime, result, steps)
+
+    async def resume(self, session_id: str) -> EngineResult:
+        """Carry on a run that waited for an answer, was paused, or whose process has died.
+
+        The state is rebuilt from the recorded steps: nothing is decided or called anew. Raises `UsageError`, before
+        anything is recorded, if something of it is not in the journal.
+        """
+        async with self._at_work(), self.runtime() as runtime:
+            events = await opening.events_of(runtime.journal, self._tenant, session_id)
+            steps = self._live.get(session_id) or self._steps()
+            steps.hooks = self._hooks.again()
+            if events:
+                await steps.rebuild(self._task(events, session_id), await self._turns(runtime, events))
+            result = await runtime.resume(session_id, planner=steps)
+            return await self._told(runtime, result, steps)
+
+    # --- parts ---
+
+    def _request(self, task: object) -> Request:
+        members = {TASK: task} if isinstance(task, str) else as_object(task)
+        if members is None:
+            raise _wrong_task(f"a {type(task).__name__}")
+        try:
+            return Request(intent=self._intent, input=members)
+        except ValidationError as error:
+            raise _wrong_task(str(error.errors(include_url=False)[0]["msg"])) from error
+
+    @property
+    def _name(self) -> str:
+        """The planner that sessions of this agent are recorded with."""
+        return f"agent:{type(self.agent).__name__}"
+
+    def _steps(self) -> AnySteps:
+        kind = AskingSteps if asks_models(self.agent) else PlainSteps
+        steps = kind(self.agent, self._chain, self._criteria, self._hooks.again(), name=self._name)
+        if isinstance(steps, AskingSteps):
+            steps.models = self._models
+        return steps
+
+    def _task(self, events: Sequence[e.Event], session_id: str) -> Any:
+        started = events[0]
+        if not isinstance(started, e.SessionStarted) or started.planner != self._name:
+            raise UsageError(
+                f"session {session_id} was not started by {self._name}",
+                code="wrong_agent",
+                remedy="resume it with what it was started with",
+            )
+        return task_of(started.request.get("input", {}))
+
+    async def _turns(self, runtime: Runtime, events: Sequence[e.Event]) -> list[Turn]:
+        digests = {event.blob for event in events if isinstance(event, e.Complete) and event.blob}
+        blobs = {
+            digest: msgspec.json.decode(await runtime.journal.blob(self._tenant, digest))
+            for digest in digests
+        }
+        return turns_of(events, blobs)
+
+    async def _told(self, runtime: Runtime, result: RunResult, steps: AnySteps) -> EngineResult:
+        events = await opening.events_of(runtime.journal, self._tenant, result.session_id)
+        told = tell(result, await self._turns(runtime, events), steps.state)
+        ending = Moment(
+            run_id=steps.run_id,
+            step=len(told.steps),
+            state=steps.state,
+            decision=told.steps[-1].decision if told.steps else None,
+            stop_reason=told.stop_reason,
+            prompt=self.agent.system_prompt,
+        )
+        await steps.hooks.tell("before", "end", ending)
+        await steps.hooks.tell("after", "end", ending)
+        self._live.pop(result.session_id, None)
+        if result.status in ("awaiting_gate", "paused", "in_progress"):
+            self._live[result.session_id] = steps
+        return replace(told, hook_errors=tuple(steps.hooks.errors))
+
+    @asynccontextmanager
+    async def _at_work(self) -> AsyncGenerator[None, None]:
+        """The agent works for one run at a time."""
+        if id(self.agent) in _AT_WORK:
+            raise UsageError(
+                f"the agent {type(self.agent).__name__} is at work already",
+                code="agent_busy",
+                remedy="wait for its run, or give each run an agent of its own",
+            )
+        _AT_WORK.add(id(self.agent))
+        try:
+            yield
+        finally:
+            _AT_WORK.discard(id(self.agent))
+
+
+def _criteria(stop: Sequence[StopCriterion]) -> tuple[StopCriterion, ...]:
+    for criterion in stop:
+        if isinstance(criterion, type) or not callable(getattr(criterion, "check", None)):
+            raise UsageError(
+                f"{criterion!r} is no stop criterion",
+                code="criterion_invalid",
+                remedy="give an object with check(progress), for example MaxSteps(20)",
+            )
+    return tuple(stop) or (FinalResult(), MaxSteps(MAX_STEPS))
+
+
+def _demand_models(agent: Agent, models: Sequence[Model]) -> tuple[Model, ...]:
+    if asks_models(agent) and not models:
+        raise UsageError(
+            f"{type(agent).__name__}.decide asks language models, and there are none",
+            code="model_missing",
+            remedy="give the Engine models=[…]",
+        )
+    return tuple(models)
+
+
+def _wrong_task(what: str) -> UsageError:
+    return UsageError(
+        f"this is no task: {what}", code="task_invalid", remedy="give a text or a dict of JSON values"
+    )

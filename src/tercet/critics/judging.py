@@ -1,0 +1,197 @@
+"""What a turn comes to: the critics are asked, a retry is what the runtime allows, and the criteria to stop are looked at.
+
+| the critics say | and then                                                                                    |
+|-----------------|---------------------------------------------------------------------------------------------|
+| continue        | an answer is final, anything else goes on                                                   |
+| retry           | the state before the step, with their metadata and patches; where an effect stands, the state |
+|                 | after it, patched; where no retry is left, a person                                         |
+| stop            | the run ends here, whatever was decided                                                     |
+| (one raises)    | the run is handed to a person, with the name of the critic                                  |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import not_plain, storable
+from tercet.contracts.shape import JsonObject
+from tercet.critic.pluggable.chain import ChainVerdict, CriticChain, Judgement
+from tercet.critic.pluggable.metadata import read_metadata
+from tercet.critic.pluggable.patches import apply_patches, copy_state, restore
+from tercet.critic.pluggable.result import CriticResult, Escalation
+from tercet.critic.pluggable.stop import Progress, StopCriterion, StopReason, critic_stop
+from tercet.critics.agent import Agent, prompted
+from tercet.critics.hooks import Hooks, Moment
+from tercet.critics.memory import changed_fields, mark_stopped, record_metadata, recordable
+from tercet.journal.events.turn import TurnAction
+from tercet.runtime.turns import Reflection, Sofar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turned:
+    """A turn whose results were taken in."""
+
+    state: Any
+    before: Any
+    """The state before the decision."""
+    shown: Any
+    """The decision as critics see it."""
+    results: list[dict[str, Any]]
+    is_final: bool
+    """Whether it ends with an answer, which the review let pass."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What a turn came to: the state to go on with, and what is recorded of it."""
+
+    state: Any
+    reflection: Reflection
+
+
+class Judging:
+    """The critics and the criteria of one run."""
+
+    def __init__(
+        self, agent: Agent, chain: CriticChain, criteria: tuple[StopCriterion, ...], hooks: Hooks
+    ) -> None:
+        self._agent = agent
+        self._chain = chain
+        self._criteria = criteria
+        self._hooks = hooks
+
+    def unreduced(self, state: Any, error: Exception) -> Taken:
+        """A turn that the agent could not take in: the state is the one before it."""
+        reason = f"reduce raised {type(error).__name__}: {error}"
+        return self._told(state, Reflection(action="escalate", reason=reason, stop=StopReason.AGENT_RAISED))
+
+    async def judge(
+        self, turned: Turned, sofar: Sofar, signatures: Sequence[str], seen: Moment, prompt: str | None
+    ) -> Taken:
+        """Ask the critics, then the criteria. `prompt` is what critics wanted the agent told before."""
+        met = copy_state(turned.state)
+        await self._hooks.tell("before", "critic", seen)
+        verdict = await self._chain.judge(turned.state, turned.shown, turned.results)
+        seen = replace(seen, verdict=verdict)
+        await self._hooks.tell("after", "critic", seen)
+        touched = tuple(name for name in changed_fields(met, turned.state) if name != "state.metadata")
+        taken = self._after_critics(turned, dict(read_metadata(met)), verdict, sofar, prompt)
+        await self._hooks.tell("before", "check_stop", seen)
+        taken = self._after_criteria(taken, turned, sofar, signatures)
+        reason = StopReason(taken.reflection.stop) if taken.reflection.stop else None
+        await self._hooks.tell("after", "check_stop", replace(seen, stop_reason=reason))
+        return taken if taken.reflection.action == "retry" else _without(taken, touched)
+
+    def _after_critics(
+        self, turned: Turned, met: dict[str, Any], verdict: ChainVerdict, sofar: Sofar, prompt: str | None
+    ) -> Taken:
+        result = verdict.result
+        said = Reflection(
+            action="continue",
+            critic=verdict.critic,
+            score=result.score,
+            trace=tuple(_traced(each) for each in verdict.trace),
+        )
+        if result.action == "continue":
+            ending = {"action": "final", "stop": StopReason.FINAL} if turned.is_final else {}
+            return self._told(turned.state, replace(said, **ending))
+        said = replace(said, reason=result.reason)
+        if isinstance(result, Escalation) or result.action == "stop":
+            action = "escalate" if isinstance(result, Escalation) else "stop"
+            stop = critic_stop(result.action)
+            return self._told(turned.state, replace(said, action=action, stop=stop))
+        try:
+            return self._again(turned, met, result, said, sofar, prompt)
+        except UsageError as error:
+            reason = f"what {verdict.critic} asks for cannot be done: {error}"
+            stop = StopReason.CRITIC_ESCALATE
+            return self._told(turned.state, replace(said, action="escalate", reason=reason, stop=stop))
+
+    def _again(
+        self,
+        turned: Turned,
+        met: dict[str, Any],
+        result: CriticResult,
+        said: Reflection,
+        sofar: Sofar,
+        prompt: str | None,
+    ) -> Taken:
+        """What a wish to try again leads to; raises `UsageError` for a patch that cannot be applied."""
+        if sofar.on_retry not in ("retry", "replan"):
+            reason = f"{result.reason}; and no retry is left"
+            stop = StopReason.RETRIES_EXHAUSTED
+            return self._told(turned.state, replace(said, action="escalate", reason=reason, stop=stop))
+        undone = restore(turned.before, met, turned.state) if sofar.on_retry == "retry" else turned.state
+        state, patched = apply_patches(undone, self._agent.system_prompt, result)
+        if result.modified_prompt is not None or result.instruction_patch is not None:
+            prompt = patched
+        with prompted(self._agent, prompt):
+            pass  # a prompt that cannot be set is the critic's to answer for, and not the next decision's
+        patch = {key: value for key, value in (result.state_patch or {}).items() if key != "metadata"}
+        kept, left_out = recordable(patch, "patch")
+        again = replace(said, action=sofar.on_retry, prompt=prompt, patch=kept, left_out=left_out)
+        return self._told(state, again)
+
+    def _told(self, state: Any, said: Reflection) -> Taken:
+        metadata, left_out = record_metadata(state)
+        whole = replace(said, metadata=metadata, left_out=(*said.left_out, *left_out))
+        if said.stop:
+            mark_stopped(state, StopReason(said.stop))
+        return Taken(state=state, reflection=whole)
+
+    # --- check_stop ---
+
+    def _after_criteria(self, taken: Taken, turned: Turned, sofar: Sofar, signatures: Sequence[str]) -> Taken:
+        """A limit ends what would go on; it ends neither an answer nor a stop. A retry that does not come undoes nothing."""
+        if taken.reflection.stop:
+            return taken
+        action, reason, stop = self._limit(sofar, signatures)
+        if stop is None:
+            return taken
+        ended = replace(
+            taken.reflection, action=action, reason=reason, stop=stop, prompt=None, patch={}, left_out=()
+        )
+        return self._told(turned.state, ended)
+
+    def _limit(self, sofar: Sofar, signatures: Sequence[str]) -> tuple[TurnAction, str, StopReason | None]:
+        progress = Progress(
+            steps=sofar.steps,
+            elapsed_ms=sofar.elapsed_ms,
+            tokens=sofar.tokens,
+            signatures=tuple(signatures),
+        )
+        for criterion in self._criteria:
+            try:
+                said = criterion.check(progress)
+                stop = None if said is None else StopReason(said)
+            except Exception as error:  # noqa: BLE001 - a criterion is anybody's code
+                broken = (
+                    f"the stop criterion {type(criterion).__name__} raised {type(error).__name__}: {error}"
+                )
+                return "escalate", broken, StopReason.ESCALATED
+            if stop is not None and stop is not StopReason.FINAL:
+                return "limit", f"stopped by {stop} after {sofar.steps} steps", stop
+        return "continue", "", None
+
+
+def _without(taken: Taken, touched: tuple[str, ...]) -> Taken:
+    """The same, where critics have changed more of the state than its metadata, which no event holds."""
+    left_out = (*taken.reflection.left_out, *touched)
+    return replace(taken, reflection=replace(taken.reflection, left_out=left_out))
+
+
+def _traced(judgement: Judgement) -> JsonObject:
+    """One critic's word as it is recorded."""
+    result = judgement.result
+    told: JsonObject = {
+        "critic": storable(judgement.critic),
+        "action": result.action,
+        "score": result.score,
+        "reason": storable(result.reason),
+    }
+    if isinstance(result, CriticResult) and result.details and not_plain(result.details) is None:
+        told["details"] = result.details
+    return told

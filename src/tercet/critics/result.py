@@ -1,0 +1,141 @@
+"""What a run of an agent came to, read from the journal: each step with its critics, the answer, and why it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tercet.critic.pluggable.stop import StopReason
+from tercet.critics.decision import Decision
+from tercet.critics.hooks import HookError
+from tercet.critics.proposal import decision_of
+from tercet.journal.events.turn import TurnAction
+from tercet.runtime.result import RunResult
+from tercet.runtime.state import OpenGate
+from tercet.runtime.turns import Turn
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticTrace:
+    """One critic that was asked about a step, and what it said."""
+
+    critic: str
+    action: str
+    score: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRecord:
+    """One decision, what it brought, and what the critics made of it."""
+
+    number: int
+    decision: Decision
+    results: tuple[dict[str, Any], ...]
+    critics: tuple[CriticTrace, ...]
+    """Everyone that was asked, in order; the last one decided."""
+    action: TurnAction | Literal["open"]
+    """What followed; `open` where that is not known yet."""
+    reason: str
+    attempt: int
+    """The how-manieth try it was: one after a retry is the next try at the same step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineResult:
+    """How a run of an agent stands."""
+
+    state: Any
+    final_answer: Any
+    """None unless every critic let it pass and the run is completed."""
+    stop_reason: StopReason
+    steps: tuple[StepRecord, ...]
+    session_id: str
+    status: str
+    reason: str
+    gate: OpenGate | None
+    """What a person is asked, where the run waits for one."""
+    outputs: dict[str, Any]
+    record: str
+    """The digest of the decision record; `engine.runtime()` reads it."""
+    hook_errors: tuple[HookError, ...] = ()
+
+
+def tell(result: RunResult, turns: Sequence[Turn], state: Any) -> EngineResult:
+    """The result of a run, from how its session stands and from its turns."""
+    steps = steps_of(turns)
+    is_answered = result.status == "completed" and bool(steps) and steps[-1].action == "final"
+    return EngineResult(
+        state=state,
+        final_answer=steps[-1].decision.final_answer if is_answered else None,
+        stop_reason=stop_reason_of(result, turns),
+        steps=steps,
+        session_id=result.session_id,
+        status=result.status,
+        reason=result.reason,
+        gate=result.gate,
+        outputs=result.outputs,
+        record=result.record,
+    )
+
+
+def steps_of(turns: Sequence[Turn]) -> tuple[StepRecord, ...]:
+    """The turns of a run as people read them."""
+    steps: list[StepRecord] = []
+    for turn in turns:
+        attempt = steps[-1].attempt + 1 if steps and steps[-1].action in ("retry", "replan") else 1
+        steps.append(_step(turn, attempt))
+    return tuple(steps)
+
+
+def _step(turn: Turn, attempt: int) -> StepRecord:
+    said = turn.judged
+    # What has not been judged may still run: that it has not run yet is no failure.
+    results = turn.results if said else [r for r in turn.results if r.get("error_type") != "not_done"]
+    return StepRecord(
+        number=turn.number,
+        decision=decision_of(turn.plan, turn.decision),
+        results=tuple(results),
+        critics=tuple(
+            CriticTrace(
+                critic=told["critic"], action=told["action"], score=told["score"], reason=told["reason"]
+            )
+            for told in (said.trace if said else ())
+        ),
+        action=said.action if said else "open",
+        reason=said.reason if said else "",
+        attempt=attempt,
+    )
+
+
+ENDINGS: dict[str, StopReason] = {
+    "awaiting_gate": StopReason.WAITING,
+    "paused": StopReason.PAUSED,
+    "in_progress": StopReason.PAUSED,
+    "completed": StopReason.PARTIAL,
+    "failed": StopReason.FAILED,
+    "rejected": StopReason.REJECTED,
+    "expired": StopReason.EXPIRED,
+    "cancelled": StopReason.CANCELLED,
+}
+"""Why a run does not go on, by the state of its session, where its last step does not say more."""
+
+
+def stop_reason_of(result: RunResult, turns: Sequence[Turn]) -> StopReason:
+    """Why a run ended, or does not go on for now: the last step says it, or else the session."""
+    said = turns[-1].judged if turns else None
+    stop = StopReason(said.stop) if said is not None and said.stop else None
+    match result.status, stop:
+        case ("completed", StopReason.FINAL):
+            return StopReason.FINAL
+        case ("paused" | "failed", StopReason()) if stop is not StopReason.FINAL:
+            return stop
+        case ("paused" | "failed", _) if result.verdict.get("outcome") in ("reject", "replan"):
+            return StopReason.REFUSED
+        case ("paused", _) if result.gate is not None:
+            return StopReason.ESCALATED
+        case ("failed", _) if result.reason == "iteration_budget_exceeded":
+            return StopReason.MAX_STEPS
+        case _:
+            return ENDINGS[result.status]
