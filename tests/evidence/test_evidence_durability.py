@@ -32,7 +32,7 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 def changes(last):
-    for number in range(3_000):
+    for number in range(5_000):
         if number == last:
             die()
         yield NewFact(classification="policy", key=f"k{number}", content=f"word{number % 7}")
@@ -41,7 +41,7 @@ async def main(url, where):
     store = await open_evidence(url)
     await store.create("acme", "d", now_ms=1)
     await store.put("acme", "d", changes(2_500 if where == "put" else -1))
-    await store.freeze("acme", "d", now_ms=2, progress=lambda done: die() if done >= 1_500 else None)
+    await store.freeze("acme", "d", now_ms=2, progress=lambda done: die() if done >= 2_000 else None)
 
 asyncio.run(main(*sys.argv[1:]))
 """
@@ -114,20 +114,20 @@ def test_a_killed_process_leaves_nothing_in_part(tmp_path: Path, where: str) -> 
             assert await contents(store, "acme", "s") == {"k1": "first"}
             draft = await store.head("acme", "d")
             assert not draft.is_frozen
-            assert draft.facts == (0 if where == "put" else 3_000)
+            assert draft.facts == (0 if where == "put" else 5_000)
             await store.put(
                 "acme",
                 "d",
-                [NewFact(classification="policy", key=f"k{n}", content=f"word{n % 7}") for n in range(3_000)],
+                [NewFact(classification="policy", key=f"k{n}", content=f"word{n % 7}") for n in range(5_000)],
             )
             head = await store.freeze("acme", "d", now_ms=3)
-            assert len(await store.search("acme", "d", "word3", limit=1_000)) == 429
+            assert len(await store.search("acme", "d", "word3", limit=1_000)) == 714
             return head.facts, head.hash
 
     async def whole() -> tuple[int, str]:
         async with open_evidence("memory:") as store:
             await take(store, "acme", "s", fact("k1", "first"))
-            head = await take(store, "acme", "d", *(fact(f"k{n}", f"word{n % 7}") for n in range(3_000)))
+            head = await take(store, "acme", "d", *(fact(f"k{n}", f"word{n % 7}") for n in range(5_000)))
             return head.facts, head.hash
 
     asyncio.run(before())

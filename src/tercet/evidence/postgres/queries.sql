@@ -71,11 +71,11 @@ INSERT INTO tercet.evidence_documents (tenant_id, snapshot_id, name, hash, media
 VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
 
 -- name: add_facts
-INSERT INTO tercet.evidence_facts (id, content, hash, trust, source, expires_at, chunk, first, behind, words)
-SELECT id, content, hash, trust, source, expires_at, chunk, first, behind, words::tsvector
+INSERT INTO tercet.evidence_facts (id, content, hash, trust, source, expires_at, chunk, first, behind, words, repeats)
+SELECT id, content, hash, trust, source, expires_at, chunk, first, behind, words::tsvector, repeats::jsonb
   FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
-              $9::bigint[], $10::text[])
-    AS new (id, content, hash, trust, source, expires_at, chunk, first, behind, words)
+              $9::bigint[], $10::text[], $11::text[])
+    AS new (id, content, hash, trust, source, expires_at, chunk, first, behind, words, repeats)
 
 -- name: add_versions
 INSERT INTO tercet.evidence_versions
@@ -161,6 +161,9 @@ UPDATE tercet.evidence_versions SET since = $2 WHERE snapshot_id = $1 AND since 
 DELETE FROM tercet.evidence_documents AS d
  WHERE d.snapshot_id = $1 AND NOT EXISTS (SELECT 1 FROM tercet.evidence_versions AS v WHERE v.document_id = d.id)
 
+-- name: sort_words
+SELECT gin_clean_pending_list('tercet.evidence_facts_by_word')
+
 -- Removing facts.
 
 -- name: remove_facts
@@ -209,13 +212,14 @@ SELECT v.classification, v.key, v.since <= $2, f.hash
  ORDER BY v.classification, v.key
 
 -- name: find_words
-SELECT v.fact_id, w.lexeme, w.positions[1], v.length
-  FROM tercet.evidence_facts AS f
-  JOIN tercet.evidence_versions AS v ON v.fact_id = f.id
- CROSS JOIN LATERAL unnest(f.words) AS w (lexeme, positions, weights)
- WHERE f.words @@ $1::text::tsquery AND v.since <= $2 AND v.until > $2
-   AND ($3::text[] IS NULL OR v.classification = ANY ($3))
-   AND w.lexeme = ANY ($4::text[])
+SELECT wanted.place, found.fact_id, found.times, found.length
+  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (word, plain, place)
+ CROSS JOIN LATERAL (
+       SELECT v.fact_id, coalesce((f.repeats ->> wanted.plain)::integer, 1) AS times, v.length
+         FROM tercet.evidence_facts AS f
+         JOIN tercet.evidence_versions AS v ON v.fact_id = f.id
+        WHERE f.words @@ wanted.word::tsquery AND v.since <= $3 AND v.until > $3
+          AND ($4::text[] IS NULL OR v.classification = ANY ($4))) AS found
 
 -- name: names_of
 SELECT fact_id, classification, key FROM tercet.evidence_versions WHERE fact_id = ANY ($1::bigint[])

@@ -94,6 +94,7 @@ class PostgresEvidence:
             return await _head(connection, await drafts.freeze(connection, tenant, draft, final, now_ms))
 
         head = await self._connections.write(act)
+        await self._connections.write(lambda connection: connection.execute(QUERIES["sort_words"]))
         progress(head.facts)
         return head
 
@@ -268,17 +269,14 @@ async def _head(connection: Connection, row: SnapshotRow) -> SnapshotHead:
 async def _search(
     connection: Connection, snapshot: SnapshotRow, query: str, classes: Sequence[str] | None, limit: int
 ) -> list[Hit]:
-    words = [f"{snapshot.tenant_id}x{word}" for word in terms_of(query)]
-    if not words:
-        return []
+    terms = terms_of(query)
     # Words are letters and digits, so none of them can be an operator.
-    rows = await connection.fetch(
-        QUERIES["find_words"], " | ".join(words), snapshot.number, _listed(classes), words
-    )
-    matches: dict[str, list[Match]] = {word: [] for word in words}
-    for number, word, times, length in rows:
-        matches[word].append(Match(number, times, length))
-    scores = ranking.score(list(matches.values()), Census(snapshot.totals or b"").of(classes))
+    words = [f"{snapshot.tenant_id}x{word}" for word in terms]
+    rows = await connection.fetch(QUERIES["find_words"], words, [*terms], snapshot.number, _listed(classes))
+    matches = [list[Match]() for _ in words]
+    for place, number, times, length in rows:
+        matches[int(place) - 1].append(Match(number, times, length))
+    scores = ranking.score(matches, Census(snapshot.totals or b"").of(classes))
     found = list(await connection.fetch(QUERIES["names_of"], ranking.best(scores, limit)))
     found.sort(key=lambda row: (-scores[row[0]], row[1], row[2]))
     chosen = [row[0] for row in found[: max(limit, 0)]]
