@@ -22,6 +22,7 @@ from tercet.evidence.spool import Prepared, Spool
 from tercet.evidence.store import Added, NewDocument
 from tercet.evidence.words import indexed
 from tercet.journal.postgres.driver import Connection
+from tercet.journal.postgres.faults import CONTENTION
 
 _PAGE = 10_000
 
@@ -59,10 +60,9 @@ async def find_draft(
 async def create(connection: Connection, tenant: str, draft: str, now_ms: int) -> SnapshotRow:
     """Begin a draft."""
     await connection.execute(QUERIES["add_tenant"], tenant)
-    tenant_id = await connection.fetchval(QUERIES["lock_tenant"], tenant)
-    if await connection.fetchrow(QUERIES["find_snapshot"], tenant, draft) is not None:
+    tenant_id = await connection.fetchval(QUERIES["find_tenant"], tenant)
+    if await connection.fetchval(QUERIES["add_snapshot"], tenant_id, draft, now_ms) is None:
         raise SnapshotExists(draft)
-    await connection.execute(QUERIES["add_snapshot"], tenant_id, draft, now_ms)
     return await find_snapshot(connection, tenant, draft)
 
 
@@ -178,9 +178,11 @@ async def freeze(connection: Connection, tenant: str, draft: str, name: str, now
     await remove_facts(connection, [fact for (fact,) in removals])
     await connection.execute(QUERIES["begin_changes"], row.id, number)
     await connection.execute(QUERIES["remove_idle_documents"], row.id)
-    await connection.execute(
-        QUERIES["number_snapshot"], name, number, now_ms, chain.digest(), census.encode(), row.id
-    )
+    frozen = (name, number, now_ms, chain.digest(), census.encode(), row.id)
+    try:
+        await connection.execute(QUERIES["number_snapshot"], *frozen)
+    except CONTENTION as error:  # somebody has just begun a draft of this name
+        raise SnapshotExists(name) from error
     return await find_snapshot(connection, tenant, name)
 
 

@@ -34,6 +34,7 @@ SELECT s.id, s.tenant_id, s.name, s.number, s.created_at, s.frozen_at, s.hash, s
 
 -- name: add_snapshot
 INSERT INTO tercet.evidence_snapshots (tenant_id, name, created_at) VALUES ($1, $2, $3)
+    ON CONFLICT DO NOTHING RETURNING id
 
 -- name: number_snapshot
 UPDATE tercet.evidence_snapshots SET name = $1, number = $2, frozen_at = $3, hash = $4, totals = $5 WHERE id = $6
@@ -103,6 +104,8 @@ DELETE FROM tercet.evidence_documents WHERE snapshot_id = $1
 
 -- Freezing a draft.
 
+-- The draft's own facts are looked up by name: `+ 0` keeps the server from going through all of them for each.
+
 -- name: vanished
 SELECT old.classification, old.key
   FROM tercet.evidence_documents AS new
@@ -111,7 +114,7 @@ SELECT old.classification, old.key
  WHERE new.snapshot_id = $1 AND old.since IS NOT NULL AND old.until = $2
    AND NOT EXISTS (SELECT 1 FROM tercet.evidence_versions AS v
                     WHERE v.tenant_id = old.tenant_id AND v.classification = old.classification AND v.key = old.key
-                      AND v.until = $2 AND v.snapshot_id = $1 AND v.since IS NULL)
+                      AND v.until = $2 AND v.snapshot_id + 0 = $1 AND v.since IS NULL)
  GROUP BY old.classification, old.key
 
 -- name: idle

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from tercet.contracts.evidence import parse_ref
 from tercet.evidence import ranking
-from tercet.evidence.errors import FactUnknown
+from tercet.evidence.errors import FactUnknown, StoreError
 from tercet.evidence.postgres import drafts
 from tercet.evidence.postgres.connection import QUERIES, Connections
 from tercet.evidence.postgres.drafts import find_frozen, find_snapshot
@@ -94,7 +95,8 @@ class PostgresEvidence:
             return await _head(connection, await drafts.freeze(connection, tenant, draft, final, now_ms))
 
         head = await self._connections.write(act)
-        await self._connections.write(lambda connection: connection.execute(QUERIES["sort_words"]))
+        with suppress(StoreError):  # only the owner of the index may; the server does it by itself some time
+            await self._connections.write(lambda connection: connection.execute(QUERIES["sort_words"]))
         progress(head.facts)
         return head
 
