@@ -45,7 +45,7 @@ async def filled() -> MemoryEvidence:
     return store
 
 
-@pytest.mark.req("R15", "R210")
+@pytest.mark.req("R210")
 def test_the_queries_of_a_plan_are_answered() -> None:
     """Each query finds facts of the class that meets it, with hashes, cited with document, chunk and query; and again."""
 

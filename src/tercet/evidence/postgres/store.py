@@ -19,6 +19,7 @@ from tercet.evidence.rows import (
     Row,
     SnapshotRow,
     check_name,
+    check_names,
     differences,
     fact_of,
     head_of,
@@ -36,7 +37,6 @@ from tercet.evidence.store import (
 )
 from tercet.evidence.words import terms_of
 from tercet.journal.postgres.driver import Connection
-from tercet.journal.stream import check_names
 
 
 class PostgresEvidence:
