@@ -42,6 +42,7 @@ requirements: $(READY) ## run the tests and list the requirement lines that none
 bench: $(PEERS) ## measure durable steps beside LangGraph, DBOS and the journal's own append (several minutes)
 	@.venv/bench/bin/python bench/durable.py
 	@$(BIN)/python bench/htn.py
+	@$(BIN)/python bench/evidence.py
 
 bench-critic: $(READY) ## measure the critic against parsing the same plan
 	@$(BIN)/python bench/critic.py

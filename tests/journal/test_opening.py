@@ -49,6 +49,12 @@ def test_an_unknown_address_is_wrong_use(url: str) -> None:
     assert "sqlite:///runs.db" in (error.remedy or "")
 
 
+def test_a_malformed_address_of_a_server_is_wrong_use() -> None:
+    """Brackets that hold no address are refused like any other address that is none."""
+    error = asyncio.run(refusal(UsageError, _open("postgresql://[bad")))
+    assert error.code == "unknown_journal"
+
+
 def test_a_relative_address_starts_in_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

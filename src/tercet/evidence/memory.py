@@ -31,6 +31,7 @@ from tercet.evidence.rows import (
     Chain,
     Row,
     check_name,
+    check_names,
     differences,
     fact_of,
     named,
@@ -48,7 +49,6 @@ from tercet.evidence.store import (
     silent,
 )
 from tercet.evidence.words import indexed, terms_of
-from tercet.journal.stream import check_names
 
 Name = tuple[str, str]
 

@@ -14,8 +14,6 @@ _K1 = 1.2
 _B = 0.75
 """The values that FTS5, Lucene and the literature use."""
 PLACES = 6
-MOST_TIMES = 1_000
-"""More often in one fact counts as often."""
 
 
 class Totals(NamedTuple):
@@ -39,8 +37,7 @@ def score(matches: Sequence[Sequence[Match]], totals: Totals) -> dict[int, float
     scores: dict[int, float] = {}
     for found in matches:
         worth = math.log(1 + (totals.facts - len(found) + 0.5) / (len(found) + 0.5)) * (_K1 + 1)
-        for number, found_times, length in found:
-            times = min(found_times, MOST_TIMES)
+        for number, times, length in found:
             weight = times / (times + _K1 * (1 - _B + _B * length / mean))
             scores[number] = scores.get(number, 0.0) + worth * weight
     return {number: round(value, PLACES) for number, value in scores.items()}

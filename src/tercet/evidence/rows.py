@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from tercet.contracts.canonical import canonical
+from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Citation, Evidence, EvidenceRef
 from tercet.contracts.mode import Trust
 from tercet.contracts.plain import not_plain
@@ -19,7 +20,7 @@ from tercet.contracts.references import is_text
 from tercet.evidence.errors import BadFact, StoreCorrupt
 from tercet.evidence.ranking import Totals
 from tercet.evidence.store import Change, Difference, Fact, NewDocument, NewFact, Removal, SnapshotHead
-from tercet.journal.stream import check_names
+from tercet.journal.stream import MOST_BYTES
 
 MAX_FACT_BYTES = 1_000_000
 """The canonical form of a fact may have so many bytes; larger things are documents, which are cut into chunks."""
@@ -69,6 +70,17 @@ def prepare(changes: Iterable[Change]) -> Iterator[Row | NewDocument]:
             case Removal():
                 _check_ref(change.classification, change.key)
                 yield Row(change.classification, change.key, None)
+
+
+def check_names(*names: str) -> None:
+    """Refuse a name that some store could not keep."""
+    for name in names:
+        if not name or "\0" in name or not is_text(name) or len(name.encode()) > MOST_BYTES:
+            raise UsageError(
+                f"{name[:40]!r} cannot name anything in a store of evidence",
+                code="bad_name",
+                remedy=f"use 1 to {MOST_BYTES} bytes of UTF-8, without NUL",
+            )
 
 
 def check_name(name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
@@ -37,8 +38,10 @@ def words_of(text: str) -> list[str]:
     text = text.casefold()
     if not text.isascii():
         text = "".join(letter for letter in text if unicodedata.category(letter) != "Mn")
-    found = (match.group()[:LONGEST] for match in _WORD.finditer(text))
-    return [_singular(word) for word in found]
+    # Most words are short and do not end in s, and calling something for each would take most of the time.
+    return [
+        word if word[-1] != "s" and len(word) <= LONGEST else _folded(word) for word in _WORD.findall(text)
+    ]
 
 
 def terms_of(query: str) -> tuple[str, ...]:
@@ -51,18 +54,24 @@ def terms_of(query: str) -> tuple[str, ...]:
 def indexed(content: Any) -> list[str]:
     """The words of a fact's content: of its texts and numbers, and of the names of its fields."""
     found: list[str] = []
-    letters = 0
     for text in _texts(content):
-        for word in words_of(text[:MOST_LETTERS]):
-            letters += len(word)
-            if len(found) >= MOST_WORDS or letters > MOST_LETTERS:
-                return found
-            found.append(word)
-    return found
+        found += words_of(text[:MOST_LETTERS])
+        if len(found) > MOST_WORDS:
+            break
+    return _bounded(found[:MOST_WORDS])
 
 
-def _singular(word: str) -> str:
-    """An English plural without its ending; whatever else ends so is treated alike in facts and queries."""
+def _bounded(words: list[str]) -> list[str]:
+    """The first words that have no more letters than are searched."""
+    if len(words) * LONGEST <= MOST_LETTERS:
+        return words
+    sizes = accumulate(map(len, words))
+    return [word for word, size in zip(words, sizes, strict=True) if size <= MOST_LETTERS]
+
+
+def _folded(word: str) -> str:
+    """A word cut to its beginning, and an English plural without its ending; whatever else ends so is treated alike."""
+    word = word[:LONGEST]
     if len(word) < 4 or word[-1] != "s" or not word.isascii():
         return word
     if word.endswith("ies"):

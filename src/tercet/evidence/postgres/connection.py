@@ -68,7 +68,10 @@ class Connections:
             finally:
                 await first.close()
             pool = await driver.create_pool(
-                server.url, most=_MOST, timeout_s=server.patience_s, settings=server.settings()
+                server.url,
+                most=_MOST,
+                timeout_s=server.patience_s,
+                settings=server.settings(),
             )
         except faults.FAILURES as error:
             raise translate(error, server.place) from error

@@ -17,12 +17,12 @@ from tercet.evidence.errors import (
     SnapshotUnknown,
 )
 from tercet.evidence.postgres.connection import QUERIES
-from tercet.evidence.ranking import MOST_TIMES
 from tercet.evidence.rows import OPEN, START, Census, Chain, Row, SnapshotRow, count_change
 from tercet.evidence.spool import Prepared, Spool
 from tercet.evidence.store import Added, NewDocument
 from tercet.evidence.words import indexed
 from tercet.journal.postgres.driver import Connection
+from tercet.journal.postgres.faults import CONTENTION
 
 _PAGE = 10_000
 
@@ -60,10 +60,9 @@ async def find_draft(
 async def create(connection: Connection, tenant: str, draft: str, now_ms: int) -> SnapshotRow:
     """Begin a draft."""
     await connection.execute(QUERIES["add_tenant"], tenant)
-    tenant_id = await connection.fetchval(QUERIES["lock_tenant"], tenant)
-    if await connection.fetchrow(QUERIES["find_snapshot"], tenant, draft) is not None:
+    tenant_id = await connection.fetchval(QUERIES["find_tenant"], tenant)
+    if await connection.fetchval(QUERIES["add_snapshot"], tenant_id, draft, now_ms) is None:
         raise SnapshotExists(draft)
-    await connection.execute(QUERIES["add_snapshot"], tenant_id, draft, now_ms)
     return await find_snapshot(connection, tenant, draft)
 
 
@@ -119,11 +118,11 @@ class Filling:
         await self._drop_earlier(rows)
         numbers = await self._connection.fetch(QUERIES["reserve_facts"], len(rows))
         ids = [number for (number,) in numbers]
-        words, lengths = await asyncio.to_thread(_words, rows, self._draft.tenant_id)
+        words, repeats, lengths = await asyncio.to_thread(_words, rows, self._draft.tenant_id)
         _, _, contents, hashes, trusts, sources, expiries, _, _, chunks, starts, ends = zip(
             *rows, strict=True
         )
-        facts = (ids, contents, hashes, trusts, sources, expiries, chunks, starts, ends, words)
+        facts = (ids, contents, hashes, trusts, sources, expiries, chunks, starts, ends, words, repeats)
         await self._connection.execute(QUERIES["add_facts"], *map(list, facts))
         await self._connection.execute(
             QUERIES["add_versions"], ids, [row.classification for row in rows], [row.key for row in rows],
@@ -143,18 +142,19 @@ class Filling:
             await remove_facts(self._connection, [fact for (fact,) in found])
 
 
-def _words(rows: Iterable[Row], tenant_id: int) -> tuple[list[str | None], list[int]]:
-    """The words of facts as the server's type has them, and how many there are."""
-    texts: list[str | None] = []
+def _words(rows: Iterable[Row], tenant_id: int) -> tuple[list[str], list[str | None], list[int]]:
+    """The words of facts as the server's type has them, how often some are repeated, and how many there are."""
+    texts: list[str] = []
+    repeats: list[str | None] = []
     lengths: list[int] = []
     for row in rows:
         words = [] if row.content is None else indexed(orjson.loads(row.content))
         counted = Counter(words)
-        texts.append(
-            " ".join([f"{tenant_id}x{word}:{min(times, MOST_TIMES)}" for word, times in counted.items()])
-        )
+        texts.append(" ".join([f"{tenant_id}x{word}" for word in counted]))
+        repeated = {word: times for word, times in counted.items() if times > 1}
+        repeats.append(orjson.dumps(repeated).decode() if repeated else None)
         lengths.append(len(words))
-    return texts, lengths
+    return texts, repeats, lengths
 
 
 async def freeze(connection: Connection, tenant: str, draft: str, name: str, now_ms: int) -> SnapshotRow:
@@ -178,9 +178,11 @@ async def freeze(connection: Connection, tenant: str, draft: str, name: str, now
     await remove_facts(connection, [fact for (fact,) in removals])
     await connection.execute(QUERIES["begin_changes"], row.id, number)
     await connection.execute(QUERIES["remove_idle_documents"], row.id)
-    await connection.execute(
-        QUERIES["number_snapshot"], name, number, now_ms, chain.digest(), census.encode(), row.id
-    )
+    frozen = (name, number, now_ms, chain.digest(), census.encode(), row.id)
+    try:
+        await connection.execute(QUERIES["number_snapshot"], *frozen)
+    except CONTENTION as error:  # somebody has just begun a draft of this name
+        raise SnapshotExists(name) from error
     return await find_snapshot(connection, tenant, name)
 
 
@@ -224,7 +226,7 @@ async def _remove_vanished(connection: Connection, draft: SnapshotRow) -> None:
     ids, nothing = [number for (number,) in numbers], [None] * len(gone)
     texts = [""] * len(gone)
     await connection.execute(
-        QUERIES["add_facts"], ids, nothing, [b""] * len(gone), texts, texts, nothing, nothing, nothing, nothing, texts
+        QUERIES["add_facts"], ids, nothing, [b""] * len(gone), texts, texts, nothing, nothing, nothing, nothing, texts, nothing
     )  # fmt: skip
     await connection.execute(
         QUERIES["add_versions"], ids, [row[0] for row in gone], [row[1] for row in gone], nothing,

@@ -34,6 +34,7 @@ SELECT s.id, s.tenant_id, s.name, s.number, s.created_at, s.frozen_at, s.hash, s
 
 -- name: add_snapshot
 INSERT INTO tercet.evidence_snapshots (tenant_id, name, created_at) VALUES ($1, $2, $3)
+    ON CONFLICT DO NOTHING RETURNING id
 
 -- name: number_snapshot
 UPDATE tercet.evidence_snapshots SET name = $1, number = $2, frozen_at = $3, hash = $4, totals = $5 WHERE id = $6
@@ -71,11 +72,11 @@ INSERT INTO tercet.evidence_documents (tenant_id, snapshot_id, name, hash, media
 VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
 
 -- name: add_facts
-INSERT INTO tercet.evidence_facts (id, content, hash, trust, source, expires_at, chunk, first, behind, words)
-SELECT id, content, hash, trust, source, expires_at, chunk, first, behind, words::tsvector
+INSERT INTO tercet.evidence_facts (id, content, hash, trust, source, expires_at, chunk, first, behind, words, repeats)
+SELECT id, content, hash, trust, source, expires_at, chunk, first, behind, words::tsvector, repeats::jsonb
   FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
-              $9::bigint[], $10::text[])
-    AS new (id, content, hash, trust, source, expires_at, chunk, first, behind, words)
+              $9::bigint[], $10::text[], $11::text[])
+    AS new (id, content, hash, trust, source, expires_at, chunk, first, behind, words, repeats)
 
 -- name: add_versions
 INSERT INTO tercet.evidence_versions
@@ -103,6 +104,8 @@ DELETE FROM tercet.evidence_documents WHERE snapshot_id = $1
 
 -- Freezing a draft.
 
+-- The draft's own facts are looked up by name: `+ 0` keeps the server from going through all of them for each.
+
 -- name: vanished
 SELECT old.classification, old.key
   FROM tercet.evidence_documents AS new
@@ -111,7 +114,7 @@ SELECT old.classification, old.key
  WHERE new.snapshot_id = $1 AND old.since IS NOT NULL AND old.until = $2
    AND NOT EXISTS (SELECT 1 FROM tercet.evidence_versions AS v
                     WHERE v.tenant_id = old.tenant_id AND v.classification = old.classification AND v.key = old.key
-                      AND v.until = $2 AND v.snapshot_id = $1 AND v.since IS NULL)
+                      AND v.until = $2 AND v.snapshot_id + 0 = $1 AND v.since IS NULL)
  GROUP BY old.classification, old.key
 
 -- name: idle
@@ -161,6 +164,9 @@ UPDATE tercet.evidence_versions SET since = $2 WHERE snapshot_id = $1 AND since 
 DELETE FROM tercet.evidence_documents AS d
  WHERE d.snapshot_id = $1 AND NOT EXISTS (SELECT 1 FROM tercet.evidence_versions AS v WHERE v.document_id = d.id)
 
+-- name: sort_words
+SELECT gin_clean_pending_list('tercet.evidence_facts_by_word')
+
 -- Removing facts.
 
 -- name: remove_facts
@@ -209,13 +215,14 @@ SELECT v.classification, v.key, v.since <= $2, f.hash
  ORDER BY v.classification, v.key
 
 -- name: find_words
-SELECT v.fact_id, w.lexeme, w.positions[1], v.length
-  FROM tercet.evidence_facts AS f
-  JOIN tercet.evidence_versions AS v ON v.fact_id = f.id
- CROSS JOIN LATERAL unnest(f.words) AS w (lexeme, positions, weights)
- WHERE f.words @@ $1::text::tsquery AND v.since <= $2 AND v.until > $2
-   AND ($3::text[] IS NULL OR v.classification = ANY ($3))
-   AND w.lexeme = ANY ($4::text[])
+SELECT wanted.place, found.fact_id, found.times, found.length
+  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (word, plain, place)
+ CROSS JOIN LATERAL (
+       SELECT v.fact_id, coalesce((f.repeats ->> wanted.plain)::integer, 1) AS times, v.length
+         FROM tercet.evidence_facts AS f
+         JOIN tercet.evidence_versions AS v ON v.fact_id = f.id
+        WHERE f.words @@ wanted.word::tsquery AND v.since <= $3 AND v.until > $3
+          AND ($4::text[] IS NULL OR v.classification = ANY ($4))) AS found
 
 -- name: names_of
 SELECT fact_id, classification, key FROM tercet.evidence_versions WHERE fact_id = ANY ($1::bigint[])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from tercet.contracts.evidence import parse_ref
 from tercet.evidence import ranking
-from tercet.evidence.errors import FactUnknown
+from tercet.evidence.errors import FactUnknown, StoreError
 from tercet.evidence.postgres import drafts
 from tercet.evidence.postgres.connection import QUERIES, Connections
 from tercet.evidence.postgres.drafts import find_frozen, find_snapshot
@@ -18,6 +19,7 @@ from tercet.evidence.rows import (
     Row,
     SnapshotRow,
     check_name,
+    check_names,
     differences,
     fact_of,
     head_of,
@@ -35,7 +37,6 @@ from tercet.evidence.store import (
 )
 from tercet.evidence.words import terms_of
 from tercet.journal.postgres.driver import Connection
-from tercet.journal.stream import check_names
 
 
 class PostgresEvidence:
@@ -94,6 +95,8 @@ class PostgresEvidence:
             return await _head(connection, await drafts.freeze(connection, tenant, draft, final, now_ms))
 
         head = await self._connections.write(act)
+        with suppress(StoreError):  # only the owner of the index may; the server does it by itself some time
+            await self._connections.write(lambda connection: connection.execute(QUERIES["sort_words"]))
         progress(head.facts)
         return head
 
@@ -268,17 +271,14 @@ async def _head(connection: Connection, row: SnapshotRow) -> SnapshotHead:
 async def _search(
     connection: Connection, snapshot: SnapshotRow, query: str, classes: Sequence[str] | None, limit: int
 ) -> list[Hit]:
-    words = [f"{snapshot.tenant_id}x{word}" for word in terms_of(query)]
-    if not words:
-        return []
+    terms = terms_of(query)
     # Words are letters and digits, so none of them can be an operator.
-    rows = await connection.fetch(
-        QUERIES["find_words"], " | ".join(words), snapshot.number, _listed(classes), words
-    )
-    matches: dict[str, list[Match]] = {word: [] for word in words}
-    for number, word, times, length in rows:
-        matches[word].append(Match(number, times, length))
-    scores = ranking.score(list(matches.values()), Census(snapshot.totals or b"").of(classes))
+    words = [f"{snapshot.tenant_id}x{word}" for word in terms]
+    rows = await connection.fetch(QUERIES["find_words"], words, [*terms], snapshot.number, _listed(classes))
+    matches = [list[Match]() for _ in words]
+    for place, number, times, length in rows:
+        matches[int(place) - 1].append(Match(number, times, length))
+    scores = ranking.score(matches, Census(snapshot.totals or b"").of(classes))
     found = list(await connection.fetch(QUERIES["names_of"], ranking.best(scores, limit)))
     found.sort(key=lambda row: (-scores[row[0]], row[1], row[2]))
     chosen = [row[0] for row in found[: max(limit, 0)]]

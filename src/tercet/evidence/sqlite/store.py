@@ -14,7 +14,17 @@ from tercet.contracts.evidence import parse_ref
 from tercet.evidence import ranking
 from tercet.evidence.errors import FactUnknown, SnapshotOpen
 from tercet.evidence.ranking import Match
-from tercet.evidence.rows import START, Census, Row, SnapshotRow, check_name, differences, fact_of, head_of
+from tercet.evidence.rows import (
+    START,
+    Census,
+    Row,
+    SnapshotRow,
+    check_name,
+    check_names,
+    differences,
+    fact_of,
+    head_of,
+)
 from tercet.evidence.spool import Stop, spooled
 from tercet.evidence.sqlite import drafts
 from tercet.evidence.sqlite.connection import QUERIES, Connections
@@ -30,7 +40,6 @@ from tercet.evidence.store import (
     silent,
 )
 from tercet.evidence.words import terms_of
-from tercet.journal.stream import check_names
 
 
 class SqliteEvidence:

@@ -70,7 +70,10 @@ class Server:
 
 def name_place(url: str) -> str:
     """The address without user and password, for messages."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets that hold no address; connecting to it says so
+        return "postgresql://…"
     return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 

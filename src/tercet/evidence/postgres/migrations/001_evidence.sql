@@ -33,7 +33,7 @@ CREATE INDEX ON tercet.evidence_documents (snapshot_id);
 
 -- What a fact says never changes, so its bytes and words are written once. The words come from Tercet, so that every store
 -- splits a text alike; each begins with the number of its tenant and an x, so that a search reads nothing of another's.
--- The position of a word is how often the fact has it.
+-- Repeats tells how often a fact has a word, for those words that it has more than once.
 CREATE TABLE tercet.evidence_facts (
     id         bigint PRIMARY KEY,
     content    bytea,
@@ -44,9 +44,11 @@ CREATE TABLE tercet.evidence_facts (
     chunk      bigint,
     first      bigint,
     behind     bigint,
-    words      tsvector
+    words      tsvector,
+    repeats    jsonb
 );
-CREATE INDEX evidence_facts_by_word ON tercet.evidence_facts USING gin (words) WITH (fastupdate = off);
+-- New words are gathered in a list, which freezing a snapshot sorts into the index.
+CREATE INDEX evidence_facts_by_word ON tercet.evidence_facts USING gin (words) WITH (gin_pending_list_limit = 16384);
 CREATE SEQUENCE tercet.evidence_fact_numbers;
 
 -- In which snapshots a fact stands: from the number `since` up to the one before `until`. A fact of a draft has no `since`;

@@ -72,3 +72,6 @@ CREATE TABLE pins (
 -- so that a search reads nothing of another's. The table of places tells which facts have a word, and how often.
 CREATE VIRTUAL TABLE fact_words USING fts5 (words, content = '', tokenize = 'ascii');
 CREATE VIRTUAL TABLE word_places USING fts5vocab (fact_words, 'instance');
+
+-- Words are gathered in 16 MB of memory before they are written, not in one: an import makes fewer and larger segments.
+INSERT INTO fact_words (fact_words, rank) VALUES ('hashsize', 16777216);
