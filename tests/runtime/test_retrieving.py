@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -284,5 +285,48 @@ def test_what_a_run_learned_is_evidence_for_later_ones() -> None:
             found = await store.facts("default", head.name, classes=["episode"])
             told = {each.evidence.content["class"]: each.evidence.trust.value for each in found}
             assert told == {"habit": "trusted", "gossip": "untrusted"}
+
+    workshop.run(main())
+
+
+def looks_up(name: str, tool: str, params: dict[str, Any]) -> Any:
+    """A step that wants a tool to be asked."""
+    queries = ({"classification": "order", "tool": tool, "params": params},)
+    return step(name, requires_evidence=("order",), evidence_queries=queries)
+
+
+@pytest.mark.req("R78")
+def test_a_read_only_tool_can_be_asked_for_evidence() -> None:
+    """What it says is pinned to the step that asked, with the tool as its source, and counts as a call."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+    workshop.tool("shop.order", mode="read_only")
+    asking = looks_up("a", "shop.order", {"order": {"$from": "request#/order"}})
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            result = await runtime.run(ASK, planner=Planner(plan(asking)), actor=ADA)
+            assert result.status == "completed"
+            state = await runtime.state(result.session_id)
+            [ref] = state.plan["steps"][0]["evidence_refs"]
+            assert ref.startswith("kg:order:")
+            [kept] = json.loads(await runtime.journal.blob("default", state.facts[0]))
+            assert (kept["evidence"]["content"], kept["evidence"]["trust"]) == ({"order": "o1"}, "trusted")
+            assert state.used.tool_calls == 2
+
+    workshop.run(main())
+
+
+@pytest.mark.parametrize("tool", ["do.it", "shop.unknown", "shop.secret"])
+def test_nothing_else_is_asked_before_the_review(tool: str) -> None:
+    """A tool that may change something, is not there, or is not for this run is not called, and the plan is refused."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+    workshop.tool("shop.secret", mode="read_only", roles=("boss",))
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack(budget={"max_replans": 0})) as runtime:
+            result = await runtime.run(ASK, planner=Planner(plan(looks_up("a", tool, {}))), actor=ADA)
+            assert (result.status, workshop.calls) == ("failed", [])
 
     workshop.run(main())

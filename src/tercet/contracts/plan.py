@@ -40,11 +40,28 @@ class Compensation(Authored):
 
 
 class EvidenceQuery(Authored):
-    """A question that RETRIEVE may ask to pin evidence for a step."""
+    """A question that RETRIEVE may ask to pin evidence for a step: words to search for, or a read_only tool to look it up."""
 
     classification: str = Field(max_length=200)
-    query: str = Field(max_length=4_000)
+    query: str = Field(default="", max_length=4_000)
     limit: int = Field(default=1, ge=1, le=100, strict=True)
+    tool: str | None = Field(
+        default=None, max_length=200, description="A read_only tool whose result is the evidence."
+    )
+    params: JsonObject = Field(
+        default={}, description="Its parameters: values, or references to the request and to evidence."
+    )
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Self:
+        if bool(self.query) == (self.tool is not None):
+            raise ValueError("a question has either words to search for, or a tool to look it up")
+        if self.params and self.tool is None:
+            raise ValueError("only the look-up by a tool has parameters")
+        return self
+
+    def __hash__(self) -> int:
+        return hash((self.classification, self.query, self.limit, self.tool))
 
 
 class DecisionCheckpoint(Authored):

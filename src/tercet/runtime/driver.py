@@ -23,9 +23,10 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import Trust
-from tercet.contracts.plan import Plan
+from tercet.contracts.plan import EvidenceQuery, Plan
 from tercet.contracts.session import ProgressEnvelope
 from tercet.contracts.shape import as_object
+from tercet.evidence.store import Fact
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.backoff import delay_ms
 from tercet.journal import events as e
@@ -33,7 +34,7 @@ from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Lease
 from tercet.models.model import Model
 from tercet.runtime import commands as c
-from tercet.runtime import deciding, mail, undoing
+from tercet.runtime import deciding, looking_up, mail, undoing
 from tercet.runtime.calls import Calls
 from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED, IllegalEvent
 from tercet.runtime.drift import approved_drift
@@ -391,12 +392,12 @@ class Driver:
         """Look up what the plan pins and asks for; a library that cannot be reached lets the run come to a halt."""
         plan, library = self._plan(), self.around.library
         steps = asking(plan, self.state)
-        if library is None or not self.setting.library_snapshot or not steps:
+        if not steps:
             self._record(pinned(plan, self.setting, self._now()))
             return
         await self._flush()  # what comes next may take long: nothing is left unwritten
         try:
-            found = await retrieve(plan, steps, self.setting, library, self._now())
+            found = await retrieve(plan, steps, self.setting, library, self._look_up, self._now())
         except JournalError:
             raise
         except TercetError as error:
@@ -406,6 +407,21 @@ class Driver:
             self._facts[found.event.facts] = found.facts
             self.ledger.unit.blobs.append(found.blob)
         self._record(found.event)
+
+    async def _look_up(self, step: str, query: EvidenceQuery) -> Fact | None:
+        """Ask a read_only tool for evidence, if it may be asked."""
+        params = looking_up.resolved(self.setting, query)
+        tool = self.around.tools.get(query.tool or "")
+        limit = self.setting.ctx.run_budget.tool_calls
+        is_affordable = limit is None or self.state.used.tool_calls < limit
+        if params is None or tool is None or not is_affordable or self.around.board.stopped(tool.name):
+            return None
+        deadline = self._now() + tool.timeout_ms
+        context = self.calls.context(self.state.start, step, f"look_up:{step}", 1, deadline)
+        ended = await self.around.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
+        if not isinstance(ended, Done) or ended.error:
+            return None
+        return looking_up.fact_of(self.setting, query, params, ended.value)
 
     async def _begin_turns(self) -> None:
         """Bring an agent to where its run stands, once in this process."""

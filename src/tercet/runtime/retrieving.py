@@ -7,14 +7,15 @@ that a re-plan does not turn it into another step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 
 from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.plan import Plan, Step
+from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.shape import JsonObject
 from tercet.evidence.store import Fact
 from tercet.journal import events as e
@@ -67,15 +68,28 @@ def pinned(plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
     return e.EvidenceRetrieved(at=now, evidence=_pinned(plan, setting, ()))
 
 
-async def retrieve(plan: Plan, steps: Sequence[Step], setting: Setting, library: Library, now: int) -> Found:
+LookUp: TypeAlias = Callable[[str, EvidenceQuery], Awaitable[Fact | None]]
+"""Asks the tool that a query of a step names; None where it may not be asked, or has no answer."""
+
+
+async def retrieve(
+    plan: Plan, steps: Sequence[Step], setting: Setting, library: Library | None, look_up: LookUp, now: int
+) -> Found:
     """Ask what these steps of a plan want to know, and pin to each what was found."""
     facts: dict[str, Fact] = {}
     refs: dict[str, tuple[str, ...]] = {}
+    calls = 0
     for step in steps:
-        queries = step.evidence_queries
-        found = await library.find(setting.ctx.tenant, setting.library_snapshot, queries, now)
+        searches = [query for query in step.evidence_queries if query.tool is None]
+        found: list[Fact] = []
+        if searches and library is not None and setting.library_snapshot:
+            found = await library.find(setting.ctx.tenant, setting.library_snapshot, searches, now)
+        for query in step.evidence_queries:
+            if query.tool is not None and (fact := await look_up(step.id, query)) is not None:
+                calls += 1
+                found.append(fact)
         facts |= {fact.evidence.id: fact for fact in found}
-        refs[step.id] = tuple(fact.evidence.id for fact in found)
+        refs[step.id] = tuple(dict.fromkeys(fact.evidence.id for fact in found))
     revised = _with_refs(plan, refs)
     known = tuple(fact.evidence for fact in facts.values())
     blob = canonical([_kept(fact) for fact in facts.values()]) if facts else b""
@@ -85,6 +99,7 @@ async def retrieve(plan: Plan, steps: Sequence[Step], setting: Setting, library:
         plan=revised.model_dump(mode="json", exclude_defaults=True),
         hash=revised.hash,
         facts=hash_bytes(blob) if blob else "",
+        calls=calls,
     )
     return Found(event=event, facts=known, blob=blob)
 

@@ -53,6 +53,8 @@ class EvidenceRetrieved(Fact, frozen=True, kw_only=True, tag="evidence_retrieved
     hash: str = ""
     facts: str = ""
     """The digest of the facts that were found, whole."""
+    calls: int = 0
+    """How many read_only tools were asked."""
 
 
 class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):

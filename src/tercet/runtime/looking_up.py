@@ -1,0 +1,64 @@
+"""Evidence by look-up: a read_only tool that a plan names is asked before the plan is reviewed.
+
+That is safe only within limits, so the call is reviewed by itself first, as a plan of one step: the tool must be on the
+surface and read_only, its arguments must fit and have trusted sources. What is refused is not asked, and the plan is then
+judged without that evidence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import Citation, Evidence, EvidenceRef
+from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.plan import EvidenceQuery, Plan, Step
+from tercet.critic.flow import trusted_results
+from tercet.critic.review import Review
+from tercet.critic.verify import verify
+from tercet.evidence.store import Fact
+from tercet.policy.resolution import ResolutionError, resolve
+from tercet.runtime.setting import Setting
+
+_STEP = "look_up"
+
+
+def plan_of(query: EvidenceQuery) -> Plan:
+    """The look-up as a plan of one step."""
+    return Plan(steps=(Step(id=_STEP, tool=query.tool, params=query.params),))
+
+
+def resolved(setting: Setting, query: EvidenceQuery) -> dict[str, Any] | None:
+    """The parameters of a look-up that may be made; None where it may not."""
+    spec = setting.surface.get(query.tool or "")
+    if spec is None or spec.mode is not ApprovalMode.READ_ONLY:
+        return None
+    bare = DecisionSpec(
+        id=setting.spec.id, risk_tier=setting.spec.risk_tier, untrusted_inputs=setting.spec.untrusted_inputs
+    )
+    if not verify(setting.ctx, setting.compiled, bare, plan_of(query)).ok:
+        return None
+    try:
+        return resolve(query.params, {"request": setting.compiled.input()}, setting.evidence)
+    except ResolutionError:
+        return None
+
+
+def fact_of(setting: Setting, query: EvidenceQuery, params: dict[str, Any], value: Any) -> Fact:
+    """What a look-up brought, as evidence: trusted if the tool and all its arguments are."""
+    spec = setting.surface[query.tool or ""]
+    review = Review(setting.ctx, setting.compiled, setting.spec, plan_of(query))
+    is_trusted = bool(trusted_results(review)) and not spec.untrusted
+    key = digest([query.tool, params]).removeprefix("sha256:")[:16]
+    ref = EvidenceRef(
+        query.classification, key, setting.library_snapshot or setting.compiled.snapshot or "live"
+    )
+    evidence = Evidence(
+        id=str(ref),
+        classification=query.classification,
+        content=value,
+        trust=Trust.TRUSTED if is_trusted else Trust.UNTRUSTED,
+        source=f"{query.tool} {params}",
+    )
+    return Fact(evidence, Citation(evidence=evidence.id, content_hash=evidence.hash, query=query.tool))
