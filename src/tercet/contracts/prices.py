@@ -1,0 +1,30 @@
+"""What a language model's tokens cost."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Decimal
+from typing import Annotated
+
+from pydantic import Field
+
+from tercet.contracts.shape import Authored
+
+_MICROCENTS_PER_DOLLAR = 100_000_000
+
+Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000)]
+
+
+def to_microcents(dollars: Decimal) -> int:
+    """An amount in micro-cents, rounded up: what is kept for a call is never less than it costs."""
+    return int((dollars * _MICROCENTS_PER_DOLLAR).to_integral_value(ROUND_CEILING))
+
+
+class TokenPrices(Authored):
+    """Dollars for a million tokens, as providers print them."""
+
+    input: Dollars
+    output: Dollars
+
+    def cost(self, tokens_in: int, tokens_out: int) -> int:
+        """What a call costs, in micro-cents."""
+        return to_microcents((tokens_in * self.input + tokens_out * self.output) / 1_000_000)

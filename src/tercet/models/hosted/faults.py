@@ -1,0 +1,147 @@
+"""Everything that can go wrong on the way to a provider and back, as one of five faults.
+
+A fault is recorded and shown, so its text is made here: what a provider writes may repeat a key or a part of the
+prompt. Of that only a code word gets through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pydantic_ai import exceptions
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.question import ModelFault, ModelFaultCode
+from tercet.models.hosted.wire import AnswerTooLong
+
+_WORD = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+){0,8}")
+_SHORTEN = "ask with less: fewer tools, less evidence or a shorter request"
+_TOO_LONG_TYPES = ("exceed_context_size_error",)  # llama.cpp's own word, which pydantic-ai does not know
+
+
+def read_fault(name: str, error: Exception) -> ModelFault:
+    """The fault that an error amounts to."""
+    match error:
+        case ModelFault():
+            return error
+        case UsageError():
+            return ModelFault(
+                f"{name} cannot be asked: {error.message}", code="model_refused", remedy=error.remedy
+            )
+        case TimeoutError() | exceptions.ModelTimeoutError() | exceptions.ModelRequestTimeout():
+            return ModelFault(f"{name} did not answer in time", code="model_timeout")
+        case exceptions.ModelAPIError():
+            return _read_api_error(name, error)
+        case exceptions.ContentFilterError():
+            return filtered(name)
+        case exceptions.UserError():
+            return ModelFault(f"{name} cannot be asked this way", code="model_refused")
+        case (
+            exceptions.UnexpectedModelBehavior()
+            | LookupError()
+            | ValueError()
+            | TypeError()
+            | AttributeError()
+        ):
+            # The library stumbled over what it read, be it by a check of its own or by none.
+            return garbled(name)
+        case _:
+            return ModelFault(f"{name} could not be asked ({type(error).__name__})")
+
+
+def filtered(name: str) -> ModelFault:
+    """The provider's filter kept the question or the answer back."""
+    return ModelFault(
+        f"{name} refused: a filter of the provider's kept the answer back", code="model_refused"
+    )
+
+
+def garbled(name: str) -> ModelFault:
+    """What came back is no answer of a model's."""
+    return ModelFault(f"{name} answered with something that is no completion")
+
+
+def overlong(name: str, limit: int) -> ModelFault:
+    """More came back than is read."""
+    return ModelFault(f"{name} answered with more than {limit} bytes, which were not read to the end")
+
+
+def empty(name: str, *, is_cut: bool) -> ModelFault:
+    """No text came back."""
+    remedy = "allow a longer answer: all of it went into thinking" if is_cut else None
+    return ModelFault(f"{name} answered with nothing", code="model_empty", remedy=remedy)
+
+
+def _read_api_error(name: str, error: exceptions.ModelAPIError) -> ModelFault:
+    if any(isinstance(cause, AnswerTooLong) for cause in _causes(error)):
+        return ModelFault(f"{name} answered with more than is read")
+    status = _status(error)
+    said = _said(error, status)
+    if 300 <= status < 400:
+        remedy = "give the address that it leads to: redirects are not followed, since the key would go along"
+        return ModelFault(f"{name} answered with a redirect{said}", code="model_refused", remedy=remedy)
+    code, remedy = _classify(error, status)
+    return ModelFault(f"{name} {_VERBS[code]}{said}", code=code, remedy=remedy)
+
+
+_VERBS: dict[ModelFaultCode, str] = {
+    "model_unavailable": "is not available",
+    "model_quota": "is over its quota",
+    "model_timeout": "did not answer in time",
+    "model_refused": "does not take this request",
+    "model_empty": "answered with nothing",
+}
+
+
+def _classify(error: exceptions.ModelAPIError, status: int) -> tuple[ModelFaultCode, str | None]:
+    match error:
+        case exceptions.ModelRateLimitError():
+            return "model_quota", _wait(error.retry_after)
+        case exceptions.ModelQuotaExceededError():
+            return "model_quota", "look at the account's quota and billing, or name a fail-over model"
+        case exceptions.ModelContextWindowExceededError():
+            return "model_refused", _SHORTEN
+        case exceptions.ModelAuthenticationError():
+            return "model_refused", "check the key in the environment, and what it may be used for"
+        case exceptions.ModelNotFoundError():
+            return "model_refused", "check the model's name"
+        case exceptions.ModelRequestRejectedError():
+            return "model_refused", _SHORTEN if error.provider_error_type in _TOO_LONG_TYPES else None
+        case _ if status in (402, 429):
+            return "model_quota", _wait(error.retry_after)
+        case _ if status == 408:
+            return "model_timeout", None
+        case _ if 400 <= status < 500 and status not in (409, 425):
+            return "model_refused", None
+        case _:
+            return "model_unavailable", _wait(error.retry_after)
+
+
+def _wait(seconds: float | None) -> str | None:
+    return None if seconds is None else f"wait {seconds:g} s, as the provider asks"
+
+
+def _status(error: exceptions.ModelAPIError) -> int:
+    """The HTTP status, or 0 where there was none."""
+    if isinstance(error, exceptions.ModelHTTPError):
+        return error.status_code
+    found = (getattr(cause, "status_code", None) for cause in _causes(error))
+    return next((status for status in found if isinstance(status, int)), 0)
+
+
+def _said(error: exceptions.ModelAPIError, status: int) -> str:
+    words = [str(status)] if status else []
+    for word in (error.provider_error_code, error.provider_error_type):
+        if word is not None and len(word) <= 60 and _WORD.fullmatch(word) and word not in words:
+            words.append(word)
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    for _ in range(10):
+        if cause is None:
+            return
+        yield cause
+        cause = cause.__cause__ or cause.__context__

@@ -1,0 +1,8 @@
+"""A small model that runs offline, in this process, from two wheels: the extra `tercet[local-model]`.
+
+It writes well-formed, poor plans: enough to try everything that a model can be asked, without a key or a network.
+"""
+
+from tercet.models.local.model import LocalModel
+
+__all__ = ["LocalModel"]

@@ -1,0 +1,68 @@
+"""A model that answers from a script: a real implementation of `Model`, for tests of what asks models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from tercet.contracts.canonical import canonical
+from tercet.contracts.prices import TokenPrices
+from tercet.contracts.question import ModelFault, Question, Reply
+
+Answer: TypeAlias = str | Mapping[str, Any] | ModelFault
+"""A text, an object that is written as JSON, or a fault that is raised."""
+Line: TypeAlias = Answer | Callable[[Question], Answer]
+"""An answer, or what makes one out of the question."""
+
+_BYTES_PER_TOKEN = 4
+
+
+class ScriptedModel:
+    """Answers each question with the next line of its script; after the last one it is not available.
+
+    `questions` keeps what it was asked. It counts four bytes as a token, cuts an answer that is longer than the question
+    allows, and costs what `prices` say.
+    """
+
+    def __init__(
+        self, name: str = "scripted:model", *, answers: Iterable[Line] = (), prices: TokenPrices | None = None
+    ) -> None:
+        self.name = name
+        self.questions: list[Question] = []
+        self._answers = iter(answers)
+        self._prices = prices or TokenPrices.model_validate({"input": 0, "output": 0})
+
+    @property
+    def calls(self) -> int:
+        """How often it was asked."""
+        return len(self.questions)
+
+    def price(self, question: Question) -> int:
+        """The most that asking can cost, in micro-cents."""
+        return self._prices.cost(question.reserved_tokens - question.max_tokens, question.max_tokens)
+
+    async def ask(self, question: Question) -> Reply:
+        """The next line of the script."""
+        self.questions.append(question)
+        line = next(self._answers, None)
+        if line is None:
+            raise ModelFault(f"{self.name} has no answer left in its script")
+        answer = line(question) if callable(line) else line
+        if isinstance(answer, ModelFault):
+            raise answer
+        return self._reply(question, answer if isinstance(answer, str) else canonical(dict(answer)).decode())
+
+    def _reply(self, question: Question, answer: str) -> Reply:
+        text = answer.encode()[: question.max_tokens * _BYTES_PER_TOKEN].decode(errors="ignore")
+        if not text.strip():
+            raise ModelFault(f"{self.name} answered with nothing", code="model_empty")
+        tokens_in = (question.reserved_tokens - question.max_tokens) // 2
+        tokens_out = -(-len(text.encode()) // _BYTES_PER_TOKEN)
+        return Reply(
+            text=text,
+            model=self.name,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            cost_microcents=self._prices.cost(tokens_in, tokens_out),
+            is_cut=len(text) < len(answer),
+        )

@@ -1,0 +1,167 @@
+"""The real model, offline. What it says is its own affair: the tests hold whatever that is.
+
+All of it is in one module, so that one worker starts the server, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.error import HTTPError
+
+import jsonschema_rs
+import pytest
+
+from tercet.contracts.question import Message, ModelFault, Question, Reply
+from tercet.models.local import LocalModel
+from tercet.models.local.server import CONTEXT_TOKENS, SERVER
+from tercet.testing.model_suite import CASES, Case, Subject
+
+pytestmark = pytest.mark.xdist_group("local-model")
+
+STEP: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": "^s[1-3]$"},
+        "tool": {"enum": ["orders.find", "payments.refund", 'a "quoted" tool']},
+        "params": {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {"amount": {"type": "integer", "minimum": 1, "maximum": 40}},
+                    "required": ["amount"],
+                    "additionalProperties": False,
+                },
+                {"const": {"order": ["ord_881", 7, None]}},
+            ]
+        },
+    },
+    "required": ["id", "tool", "params"],
+    "additionalProperties": False,
+}
+PLAN: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "intent": {"const": "support.refund"},
+        "steps": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"$ref": "#/$defs/step"}},
+        "note": {"type": ["string", "null"], "maxLength": 12},
+    },
+    "required": ["intent", "steps", "note"],
+    "additionalProperties": False,
+    "$defs": {"step": STEP},
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[LocalModel]:
+    """The local model, whose server runs for the whole module."""
+    opened = LocalModel(timeout_s=100)
+    yield opened
+    asyncio.run(opened.aclose())
+
+
+def question(text: str = "Plan a refund.", **parts: Any) -> Question:
+    """A short question."""
+    fields: dict[str, Any] = {"max_tokens": 16, "seed": 1, **parts}
+    return Question(messages=(Message(text=text),), **fields)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_conformance(model: LocalModel, case: Case) -> None:
+    """The local model passes the shipped suite."""
+    asyncio.run(case(Subject(open=lambda: model)))
+
+
+def test_the_schema_holds_whatever_it_writes(model: LocalModel) -> None:
+    """Enums, constants, unions, references, patterns and bounds: a whole answer fits, a cut one says so."""
+    reply = asyncio.run(model.ask(question(answer_schema=PLAN, max_tokens=300)))
+    assert reply.text.lstrip().startswith("{")
+    if not reply.is_cut:
+        jsonschema_rs.validate(PLAN, json.loads(reply.text))
+    assert (reply.cost_microcents, reply.tokens_out > 0, reply.tokens_in > 0) == (0, True, True)
+
+
+def test_an_answer_is_no_longer_than_allowed(model: LocalModel) -> None:
+    """The length is the question's, and what was cut says so."""
+    reply = asyncio.run(model.ask(question("Count from 1 to 100.", max_tokens=5)))
+    assert reply.tokens_out <= 5
+
+
+def test_a_prompt_beyond_the_context_is_refused(model: LocalModel) -> None:
+    """It is no use to ask again: the remedy is to ask with less."""
+    with pytest.raises(ModelFault) as caught:
+        asyncio.run(model.ask(question("word " * (CONTEXT_TOKENS + 100))))
+    assert caught.value.code == "model_refused"
+    assert not caught.value.is_retriable
+    assert "less" in (caught.value.remedy or "")
+
+
+def test_a_question_that_takes_too_long_is_dropped(model: LocalModel) -> None:
+    """A timeout is a fault, the server drops the question, and the next one is answered before it would have ended."""
+    hasty = LocalModel(timeout_s=0.2)
+
+    async def ask() -> Reply:
+        with pytest.raises(ModelFault) as caught:
+            await hasty.ask(
+                question("Tell a very long story.", max_tokens=8_000, answer_schema={"type": "string"})
+            )
+        assert caught.value.code == "model_timeout"
+        await hasty.aclose()
+        return await model.ask(question(max_tokens=4))
+
+    assert asyncio.run(ask()).tokens_out <= 4
+
+
+def test_threads_and_loops_share_one_server(model: LocalModel) -> None:
+    """Models asked from several event loops at once all reach the same server."""
+    settled: list[Reply] = []
+
+    def ask() -> None:
+        settled.append(asyncio.run(model.ask(question(max_tokens=2))))
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(settled) == 3
+
+
+def test_the_server_is_for_this_process_alone(model: LocalModel) -> None:
+    """It listens on loopback, and answers nobody without the key that this process drew."""
+    running = SERVER.join(model).result(timeout=30)
+    assert running.base_url.startswith("http://127.0.0.1:")
+    body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}).encode()
+    request = urllib.request.Request(  # noqa: S310 - our own server on loopback
+        f"{running.base_url}/chat/completions", body, {"content-type": "application/json"}
+    )
+    with pytest.raises(HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=30)  # noqa: S310 - see above
+    assert caught.value.code == 401
+    caught.value.close()
+
+
+def test_a_process_ends_cleanly_and_quietly_with_the_server_up() -> None:
+    """Nobody has to close anything: a process that asked, and gave one question up, exits with 0 and prints nothing else."""
+    script = (
+        "import asyncio\n"
+        "from tercet.contracts.question import Question\n"
+        "from tercet.models.opening import open_model\n"
+        "async def main():\n"
+        "    model = open_model('local')\n"
+        "    await model.ask(Question(system='Hi', max_tokens=2))\n"
+        "    long = asyncio.ensure_future(model.ask(Question(system='Tell a story', max_tokens=4000)))\n"
+        "    await asyncio.wait([long], timeout=0.3)\n"
+        "asyncio.run(main())\n"
+        "print('done')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
