@@ -28,7 +28,7 @@ from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
-from tercet.runtime.work import PLANNER_MISSING, AnyPlanner, Planner
+from tercet.runtime.work import PLANNER_MISSING, AnyPlanner
 
 
 def setting_of(pack: Pack, ctx: RunContext, request: Request, snapshot: str | None) -> Setting:
@@ -57,6 +57,7 @@ def started(
     now: int,
     *,
     planner: str = "",
+    models: tuple[str, ...] = (),
     is_fallible: bool = False,
     is_stepwise: bool = False,
     ttl_ms: int | None = None,
@@ -83,6 +84,7 @@ def started(
         snapshot=setting.compiled.snapshot,
         context=setting.compiled.hash,
         planner=planner,
+        models=models,
         fallible=is_fallible,
         stepwise=is_stepwise,
         expires=now + (rules.ttl_ms if ttl_ms is None else ttl_ms),
@@ -136,12 +138,12 @@ def demand_same(request: Request, state: State, body: str) -> None:
         )
 
 
-def planner_of(state: State, given: AnyPlanner | None, template: Planner) -> AnyPlanner:
+def planner_of(state: State, given: AnyPlanner | None, usual: AnyPlanner) -> AnyPlanner:
     """The planner of a session that is carried on: the one that it was started with, or one that says that it is missing.
 
     Raises `UsageError` if the session is at planning already.
     """
-    wanted, planner = state.start.get("planner") or template.name, given or template
+    wanted, planner = state.start.get("planner") or usual.name, given or usual
     if planner.name == wanted:
         return planner
     absent = AbsentPlanner(str(state.start["session"]), wanted, planner.name)

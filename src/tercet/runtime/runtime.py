@@ -10,17 +10,19 @@ import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
+from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
 from tercet.contracts.saga import RollbackResult
-from tercet.contracts.session import BackgroundSession, ProgressEnvelope, SessionRules
+from tercet.contracts.session import BackgroundSession, ProgressEnvelope, RoleLimit, RoleName, SessionRules
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
@@ -28,13 +30,16 @@ from tercet.journal import events as e
 from tercet.journal.errors import ClaimHeld, LeaseHeld
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
+from tercet.models.opening import open_model
 from tercet.packs.pack import Pack
 from tercet.runtime import artifacts, mail, messages, nesting, opening, progress, retention
 from tercet.runtime.artifacts import Artifact
 from tercet.runtime.desk import LEASE_MS, Desk, Held
 from tercet.runtime.driver import Driver
+from tercet.runtime.interview import Inquirer
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.messages import Said
+from tercet.runtime.named_models import MODEL, NamedModels, OpenModel, names_of, open_all
 from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind, demand_kind
 from tercet.runtime.notifying import Notifier
@@ -49,7 +54,7 @@ from tercet.runtime.surroundings import Surroundings, unmeasured, untold
 from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
-from tercet.runtime.work import AnyPlanner, Planner, Work
+from tercet.runtime.work import AnyPlanner, Work
 from tercet.tools import ToolContext
 
 LONG_MS = 3_600_000
@@ -64,6 +69,11 @@ def _demand_period(watchdog_ms: int | None) -> int | None:
             remedy="give how many milliseconds lie between two looks, or None for no watchdog",
         )
     return watchdog_ms
+
+
+def _limits(pack: Pack, setting: Setting) -> Callable[[RoleName], RoleLimit]:
+    """The limits of each role in a run for this decision."""
+    return partial(pack.limit_for, decision=setting.spec)
 
 
 def _refuse(found: LeaseHeld) -> None:
@@ -91,9 +101,11 @@ class Runtime(People):
         packs: Sequence[Pack] = (),
         progress: Callable[[ProgressEnvelope], None] | None = None,
         watchdog_ms: int | None = WATCHDOG_MS,
+        open_model: OpenModel = open_model,
     ) -> None:
         """`packs` are older ones whose sessions may go on, `progress` is told how far each session of this process is,
-        and `watchdog_ms` is how often sessions are looked after that nobody carries: None leaves that to others."""
+        `watchdog_ms` is how often sessions are looked after that nobody carries (None leaves that to others), and
+        `open_model` opens language models by their names."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
         self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
@@ -110,6 +122,7 @@ class Runtime(People):
         self._progress = progress
         self._watchdog_ms = _demand_period(watchdog_ms)
         self._tools = {tool.name: tool for tool in pack.tools}
+        self._models = NamedModels(open_model)
         self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
@@ -143,6 +156,7 @@ class Runtime(People):
             await asyncio.gather(*listening, return_exceptions=True)
             await self._watchdog.close()
             await self._notifier.close()
+            await self._models.aclose()
         finally:
             await self._stack.aclose()
 
@@ -188,6 +202,7 @@ class Runtime(People):
         snapshot: str | None = None,
         actor: Actor | None = None,
         planner: AnyPlanner | PlannerName | None = None,
+        models: Sequence[str] = (),
         ttl_ms: int | None = None,
         shadow: bool = False,
         parent: ToolContext | None = None,
@@ -196,7 +211,8 @@ class Runtime(People):
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
-        called, and no key is used up. `planner` is one of the pack's by its name, or one of your own. A tool that starts
+        called, and no key is used up. `planner` is one of the pack's by its name, or one of your own; `models` are the names of the
+        language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
         body = opening.body_of(request, plan)
@@ -209,10 +225,12 @@ class Runtime(People):
         ctx = self._frame(now, messages.nameable(actor or anonymous()), safety_mode, place)
         setting = opening.setting_of(self.pack, ctx, request, snapshot)
         frozen = opening.freeze(self.pack, setting.compiled.snapshot)
-        proposing = None if plan is not None else self._planner(planner, request.intent)
+        proposing = None if plan is not None else self._planner(planner, request.intent, models)
         if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
-        work = Work(proposing, plan, limit_for=self.pack.limit_for)
+        asking = proposing.models if isinstance(proposing, Inquirer) else ()
+        open_all(asking)  # nor does one whose models cannot be asked
+        work = Work(proposing, plan, limit_for=_limits(self.pack, setting))
         driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
         started = opening.started(
             self.pack,
@@ -221,6 +239,7 @@ class Runtime(People):
             session,
             now,
             planner="" if proposing is None else proposing.name,
+            models=names_of(asking),
             is_fallible=work.is_fallible,
             is_stepwise=work.is_stepwise,
             ttl_ms=ttl_ms,
@@ -260,10 +279,12 @@ class Runtime(People):
             )
         return await self.run(envelope.request, plan=plan, actor=envelope.actor, ttl_ms=duration)
 
-    def _planner(self, given: AnyPlanner | PlannerName | None, intent: str) -> AnyPlanner:
+    def _planner(
+        self, given: AnyPlanner | PlannerName | None, intent: str, models: Sequence[str]
+    ) -> AnyPlanner:
         """The planner that was handed in, or the pack's own by its name."""
         if given is None or isinstance(given, str):
-            return pack_planner(self.pack, intent, given or "")
+            return pack_planner(self.pack, intent, given or "", shelf=self._models, models=models)
         return given
 
     def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
@@ -383,11 +404,15 @@ class Runtime(People):
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
         is_callers = state.plan_origin == "caller" and bool(state.plan)
-        usual = self._usual(pack, setting, state)
+        proposing = (
+            None if is_callers else opening.planner_of(state, planner, self._usual(pack, setting, state))
+        )
+        if isinstance(proposing, Inquirer) and Phase.PLAN in (state.phase, state.halted_from):
+            open_all(proposing.models)
         work = Work(
-            None if is_callers else opening.planner_of(state, planner, usual),
+            proposing,
             read_plan(state.plan) if is_callers else None,
-            limit_for=pack.limit_for,
+            limit_for=_limits(pack, setting),
         )
         driver = self._driver(pack, setting, state, lease, work, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
@@ -404,11 +429,16 @@ class Runtime(People):
             )
         return driver
 
-    def _usual(self, pack: Pack, setting: Setting, state: State) -> Planner:
-        """The pack's planner that a session was started with, or that it would be started with now."""
+    def _usual(self, pack: Pack, setting: Setting, state: State) -> AnyPlanner:
+        """The planner by its name that a session was started with, or that it would be started with now."""
         started = str(state.start.get("planner") or "")
         intent = setting.compiled.request.intent if setting.compiled.request else ""
-        return pack_planner(pack, intent, started if started in PLANNER_NAMES else "")
+        if started not in PLANNER_NAMES:
+            return pack_planner(pack, intent, shelf=self._models)
+        models = tuple(map(str, state.start.get("models") or ()))
+        return pack_planner(
+            pack, intent, started, shelf=self._models, models=models if started == MODEL else ()
+        )
 
     async def _pinned(self, state: State) -> tuple[Pack, Setting]:
         """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to.

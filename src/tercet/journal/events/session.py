@@ -28,6 +28,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """The digest of the snapshot, frozen whole beside the events; empty where the pack has none."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
+    models: tuple[str, ...] = ()
+    """The language models that it asks, by their names: the one to ask, and those that take its place."""
     fallible: bool = False
     """Whether that planner may fail where another try succeeds: then a person takes over when no try is left."""
     stepwise: bool = False
