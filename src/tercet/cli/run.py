@@ -28,6 +28,7 @@ EXAMPLES = """\
 tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4
 tercet run examples/refunds --plan examples/refunds/plans/plan_a.json  # refused: exit 3
 tercet run examples/refunds --plan examples/refunds/plans/plan_b.json --shadow
+tercet run examples/local --intent library.renew --input '{"loan_id": "ln_7"}' --planner local  # a small model plans
 """
 
 
@@ -58,7 +59,14 @@ def run(
         PlannerName | None,
         typer.Option(
             metavar="PLANNER",
-            help="Who plans, template or htn: by default the pack's template for the intent, else its methods.",
+            help="Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL",
+            help="The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
         ),
     ] = None,
     snapshot: Annotated[
@@ -123,6 +131,7 @@ def run(
             request,
             plan=given,
             planner=planner,
+            models=tuple(model or ()),
             safety_mode=safety_mode,
             snapshot=snapshot,
             actor=local_actor(loaded),

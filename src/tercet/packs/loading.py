@@ -76,6 +76,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         budget=pack_file.budget,
         session=pack_file.session,
         limits=pack_file.limits,
+        models=pack_file.models,
         notify=pack_file.notify,
         tools=tools,
         decisions=decisions,

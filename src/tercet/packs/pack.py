@@ -133,6 +133,7 @@ class Pack(Header):
             budget=self.budget,
             session=self.session,
             limits=self.limits,
+            models=self.models,
             notify=self.notify,
             tools=tuple(self.tools),
             decisions=tuple(self.decisions),
