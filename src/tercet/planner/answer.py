@@ -80,8 +80,8 @@ def find_object(text: str, *, is_cut: bool = False) -> JsonObject:
         raise _refused(NOT_JSON, f"the answer holds {len(plans)} plans, and it is not said which one counts")
     if plans:
         return plans[0]
-    if found:
-        return found[0]
+    if found and _parses_at(text, text.find("{")):
+        return found[0]  # another shape, and no part of a broken one
     raise _refused(NOT_JSON, f"the answer is no JSON object, it begins with {show(text.strip(), _SHOWN)}")
 
 
@@ -109,6 +109,14 @@ def _objects(text: str, *, is_cut: bool) -> Iterator[JsonObject]:
             yield value
             first = False
         at = text.find("{", end)
+
+
+def _parses_at(text: str, at: int) -> bool:
+    try:
+        _DECODER.raw_decode(text, at)
+    except ValueError:
+        return False
+    return True
 
 
 def _runs_out(error: ValueError, text: str, *, is_cut: bool) -> bool:

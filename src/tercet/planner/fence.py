@@ -10,14 +10,12 @@ such as those that turn the direction of writing, are written as escapes.
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
 _MARK_LENGTH = 8
-_HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 
 
 class Data(NamedTuple):
@@ -39,9 +37,9 @@ def show(value: Any, longest: int) -> str:
 
 def visible(text: str) -> str:
     """A text with escapes in place of the characters that one cannot see."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
-    return "".join(_escape(char) if unicodedata.category(char) in _HIDDEN else char for char in text)
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
 
 
 def _escape(char: str) -> str:
