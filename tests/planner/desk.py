@@ -7,20 +7,21 @@ from typing import Any
 from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, Manifests, ToolManifestEntry
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.request import Request
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment
 
 FIND = ToolSpec(
     name="shop.find",
-    mode="read_only",
+    mode=ApprovalMode.READ_ONLY,
     description="Find an order.",
     parameters={"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]},
     result={"type": "object", "properties": {"payment": {"type": "string"}, "total": {"type": "integer"}}},
 )
 REFUND = ToolSpec(
     name="shop.refund",
-    mode="destructive",
+    mode=ApprovalMode.DESTRUCTIVE,
     description="Pay money back.",
     parameters={
         "type": "object",
@@ -45,7 +46,7 @@ def assignment(
 ) -> Assignment:
     """What a model is asked to plan for a request with a trusted order and a note of somebody else's."""
     facts = (
-        Evidence(id=RULES, content={"most": 500}, trust="trusted"),
+        Evidence(id=RULES, content={"most": 500}, trust=Trust.TRUSTED),
         Evidence(id=LETTER, content={"text": words}),
     )
     compiled = CompiledContext(

@@ -17,7 +17,7 @@ from tercet.planner.template import PlanningError
 
 from .desk import RULES, assignment
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "steps": [
         {"tool": "shop.find", "params": {"order": {"$from": "request#/order"}}},
         {"tool": "shop.refund", "params": {"payment": {"$from": "s1#/payment"}, "amount": 5, "note": None}},
@@ -119,7 +119,7 @@ def test_what_is_not_a_planners_to_say_is_not_taken_over() -> None:
 
 def test_ids_are_mended_where_they_are_missing_or_stand_twice() -> None:
     """A step's own id stays if no other has it; dependencies that a model writes stay too."""
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"id": "look", "tool": "shop.find", "params": {}},
         {"id": "look", "tool": "shop.find", "params": {}, "depends_on": []},
         {"tool": "shop.find", "params": {}},
@@ -177,7 +177,7 @@ JSON = st.recursive(
 def mutated(draw: st.DrawFn) -> str:
     """A good answer with something else in one place, or with a piece cut out."""
     document: Any = json.loads(GOOD_TEXT)
-    place = document
+    place: Any = document
     for _ in range(draw(st.integers(0, 4))):
         if not isinstance(place, dict | list) or not place:
             break
@@ -186,7 +186,7 @@ def mutated(draw: st.DrawFn) -> str:
         if draw(st.booleans()):
             place[key] = draw(JSON)
             break
-        place = place[key]
+        place = place[key]  # pyright: ignore[reportUnknownVariableType]
     text = json.dumps(document)
     cut = draw(st.integers(0, len(text)))
     return text if draw(st.booleans()) else text[:cut] + text[cut + draw(st.integers(1, 5)) :]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema_rs import meta, validator_for
 
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ToolSpec
@@ -78,20 +79,20 @@ def test_an_argument_without_a_trusted_source_cannot_be_spelt(params: dict[str, 
     assert not fits(refund(**params))
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        {},
-        {"steps": []},
-        {**refund(), "steps": []},
-        {**refund(), "steps": refund()["steps"] * 2},
-        {**refund(), "gates": []},
-        {**refund(), "outputs": {}},
-        {**refund(), "outputs": {"refund_id": "made up"}},
-        {**refund(), "steps": [{"tool": "shop.close", "params": {}, "evidence_refs": []}]},
-        {**refund(), "steps": [{**refund()["steps"][0], "approval_mode": "read_only"}]},
-    ],
-)
+MISFITS: list[Any] = [
+    {},
+    {"steps": []},
+    {**refund(), "steps": []},
+    {**refund(), "steps": refund()["steps"] * 2},
+    {**refund(), "gates": []},
+    {**refund(), "outputs": {}},
+    {**refund(), "outputs": {"refund_id": "made up"}},
+    {**refund(), "steps": [{"tool": "shop.close", "params": {}, "evidence_refs": []}]},
+    {**refund(), "steps": [{**refund()["steps"][0], "approval_mode": "read_only"}]},
+]
+
+
+@pytest.mark.parametrize("document", MISFITS)
 def test_anything_else_does_not_fit(document: Any) -> None:
     """Other tools, no steps, too many of them, and fields that are not a planner's to set."""
     assert not fits(document)
@@ -129,7 +130,7 @@ def _keywords(schema: Any) -> Iterator[str]:
 
 AWKWARD = ToolSpec(
     name="odd.tool",
-    mode="network",
+    mode=ApprovalMode.NETWORK,
     parameters={
         "type": "object",
         "required": ["to", "shape"],

@@ -36,7 +36,7 @@ def shop(workshop: Workshop, *, decision: dict[str, Any] | None = None, **header
     order = _schema({"order": "string"})
     gives = _schema({"payment": "string", "total": "integer", "remark": "string"})
     workshop.tool("shop.find", look, "read_only", parameters=order, result=gives, untrusted=["remark"])
-    money = {
+    money: dict[str, Any] = {
         "parameters": _schema({"payment": "string", "amount": "integer"}),
         "no_compensation": "paid is paid",
         "idempotent": True,
@@ -64,8 +64,8 @@ def pay(step: str = "s1", **params: Any) -> dict[str, Any]:
     return {"tool": "shop.pay", "params": {**taken, **params}}
 
 
-TILL = {"tool": "shop.till", "params": {"amount": 3}}
-GOOD = {"steps": [find(), pay()]}
+TILL: dict[str, Any] = {"tool": "shop.till", "params": {"amount": 3}}
+GOOD: dict[str, Any] = {"steps": [find(), pay()]}
 
 
 def scripted(
@@ -77,7 +77,11 @@ def scripted(
 
 def planner(*models: Any, **options: Any) -> ModelPlanner:
     """A planner that asks these models."""
-    return ModelPlanner(models, **{"max_tokens": 400, **options})
+    return ModelPlanner(models, **_options(options))
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    return {"max_tokens": 400, **given}
 
 
 class Deaf:

@@ -18,6 +18,7 @@ from tercet.runtime.state import State
 from tercet.testing.models import Line, ScriptedModel
 
 from .oracle import GOOD, ORDER, Deaf, demand_sound, find, pay, planner, scripted, shop, text
+from .test_resume import nothing
 from .workshop import ADA, BOB, Death, Workshop
 
 BAD: dict[str, tuple[Line, str]] = {
@@ -206,7 +207,7 @@ def test_nobody_is_asked_again_for_an_answer_that_is_recorded(
     pack = shop(workshop)
 
     async def life(journal: Journal, model: ScriptedModel, death: Death | None, session: str | None) -> Any:
-        crash: Any = death or (lambda _: None)
+        crash: Any = death or nothing
         async with workshop.runtime(pack, journal, crash=crash) as runtime:
             asking = planner(model)
             living = (
@@ -218,12 +219,12 @@ def test_nobody_is_asked_again_for_an_answer_that_is_recorded(
 
     async def main(nth: int) -> bool:
         workshop.calls.clear()
-        answers = {"steps": [{"tool": "shop.nowhere", "params": {}}]}, GOOD
+        refused: dict[str, Any] = {"steps": [{"tool": "shop.nowhere", "params": {}}]}
         asked: list[str] = []
 
         def answer(question: Question) -> Any:
             asked.append(question.hash)
-            return answers["# Try 2" in question.messages[0].text]
+            return GOOD if "# Try 2" in question.messages[0].text else refused
 
         async with workshop.journal(url) as journal:
             before = {row.session_id for row in await journal.sessions("default", limit=500)}

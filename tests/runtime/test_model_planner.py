@@ -24,7 +24,7 @@ from tercet.testing.models import Line, ScriptedModel
 from .oracle import GOOD, ORDER, TILL, Deaf, demand_sound, find, pay, planner, scripted, shop, told
 from .workshop import ADA, BOB, Workshop, events, names
 
-NOWHERE = {"steps": [{"tool": "shop.nowhere", "params": {}}]}
+NOWHERE: dict[str, Any] = {"steps": [{"tool": "shop.nowhere", "params": {}}]}
 
 
 def carried(
@@ -233,20 +233,21 @@ def test_models_are_named_by_the_pack_or_by_the_caller(workshop: Workshop) -> No
 
     async def main() -> None:
         async with workshop.runtime(pack, open_model=opener(one, two)) as runtime:
-            for given in ({}, {"planner": "model", "models": ["a:two"]}):
-                result = await runtime.run(ORDER, actor=ADA, **given)
-                assert result.status == "completed"
+            assert (await runtime.run(ORDER, actor=ADA)).status == "completed"
+            result = await runtime.run(ORDER, actor=ADA, planner="model", models=["a:two"])
+            assert result.status == "completed"
             assert (one.calls, two.calls) == (1, 1)
             state = await runtime.state(result.session_id)
             assert (state.start["planner"], tuple(state.start["models"])) == ("model", ("a:two",))
             before = len(await runtime.sessions())
-            for wrong, code in (
+            mistakes: tuple[tuple[dict[str, Any], str], ...] = (
                 ({"planner": "model", "models": ["b:three"]}, "model_not_configured"),
                 ({"planner": "template", "models": ["a:one"]}, "wrong_planner"),
                 ({"planner": "oracle"}, "unknown_planner"),
-            ):
+            )
+            for wrong, code in mistakes:
                 with pytest.raises(UsageError) as refused:
-                    await runtime.run(ORDER, actor=ADA, **wrong)  # pyright: ignore[reportArgumentType]
+                    await runtime.run(ORDER, actor=ADA, **wrong)
                 assert refused.value.code == code
             assert len(await runtime.sessions()) == before
         async with workshop.runtime(pack.model_copy(update={"models": {}})) as runtime:

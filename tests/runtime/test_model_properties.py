@@ -23,6 +23,10 @@ REFERENCES = st.sampled_from(
 VALUES = SCALARS | REFERENCES | st.just({"$cel": "s1.total + 1"}) | st.just({"$form": "x"})
 
 
+NOWHERE: dict[str, Any] = {"tool": "shop.nowhere", "params": {}}
+KINDS: list[dict[str, Any]] = [find(), pay(), pay("s3"), TILL, NOWHERE]
+
+
 @st.composite
 def steps(draw: st.DrawFn) -> Any:
     """A step as a model might write it, rightly or wrongly."""
