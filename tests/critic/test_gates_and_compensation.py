@@ -65,6 +65,16 @@ def test_a_tool_with_roles_is_for_those_who_hold_one() -> None:
     assert refused(SHOP.running(actor=Actor(id="nobody")).review(called)) is None
 
 
+@pytest.mark.req("R141")
+def test_a_tool_with_tenants_is_for_their_runs() -> None:
+    """A context that was compiled for another tenant does not open its tools to this one."""
+    called = plan(look_up(), ticket())
+    verdict = SHOP.with_tool(FILE, tenants=("north",)).review(called)
+    assert refused(verdict) == ("approval_mode_mismatch", "authorization_required", 1, "/steps/1/tool")
+    assert verdict.reasons == ("step 1 calls tickets.file, which is not for tenant acme",)
+    assert refused(SHOP.with_tool(FILE, tenants=("north", "acme")).review(called)) is None
+
+
 @pytest.mark.req("R35", "R141")
 def test_a_missing_authorisation_blocks() -> None:
     """In the feasibility matrix it is an issue of its own severity, under its published name."""

@@ -20,6 +20,7 @@ TAGS = {
     "retry_scheduled", "settled", "step_refused", "step_skipped", "step_judged", "loop_guard_tripped",
     "run_reported", "gate_opened", "gate_answered", "given_up", "approval_granted", "message_dropped",
     "session_cancelled", "session_expired", "session_migrated", "budget_extended", "compensation_begun", "effects_kept",
+    "model_asked", "model_answered", "turn_judged",
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 
@@ -32,6 +33,12 @@ def sample(kind: type[Any]) -> Any:
     for field in msgspec.structs.fields(kind):
         if field.type in VALUES:
             fields[field.name] = VALUES[field.type]
+        elif field.type is float:
+            fields[field.name] = 0.5
+        elif field.type == tuple[dict[str, Any], ...]:
+            fields[field.name] = ({"k": 1},)
+        elif field.type == str | None:
+            fields[field.name] = "word"
         elif field.type == tuple[str, ...]:
             fields[field.name] = ("one", "two")
         elif field.type == dict[str, str]:

@@ -1,29 +1,30 @@
 """The real model, offline. What it says is its own affair: the tests hold whatever that is.
 
-All of it is in one module, so that one worker starts the server, once.
+All of it is in one short module, so that few workers start a server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 import jsonschema_rs
 import pytest
 
 from tercet.contracts.question import Message, ModelFault, Question, Reply
 from tercet.models.local import LocalModel
-from tercet.models.local.server import CONTEXT_TOKENS, SERVER
+from tercet.models.local.server import CONTEXT_TOKENS, SERVER, LocalServer, find_weights
 from tercet.testing.model_suite import CASES, Case, Subject
-
-pytestmark = pytest.mark.xdist_group("local-model")
 
 STEP: dict[str, Any] = {
     "type": "object",
@@ -49,10 +50,11 @@ PLAN: dict[str, Any] = {
     "type": "object",
     "properties": {
         "intent": {"const": "support.refund"},
-        "steps": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"$ref": "#/$defs/step"}},
-        "note": {"type": ["string", "null"], "maxLength": 12},
+        "steps": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"$ref": "#/$defs/step"}},
+        "ranks": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"enum": [1, 2]}},
+        "note": {"type": ["string", "null"], "maxLength": 6},
     },
-    "required": ["intent", "steps", "note"],
+    "required": ["intent", "steps", "ranks", "note"],
     "additionalProperties": False,
     "$defs": {"step": STEP},
 }
@@ -80,7 +82,7 @@ def test_conformance(model: LocalModel, case: Case) -> None:
 
 def test_the_schema_holds_whatever_it_writes(model: LocalModel) -> None:
     """Enums, constants, unions, references, patterns and bounds: a whole answer fits, a cut one says so."""
-    reply = asyncio.run(model.ask(question(answer_schema=PLAN, max_tokens=300)))
+    reply = asyncio.run(model.ask(question(answer_schema=PLAN, max_tokens=250)))
     assert reply.text.lstrip().startswith("{")
     if not reply.is_cut:
         jsonschema_rs.validate(PLAN, json.loads(reply.text))
@@ -145,6 +147,43 @@ def test_the_server_is_for_this_process_alone(model: LocalModel) -> None:
         urllib.request.urlopen(request, timeout=30)  # noqa: S310 - see above
     assert caught.value.code == 401
     caught.value.close()
+
+
+def test_the_last_to_leave_stops_the_server() -> None:
+    """Users share a server; when all of them left, nobody listens any more."""
+    server, ann, bob = LocalServer(), object(), object()
+    address = server.join(ann).result(timeout=30).base_url
+    assert server.join(bob).result(timeout=30).base_url == address
+    where = urlsplit(address)
+    server.leave(ann)
+    socket.create_connection((where.hostname, where.port), timeout=5).close()
+    server.leave(bob)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((where.hostname, where.port), timeout=5).close()
+
+
+def test_a_start_that_failed_is_a_fault_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that are damaged are a fault; once they are mended, the next question is answered."""
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(b"GGUF" + b"x" * 1_000)
+    weights = [damaged, find_weights()]
+    monkeypatch.setattr("tercet.models.local.server.find_weights", lambda: weights.pop(0))
+    monkeypatch.setattr("tercet.models.local.model.SERVER", LocalServer())
+    model = LocalModel()
+
+    async def ask() -> Reply:
+        with pytest.raises(ModelFault) as caught:
+            await model.ask(question())
+        assert caught.value.code == "model_unavailable"
+        assert str(damaged) not in str(caught.value)
+        try:
+            return await model.ask(question(max_tokens=2))
+        finally:
+            await model.aclose()
+
+    assert asyncio.run(ask()).tokens_out <= 2
 
 
 def test_a_process_ends_cleanly_and_quietly_with_the_server_up() -> None:

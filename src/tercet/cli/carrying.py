@@ -21,6 +21,7 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import show_ending
 from tercet.cli.standing import EXIT_CODES, Commands, standing
+from tercet.cli.stores import StoreUrl
 from tercet.cli.text import printable
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
@@ -48,6 +49,7 @@ def resume(
             help="Let it use more first: tokens, tool_calls, cost_microcents or wall_clock_ms; may be given several times.",
         ),
     ] = None,
+    store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -67,6 +69,7 @@ def resume(
         session,
         journal,
         lambda runtime: runtime.resume(session, extend=more, actor=actor),
+        store=store,
         as_json=as_json,
     )
 
@@ -75,6 +78,7 @@ def migrate(
     session: SessionId,
     *,
     pack: Annotated[Path, typer.Option(metavar="PACK", help="The folder of the pack to move it to.")],
+    store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -91,6 +95,7 @@ def migrate(
         session,
         journal,
         lambda runtime: runtime.migrate(session, actor=actor),
+        store=store,
         as_json=as_json,
     )
 
@@ -102,12 +107,13 @@ def _carry(
     journal: str,
     act: Callable[[Runtime], Awaitable[RunResult]],
     *,
+    store: str,
     as_json: bool,
 ) -> ExitCode:
     commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
-    story = Foreground(loaded, progress, commands).carry(act, is_new=False)
+    story = Foreground(loaded, progress, commands, store=store).carry(act, is_new=False)
     if as_json:
         print_json(session_json(story, commands))
     else:

@@ -12,6 +12,7 @@ from tercet.cli.text import listed, printable, took
 from tercet.cli.values import amount_text
 from tercet.contracts.verdict import CriticReport
 from tercet.journal import events as e
+from tercet.journal.events.turn import TurnAction
 from tercet.runtime.state import UNDO, State
 
 WIDEST_STEP = 20
@@ -117,8 +118,6 @@ def _about_session(event: e.Event) -> Text | None:
     match event:
         case e.PlanReviewed():
             return _reviewed(event)
-        case e.PlanningFailed():
-            return _line("✗", "red", f"no plan: {_short(event.reason)}")
         case e.OutputsProduced() if event.missing:
             missing = [f"{name} ({reason})" for name, reason in event.missing.items()]
             return _line("✗", "red", f"outputs are missing: {listed(missing)}")
@@ -141,7 +140,50 @@ def _about_session(event: e.Event) -> Text | None:
         case e.SessionEnded():
             return _line("✗", "bold red", f"{printable(event.status)}: {_short(event.reason)}")
         case _:
+            return _about_planning(event)
+
+
+def _about_planning(event: e.Event) -> Text | None:
+    """The line of an event on the way to a plan, or to the next turn of an agent."""
+    match event:
+        case e.PlanningFailed():
+            return _line("✗", "red", f"no plan: {_short(event.reason)}")
+        case e.ModelAsked() | e.ModelAnswered():
+            return _about_model(event)
+        case e.TurnJudged():
+            return _turned(event)
+        case _:
             return _about_people(event)
+
+
+def _about_model(event: e.ModelAsked | e.ModelAnswered) -> Text:
+    """The line of a question to a language model, or of what came of it."""
+    if isinstance(event, e.ModelAsked):
+        again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+        return _line("·", "dim", f"asked {printable(event.model, 80)}{again}")
+    if event.code:
+        return _line("✗", "yellow", f"no answer: {_short(event.error)}")
+    tokens = event.tokens_in + event.tokens_out
+    return _line("·", "dim", f"answered after {took(event.latency)}, {tokens:,} tokens")
+
+
+_TURNS: dict[TurnAction, tuple[str, str, str]] = {
+    "continue": ("·", "dim", "goes on"),
+    "retry": ("↻", "yellow", "is undone and decided again"),
+    "replan": ("↻", "yellow", "stands, and the agent decides otherwise"),
+    "stop": ("✗", "red", "is the last"),
+    "escalate": ("✗", "red", "goes to a person"),
+    "limit": ("✗", "red", "is the last"),
+    "final": ("✓", "green", "answers"),
+}
+
+
+def _turned(event: e.TurnJudged) -> Text:
+    """The line of a turn of an agent."""
+    mark, style, what = _TURNS[event.action]
+    by = f" by {printable(event.critic, 80)}" if event.critic and event.reason else ""
+    why = f"{by}: {_short(event.reason)}" if event.reason else ""
+    return _line(mark, style, f"turn {event.turn} {what}{why}")
 
 
 def _about_people(event: e.Event) -> Text | None:

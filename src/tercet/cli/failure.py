@@ -21,6 +21,7 @@ from tercet.cli.screen import Screen, let_go_of_stdout, print_json
 from tercet.cli.text import printable
 from tercet.contracts.errors import InternalError, PackError, PlanError, ReplayError, TercetError
 from tercet.contracts.problem import Problem
+from tercet.evidence.errors import BadFiles, StoreError
 from tercet.journal.errors import JournalError, NewerJournal
 from tercet.runtime.machine import IllegalEvent
 
@@ -56,7 +57,7 @@ def understand(error: Exception) -> Failure:
         # The parser's own exceptions. Their classes differ between versions of typer, this method does not.
         return Failure(code="usage", message=_sentence(str(complaint())), remedy=_help_for(error))
     match error:
-        case PlanError() | PackError():
+        case PlanError() | PackError() | BadFiles():
             return Failure(
                 code=error.code, message=error.message, remedy=error.remedy or "", problems=error.problems
             )
@@ -64,7 +65,7 @@ def understand(error: Exception) -> Failure:
             return _bug(error.message)
         case NewerJournal():
             return Failure(code=error.code, message=error.message, remedy=error.remedy or "")
-        case JournalError() | ReplayError() | IllegalEvent():
+        case JournalError() | StoreError() | ReplayError() | IllegalEvent():
             # Nobody typed anything wrong: what was under way could not go on.
             return Failure(
                 code=error.code,

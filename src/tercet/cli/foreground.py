@@ -22,6 +22,7 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import Story, journal_at, read_story
 from tercet.cli.progress import Progress, Silence, show_cursor
 from tercet.cli.standing import Commands
+from tercet.cli.stores import library_at
 from tercet.cli.text import printable, took
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.executor.clock import SystemClock
@@ -42,8 +43,11 @@ _TIDY_S = 0.2
 class Foreground:
     """One session of one pack, carried until it is over, waits, or is told to stop."""
 
-    def __init__(self, pack: Pack, progress: Progress | Silence, commands: Commands) -> None:
+    def __init__(
+        self, pack: Pack, progress: Progress | Silence, commands: Commands, *, store: str = ""
+    ) -> None:
         self._pack = pack
+        self._store = store
         self._progress = progress
         self._commands = commands
         self._lease = Patience(progress, commands)
@@ -58,9 +62,17 @@ class Foreground:
             return run_until_complete(loop, self._carry(act, is_new=is_new))
 
     async def _carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
-        async with journal_at(self._commands.journal, is_new=is_new) as journal:
+        url = self._commands.journal
+        async with journal_at(url, is_new=is_new) as journal, library_at(self._store, url) as evidence:
             # In the foreground one session is carried: others are looked after by whoever stays.
-            self._runtime = Runtime(self._pack, journal, tell=self._tell, held=self._held, watchdog_ms=None)
+            self._runtime = Runtime(
+                self._pack,
+                journal,
+                tell=self._tell,
+                held=self._held,
+                watchdog_ms=None,
+                evidence=evidence,
+            )
             drawing = asyncio.ensure_future(self._progress.keep_fresh())
             try:
                 async with self._runtime as runtime:

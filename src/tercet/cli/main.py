@@ -12,7 +12,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tercet.cli import answers, carrying, check, gates, init, orders, schema, sessions, stops, verify
+from tercet.cli import (
+    answers,
+    carrying,
+    check,
+    context,
+    evidence,
+    evidence_view,
+    gates,
+    init,
+    orders,
+    schema,
+    sessions,
+    stops,
+    verify,
+)
 from tercet.cli import run as running
 from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
@@ -94,6 +108,13 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "stop tenant": (stops.stop_tenant, stops.TENANT_EXAMPLES),
     "stop list": (stops.list_stops, stops.LIST_EXAMPLES),
     "stop lift": (stops.lift, stops.LIFT_EXAMPLES),
+    "context": (context.context, context.EXAMPLES),
+    "evidence add": (evidence.add, evidence.ADD_EXAMPLES),
+    "evidence snapshot": (evidence.snapshot, evidence.SNAPSHOT_EXAMPLES),
+    "evidence list": (evidence_view.list_snapshots, evidence_view.LIST_EXAMPLES),
+    "evidence diff": (evidence_view.diff, evidence_view.DIFF_EXAMPLES),
+    "evidence show": (evidence_view.show, evidence_view.SHOW_EXAMPLES),
+    "evidence search": (evidence_view.search, evidence_view.SEARCH_EXAMPLES),
     "check": (check.check, check.EXAMPLES),
     "init": (init.init, init.EXAMPLES),
     "schema": (schema.schema, schema.EXAMPLES),
@@ -103,6 +124,7 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
 GROUPS = {
     "sessions": "Look at the runs of a journal, follow them, steer them, and go on with them.",
     "gates": "Look at the questions that runs wait with, and answer them.",
+    "evidence": "Bring facts in, freeze them in snapshots, and look at what is there.",
     "stop": "Emergency stops: nothing that is stopped is called any more.",
 }
 

@@ -19,6 +19,7 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import show_ending
 from tercet.cli.standing import EXIT_CODES, Commands, standing
+from tercet.cli.stores import StoreUrl
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Request
 from tercet.executor.clock import SystemClock
@@ -102,6 +103,7 @@ def run(
             help="How long the session may live, waiting included, such as 90d, 12h or 30m: by default as long as the pack says.",
         ),
     ] = None,
+    store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -126,7 +128,7 @@ def run(
     commands = Commands(journal=journal, pack=str(pack), actors=actors_of(pack))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
-    story = Foreground(loaded, progress, commands).carry(
+    story = Foreground(loaded, progress, commands, store=store).carry(
         lambda runtime: runtime.run(
             request,
             plan=given,

@@ -1,57 +1,97 @@
 """What one run may see, and why.
 
 Everything that the pack has is in the ledger: admitted or not, and for which reason. Tools above the run's safety mode
-stay in the manifest, so that the critic can say why a step is refused instead of treating the tool as unknown.
+stay in the manifest, so that the critic can say why a step is refused instead of treating the tool as unknown; tools
+that this owner or tenant may not use do not, since nobody who may not use them needs to know them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from tercet.context.admission import admit, demand_distinct, is_expired, snapshot_of
+from tercet.context.packing import demand_room
+from tercet.context.surface import surface_of
+from tercet.contracts.buckets import estimate_tokens
 from tercet.contracts.context import (
     USUAL_TIERS,
     CompiledContext,
-    EvidenceManifestEntry,
     LedgerEntry,
+    LedgerKind,
     Manifests,
     RunContext,
-    ToolManifestEntry,
 )
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.mode import MODE_RANK, ApprovalMode
+from tercet.contracts.gate import Gate
+from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
+from tercet.contracts.shown import shown_instructions, shown_request
 from tercet.packs.pack import Pack
-from tercet.tools.tool import Tool
 
 
 def compile(  # noqa: A001 - the name that the design gives it
-    pack: Pack, request: Request, run_context: RunContext, snapshot: str | None = None
+    pack: Pack,
+    request: Request,
+    run_context: RunContext,
+    snapshot: str | None = None,
+    *,
+    evidence: Sequence[Evidence] | None = None,
+    library: Sequence[Evidence] = (),
 ) -> CompiledContext:
     """The context of a run: for the decision that the request asks for, against a snapshot (the newest by default).
 
-    Raises `UsageError` for an intent or a snapshot that the pack does not have.
+    `evidence` takes the place of the pack's own facts; the snapshot is then theirs. Those of a `library` are admitted beside
+    them, whatever snapshot they are of. Raises `UsageError` for an intent
+    or a snapshot that is not there, and if the pack's token limits leave no room for what must be in the context.
     """
     decision = pack.decision_for(request.intent)
-    chosen = pack.newest_snapshot if snapshot is None else snapshot
-    started_at, mode = run_context.started_at, run_context.safety_mode
-    # All that the frame is made of, so the same key means the same frame.
-    expired = tuple(fact.id for fact in _perishable(pack) if _is_expired(fact, started_at))
-    key = (decision.id, chosen, mode, started_at is None, expired)
-    frames: dict[Any, CompiledContext] = pack.derived.setdefault("frames", {})
-    frame = frames.get(key)
-    if frame is None:
-        frame = _frame(pack, decision, chosen, mode, started_at)
-        if len(frames) >= _MAX_FRAMES:
-            frames.pop(next(iter(frames)), None)
-        frames[key] = frame
+    if evidence is None and not library:
+        frame = _kept_frame(pack, decision, request.intent, run_context, snapshot)
+    else:
+        facts = pack.evidence if evidence is None else evidence
+        demand_distinct((*facts, *library))
+        chosen = snapshot
+        if chosen is None:
+            chosen = pack.newest_snapshot if evidence is None else snapshot_of(evidence)
+        frame = _frame(pack, decision, request.intent, run_context, chosen, facts, library)
+    limit = pack.context.tokens.request
+    if limit is not None:
+        demand_room("request", "the request", estimate_tokens(shown_request(request)), limit)
     return frame.answering(request)
 
 
 _MAX_FRAMES = 32
 """How many contexts of a pack are kept; a pack has a few decisions and modes, and its evidence expires now and then."""
+
+
+def _kept_frame(
+    pack: Pack, decision: DecisionSpec, intent: str, run_context: RunContext, snapshot: str | None
+) -> CompiledContext:
+    """The frame on the pack's own evidence, made once for all runs that it is the same for."""
+    chosen = pack.newest_snapshot if snapshot is None else snapshot
+    started_at = run_context.started_at
+    # All that the frame is made of, so the same key means the same frame.
+    expired = tuple(fact.id for fact in _perishable(pack) if is_expired(fact, started_at))
+    key = (
+        intent,
+        chosen,
+        run_context.safety_mode,
+        started_at is None,
+        expired,
+        *_standing(pack, run_context),
+    )
+    frames: dict[Any, CompiledContext] = pack.derived.setdefault("frames", {})
+    frame = frames.get(key)
+    if frame is None:
+        if chosen is not None:
+            pack.evidence_in(chosen)  # says what there is if this one is not
+        frame = _frame(pack, decision, intent, run_context, chosen, pack.evidence)
+        if len(frames) >= _MAX_FRAMES:
+            frames.pop(next(iter(frames)), None)
+        frames[key] = frame
+    return frame
 
 
 def _perishable(pack: Pack) -> tuple[Evidence, ...]:
@@ -61,86 +101,90 @@ def _perishable(pack: Pack) -> tuple[Evidence, ...]:
     return pack.derived["perishable"]
 
 
+def _standing(pack: Pack, run_context: RunContext) -> tuple[Any, Any]:
+    """What matters of who owns a run: the roles and the tenant as far as some tool names them."""
+    if "named" not in pack.derived:
+        roles = frozenset(role for tool in pack.tools for role in tool.roles)
+        tenants = frozenset(tenant for tool in pack.tools for tenant in tool.tenants)
+        pack.derived["named"] = roles, tenants
+    roles, tenants = pack.derived["named"]
+    held = roles.intersection(run_context.actor.roles) if roles else roles
+    return held, run_context.tenant if run_context.tenant in tenants else None
+
+
 def _frame(
     pack: Pack,
     decision: DecisionSpec,
+    intent: str,
+    run_context: RunContext,
     chosen: str | None,
-    safety_mode: ApprovalMode,
-    started_at: datetime | None,
+    facts: Sequence[Evidence],
+    library: Sequence[Evidence] = (),
 ) -> CompiledContext:
     """The context of a run without its request."""
-    facts = pack.evidence_in(chosen) if chosen is not None else ()
-    tools = sorted(pack.tools, key=lambda tool: tool.name)
+    limits = pack.context.tokens
     gates = tuple(sorted(pack.gates, key=lambda gate: gate.name))
+    _demand_instructions(decision, gates, pack.policies, limits.instructions)
+    surface = surface_of(pack.tools, decision, run_context, limits.tools)
+    admission = admit(facts, chosen, decision, run_context.started_at, limits.evidence, library)
+    decisions = tuple(sorted(pack.decisions, key=lambda spec: spec.id))
     return CompiledContext(
-        manifests=Manifests(
-            tool_manifest=tuple(
-                ToolManifestEntry.of(tool.spec) for tool in tools if _exclusion(decision, tool) is None
-            ),
-            evidence_manifest=tuple(
-                EvidenceManifestEntry.of(fact) for fact in facts if not _is_expired(fact, started_at)
-            ),
-        ),
+        manifests=Manifests(tool_manifest=surface.manifest, evidence_manifest=admission.manifest),
         gates=gates,
         policies=tuple(pack.policies),
-        decisions=tuple(sorted(pack.decisions, key=lambda spec: spec.id)),
+        decisions=decisions,
         risk_tiers={**USUAL_TIERS, **pack.risk_tiers},
         pack=pack.ref,
         pack_hash=pack.hash,
         snapshot=chosen or "",
+        safety_mode=run_context.safety_mode,
         ledger=(
-            *(_tool_entry(tool, decision, safety_mode) for tool in tools),
-            *_evidence_entries(pack, chosen, started_at),
+            *_decision_entries(decisions, decision, intent),
+            *surface.ledger,
+            *admission.ledger,
             *(_entry("gate", gate.name, "every gate of the pack is known") for gate in gates),
-            *(_entry("policy", policy.name, "every policy of the pack applies") for policy in pack.policies),
+            *(_entry("policy", policy.name, _application(policy)) for policy in pack.policies),
         ),
+        truncation=(*surface.packed.report(), *admission.packed.report()),
     )
 
 
-def _exclusion(decision: DecisionSpec, tool: Tool) -> str | None:
-    """Why a decision may not use a tool; None if it may."""
-    if tool.name in decision.prohibited_tools:
-        return f"decision {decision.id} prohibits it"
-    if decision.tools is not None and tool.name not in decision.tools:
-        return f"decision {decision.id} does not list it"
-    return None
+def _demand_instructions(
+    decision: DecisionSpec, gates: Sequence[Gate], policies: Sequence[Policy], limit: int | None
+) -> None:
+    if limit is not None:
+        needed = estimate_tokens(shown_instructions(decision, gates, policies))
+        what = f"what a planner must be told of decision {decision.id}"
+        demand_room("instructions", what, needed, limit)
 
 
-def _tool_entry(tool: Tool, decision: DecisionSpec, ceiling: ApprovalMode) -> LedgerEntry:
-    exclusion = _exclusion(decision, tool)
-    if exclusion is not None:
-        return _entry("tool", tool.name, exclusion, admitted=False)
-    if MODE_RANK[tool.mode] > MODE_RANK[ceiling]:
-        return _entry(
-            "tool",
-            tool.name,
-            f"not offered to a planner: its mode {tool.mode} is above the safety mode {ceiling}; "
-            "kept so that a step that calls it is refused for this reason",
-        )
-    return _entry("tool", tool.name, f"decision {decision.id} may use it")
-
-
-def _evidence_entries(pack: Pack, chosen: str | None, started_at: datetime | None) -> Iterator[LedgerEntry]:
-    for fact in sorted(pack.evidence, key=lambda fact: fact.id):
-        if fact.snapshot != chosen:
-            yield _entry("evidence", fact.id, f"it is not of snapshot {chosen}", admitted=False)
-        elif _is_expired(fact, started_at):
-            yield _entry(
-                "evidence", fact.id, f"it expired at {fact.expires_at:%Y-%m-%dT%H:%M:%S%z}", admitted=False
-            )
-        elif fact.expires_at is not None and started_at is None:
-            yield _entry(
-                "evidence", fact.id, f"of snapshot {chosen}; its expiry was not judged, no time is given"
-            )
+def _decision_entries(
+    decisions: Sequence[DecisionSpec], chosen: DecisionSpec, intent: str
+) -> Iterator[LedgerEntry]:
+    """Which decision answers the intent, and why; the others are known to checkpoints only."""
+    for spec in decisions:
+        if spec.id != chosen.id:
+            reason = f"it does not answer {intent}; a checkpoint may name it"
+            yield _entry("decision", spec.id, reason, admitted=False)
+        elif intent == spec.id:
+            yield _entry("decision", spec.id, "the intent is its id")
         else:
-            yield _entry("evidence", fact.id, f"of snapshot {chosen}")
+            yield _entry("decision", spec.id, f"it lists the intent {intent}")
 
 
-def _is_expired(fact: Evidence, started_at: datetime | None) -> bool:
-    return started_at is not None and fact.expires_at is not None and fact.expires_at <= started_at
+def _application(policy: Policy) -> str:
+    """How a policy applies. None is limited to a decision or a tool but by its own condition."""
+    match policy.effect:
+        case "deny":
+            what = "a plan" if policy.scope == "plan" else "a plan with a step"
+            how = f"it refuses {what} that does not meet it"
+        case "gate":
+            what = "a plan" if policy.scope == "plan" else "a step"
+            how = f"it lets {what} that does not meet it wait for {policy.gate}"
+        case "grant":
+            how = "it approves network and delegated steps that meet it"
+    return f"{how}; every policy of the pack applies"
 
 
-def _entry(
-    kind: Literal["tool", "evidence", "policy", "gate"], name: str, reason: str, *, admitted: bool = True
-) -> LedgerEntry:
+def _entry(kind: LedgerKind, name: str, reason: str, *, admitted: bool = True) -> LedgerEntry:
     return LedgerEntry(kind=kind, name=name, admitted=admitted, reason=reason)

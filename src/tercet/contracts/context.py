@@ -7,12 +7,13 @@ from typing import Any, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from tercet.contracts.buckets import TruncationEntry
 from tercet.contracts.budget import BudgetUse, RunBudget
 from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
-from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.plain import PlainValue
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
@@ -141,16 +142,22 @@ class KnownResult(Authored):
     trust: Trust
 
 
+LedgerKind = Literal["decision", "policy", "gate", "tool", "evidence"]
+
+
 class LedgerEntry(Authored):
     """Why something was admitted into the context, or was not."""
 
-    kind: Literal["tool", "evidence", "policy", "gate"]
+    kind: LedgerKind
     name: str
     admitted: bool
     reason: str
 
 
 _REQUEST = "request"
+_BESIDE = {"ledger", "safety_mode"}
+"""No part of the hash: the ledger explains in words, and a better word changes nothing; the mode is the run's, and is
+recorded with it."""
 
 
 class CompiledContext(Authored):
@@ -169,12 +176,24 @@ class CompiledContext(Authored):
     pack: str = ""
     pack_hash: str = ""
     snapshot: str = ""
+    safety_mode: ApprovalMode | None = None
+    """How far the run may go; None where nobody said."""
     ledger: tuple[LedgerEntry, ...] = ()
+    truncation: tuple[TruncationEntry, ...] = ()
+    """What the pack's token limits left out."""
 
     @cached_property
     def surface(self) -> dict[str, ToolSpec]:
         """The tools of this run by name."""
         return {entry.spec.name: entry.spec for entry in self.manifests.tool_manifest}
+
+    @cached_property
+    def offered(self) -> dict[str, ToolSpec]:
+        """The tools that a planner is offered, by name: those of the surface within the safety mode."""
+        if self.safety_mode is None:
+            return self.surface
+        ceiling = MODE_RANK[self.safety_mode]
+        return {name: tool for name, tool in self.surface.items() if MODE_RANK[tool.mode] <= ceiling}
 
     @cached_property
     def evidence(self) -> dict[str, EvidenceManifestEntry]:
@@ -211,7 +230,7 @@ class CompiledContext(Authored):
 
     @cached_property
     def hash(self) -> str:
-        """The hash of the context, without the ledger: that explains it in words, and a better word changes nothing."""
+        """The hash of the context: of all that planner and critic go by."""
         before, after = self._around_the_request
         request = self.model_dump(mode="json", exclude_defaults=True, include={_REQUEST})
         # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
@@ -221,14 +240,14 @@ class CompiledContext(Authored):
     @cached_property
     def _around_the_request(self) -> tuple[bytes, bytes]:
         """The members before and behind the request, as canonical JSON: they are the same in many runs of a pack."""
-        fields = self.model_dump(mode="json", exclude_defaults=True, exclude={_REQUEST, "ledger"})
+        fields = self.model_dump(mode="json", exclude_defaults=True, exclude={_REQUEST, *_BESIDE})
         before = {name: value for name, value in fields.items() if name < _REQUEST}
         after = {name: value for name, value in fields.items() if name > _REQUEST}
         return canonical_dump(before)[1:-1], canonical_dump(after)[1:-1]
 
     def answering(self, request: Request) -> Self:
         """This context for another request. What every run asks of the rest is worked out here, once for all copies."""
-        _ = self.surface, self.evidence, self.gates_by_name, self._around_the_request
+        _ = self.surface, self.offered, self.evidence, self.gates_by_name, self._around_the_request
         copied = super(Authored, self).model_copy(update={_REQUEST: request})
         vars(copied).pop("hash", None)  # the one thing kept that reads the request
         return copied

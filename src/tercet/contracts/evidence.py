@@ -77,6 +77,29 @@ class Evidence(Authored):
         return ref.snapshot if ref else ""
 
 
+class Citation(Shape):
+    """Where a fact was found: the document and the part of it, and the query that led there."""
+
+    evidence: str
+    """The id of the fact."""
+    content_hash: str
+    snapshot_hash: str = ""
+    """The hash over all that led to the snapshot."""
+    document: str = ""
+    document_hash: str = ""
+    chunk: int | None = None
+    start: int | None = None
+    end: int | None = None
+    """The bytes of the document's text that the chunk is made of, from `start` up to `end`."""
+    query: str | None = None
+    """The words that were searched for; None for a fact that was read by its id."""
+
+    @cached_property
+    def hash(self) -> str:
+        """The content address of this citation."""
+        return digest(self)
+
+
 class Snapshot(Shape):
     """A frozen set of evidence."""
 

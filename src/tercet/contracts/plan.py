@@ -133,6 +133,10 @@ class Plan(Authored):
         default=(),
         description="Outputs by name only, each taken from the last completed result that carries it.",
     )
+    memory: Annotated[dict[str, Json], Field(max_length=20)] = Field(
+        default={},
+        description="What the run suggests remembering, by class: a literal or a reference each.",
+    )
     decision_checkpoints: Annotated[tuple[DecisionCheckpoint, ...], Field(max_length=1_000)] = ()
 
     @model_validator(mode="after")
@@ -141,6 +145,7 @@ class Plan(Authored):
             *duplicate_ids([step.id for step in self.steps]),
             *(problem for index, step in enumerate(self.steps) for problem in _step_problems(index, step)),
             *named_problems(self.outputs, ("outputs",)),
+            *named_problems(self.memory, ("memory",)),
         ]
         if problems:
             raise PlanError(problems)

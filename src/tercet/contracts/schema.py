@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from tercet.contracts import (
+    buckets,
     budget,
     context,
     decision,
@@ -36,6 +37,7 @@ from tercet.contracts.shape import TYPE_VERSION
 _ROOMS = (
     plan, tool, mode, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
     session, loop, quality, saga, invocation, problem, tasks,
+    buckets,
 )  # fmt: skip
 
 PUBLIC_TYPES: dict[str, Any] = {

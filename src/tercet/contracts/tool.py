@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Literal
 
@@ -38,7 +39,9 @@ class ToolSpec(Authored):
     """None means the careful assumption: pure if read_only, irreversible if destructive, else compensable."""
     gates: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
-    """Roles of which the owner of a run must hold one to use this tool; empty means anybody."""
+    """Roles of which the owner of a run must hold one to see and use this tool; empty means anybody."""
+    tenants: tuple[str, ...] = ()
+    """The tenants whose runs may see and use this tool; empty means all."""
     compensate: Compensation | None = None
     no_compensation: str = ""
     """The statement that there is no compensation, and why; the alternative to `compensate`."""
@@ -85,6 +88,14 @@ class ToolSpec(Authored):
     def capability_id(self) -> str:
         """The part of the name after the first dot."""
         return self.name.partition(".")[2]
+
+    def is_open_to(self, roles: Iterable[str]) -> bool:
+        """Whether an owner with these roles may use this tool."""
+        return not self.roles or not set(self.roles).isdisjoint(roles)
+
+    def serves(self, tenant: str) -> bool:
+        """Whether runs of a tenant may use this tool."""
+        return not self.tenants or tenant in self.tenants
 
     @cached_property
     def effective_reversibility(self) -> Reversibility:

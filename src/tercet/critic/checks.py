@@ -28,14 +28,23 @@ def tools_are_surfaced(review: Review) -> Refusals:
     surface = review.compiled.surface
     for index, step in enumerate(review.plan.steps):
         if step.tool is not None and step.tool not in surface:
-            near = get_close_matches(step.tool, surface, n=3, cutoff=0.4) or sorted(surface)[:8]
             yield review.refuse(
                 Code.TOOL_NOT_SURFACED,
                 f"plan step {index} calls {step.tool} which is not in the surface",
-                f"substitute a tool of this run: {', '.join(near)}" if near else "this run has no tools",
+                _substitute(review, step.tool),
                 step=index,
                 place="/tool",
             )
+
+
+def _substitute(review: Review, name: str) -> str:
+    """What to call instead of a tool that is not there, and why it is not, where the ledger knows."""
+    surface = review.compiled.surface
+    near = get_close_matches(name, surface, n=3, cutoff=0.4) or sorted(surface)[:8]
+    instead = f"substitute a tool of this run: {', '.join(near)}" if near else "this run has no tools"
+    excluded = (entry for entry in review.compiled.ledger if entry.kind == "tool" and not entry.admitted)
+    why = next((entry.reason for entry in excluded if entry.name == name), None)
+    return instead if why is None else f"{instead}; {name} is none, since {why}"
 
 
 def modes_are_within_safety_mode(review: Review) -> Refusals:

@@ -29,7 +29,7 @@ def modes_are_not_understated(review: Review) -> Refusals:
 
 
 def owner_is_authorised(review: Review) -> Refusals:
-    """Whoever owns the run holds a role of each tool that asks for one."""
+    """Whoever owns the run holds a role of each tool that asks for one, and each tool is for their tenant."""
     for call in review.calls:
         if not _may_use(review, call.tool):
             yield _unauthorised(
@@ -38,10 +38,18 @@ def owner_is_authorised(review: Review) -> Refusals:
 
 
 def _may_use(review: Review, tool: ToolSpec) -> bool:
-    return not tool.roles or not set(tool.roles).isdisjoint(review.ctx.actor.roles)
+    return tool.is_open_to(review.ctx.actor.roles) and tool.serves(review.ctx.tenant)
 
 
 def _unauthorised(review: Review, call: EffectiveStep, what: str, tool: ToolSpec, place: str) -> Refusal:
+    if not tool.serves(review.ctx.tenant):
+        return review.refuse(
+            Code.AUTHORIZATION_REQUIRED,
+            f"{what}, which is not for tenant {review.ctx.tenant}",
+            "leave the call out",
+            step=call.position,
+            place=place,
+        )
     roles = " or ".join(tool.roles)
     return review.refuse(
         Code.AUTHORIZATION_REQUIRED,

@@ -70,6 +70,8 @@ def references_resolve(review: Review) -> Refusals:
             yield from _apart(review, holder, step.compensate.params)
     for name, value in review.plan.outputs.items():
         yield from _apart(review, _Holder(f"output {name}", None, ("outputs", name)), value)
+    for name, value in review.plan.memory.items():
+        yield from _apart(review, _Holder(f"memory {name}", None, ("memory", name)), value)
 
 
 class _Holder(NamedTuple):

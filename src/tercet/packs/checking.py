@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tercet.contracts.problem import Problem
 from tercet.packs.checks import Check
+from tercet.packs.checks.context import CONTEXT_CHECKS
 from tercet.packs.checks.decisions import DECISION_CHECKS
 from tercet.packs.checks.effects import EFFECT_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
@@ -26,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     *PEOPLE_CHECKS,
     *SESSION_CHECKS,
     *DECISION_CHECKS,
+    *CONTEXT_CHECKS,
 )
 
 

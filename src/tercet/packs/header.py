@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from tercet.contracts.buckets import ContextRules
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import Check
 from tercet.contracts.decision import PLANNER_TIMEOUTS, DecisionSpec, OnFailure, RiskTier
@@ -35,6 +36,8 @@ class Header(Authored):
     """How long each role may take at a time, and how many tokens it may use in a run."""
     models: ModelChoice = ModelChoice()
     """The language models that plan for this pack, and what they cost."""
+    context: ContextRules = ContextRules()
+    """How much of a context a planner is shown."""
     notify: Notify | None = None
     """Who is told that a gate has opened."""
 

@@ -134,6 +134,7 @@ class Pack(Header):
             session=self.session,
             limits=self.limits,
             models=self.models,
+            context=self.context,
             notify=self.notify,
             tools=tuple(self.tools),
             decisions=tuple(self.decisions),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from tercet.contracts.buckets import ContextRules
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
@@ -52,6 +53,7 @@ class Parts:
     session: SessionRules = field(default_factory=SessionRules)
     limits: Mapping[RoleName, RoleLimit] = field(default_factory=dict[RoleName, RoleLimit])
     models: ModelChoice = field(default_factory=ModelChoice)
+    context: ContextRules = field(default_factory=ContextRules)
     notify: Notify | None = None
     tools: tuple[ToolSpec, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()

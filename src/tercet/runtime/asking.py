@@ -85,8 +85,15 @@ def ask_for(
         digest=call_digest(state, setting, asked, gates),
         covers={other.name: call_digest(state, setting, other, gates) for other in sequence},
         shown={**shown, "budget": budget_left(state, setting), "plan": _rest(state)},
+        stale=_stale(setting, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
+
+
+def _stale(setting: Setting, calls: Iterable[Resolved]) -> int:
+    """When the first piece of evidence that these calls are pinned to expires; 0 if none does."""
+    refs = {ref for asked in calls for ref in asked.call.step.evidence_refs}
+    return min((end for ref, end in setting.expiry.items() if ref in refs), default=0)
 
 
 def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:

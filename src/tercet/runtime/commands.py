@@ -86,6 +86,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     names: tuple[str, ...] = ()
     needs: dict[str, Need] = {}
     covers: dict[str, str] = {}
+    stale: int = 0
+    """When the first piece of the evidence that it is about expires."""
     ttl_ms: int = 0
     """How long it waits; 0 means as long as the session lives."""
     not_before: int = 0

@@ -18,7 +18,8 @@ import msgspec
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.context import KnownResult
 from tercet.contracts.effective import EffectiveStep
-from tercet.contracts.errors import InternalError, UsageError
+from tercet.contracts.errors import InternalError, TercetError, UsageError
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import Trust
@@ -43,8 +44,9 @@ from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
 from tercet.runtime.rest import Rest
+from tercet.runtime.retrieving import asking, pinned, read_facts, retrieve
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import UNDO, Learned, State
+from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings, untold
 from tercet.runtime.work import PLANNER_MISSING
 
@@ -88,8 +90,10 @@ class Driver:
         """Who waits until the inbox has been read up to a position, and that is durable."""
         self._bell = 0
         self._base = self._current = setting
-        self._extended: dict[str, int] = {}
-        self._learned: tuple[Learned, ...] = ()
+        self._made_of: tuple[object, object, object] = (None, None, None)
+        """What of the state went into it: each of them is another object when it has changed."""
+        self._facts: dict[str, tuple[Evidence, ...]] = {}
+        """What plans have found, by its digest."""
         self._grace_until: float | None = None
         self._course: Course | None = None
         self._course_of: tuple[Any, Any] = (state.plan, state.undo) if not state.plan else (None, None)
@@ -105,10 +109,15 @@ class Driver:
     def setting(self) -> Setting:
         """What the run is judged and carried out in, with what operators have added to its budget."""
         state = self.state
-        if state.extended is not self._extended or state.learned is not self._learned:
-            self._extended, self._learned = state.extended, state.learned
-            known = self._base.knowing(self._known()) if state.learned else self._base
-            self._current = known.extended(state.extended) if state.extended else known
+        made_of = (state.extended, state.learned, state.facts)
+        if any(now is not before for now, before in zip(made_of, self._made_of, strict=True)):
+            self._made_of = made_of
+            current = self._base
+            if state.facts:
+                current = current.with_facts([fact for each in state.facts for fact in self._facts[each]])
+            if state.learned:
+                current = current.knowing(self._known())
+            self._current = current.extended(state.extended) if state.extended else current
         return self._current
 
     def _known(self) -> tuple[KnownResult, ...]:
@@ -165,6 +174,8 @@ class Driver:
         steps = [self.state.steps[name] for name in self.state.needed if name in self.state.steps]
         learned = (result.blob for result in self.state.learned)
         await self._load((*(step.blob for step in steps), *self.state.named_in.values(), *learned))
+        for digest in self.state.facts:
+            self._facts[digest] = read_facts(await self.blob(digest))
 
     async def _load(self, digests: Iterable[str]) -> None:
         for digest in {*digests} - {"", *self._blobs}:
@@ -290,6 +301,8 @@ class Driver:
                 self.ledger.point("step")
             case c.Note():
                 self._note(command)
+            case c.Retrieve():
+                await self._retrieve()
             case c.Propose() | c.Reflect() | c.Settle():
                 await self._flush()  # what comes next may take long: nothing is left unwritten
                 await self._look_outside(command)
@@ -304,15 +317,13 @@ class Driver:
                 self._record(self._fact(command))
 
     def _fact(
-        self, command: c.Decompose | c.Retrieve | c.Skip | c.Fault | c.Ask | c.Grant | c.Finish | c.GiveUp
+        self, command: c.Decompose | c.Skip | c.Fault | c.Ask | c.Grant | c.Finish | c.GiveUp
     ) -> e.Event:
         """The event of a command that needs nothing but the state."""
         now, work = self._now(), self.around.work
         match command:
             case c.Decompose():
                 return e.Decomposed(at=now, steps=len(self.state.steps))
-            case c.Retrieve():
-                return work.retrieve(self._plan(), self.setting, now)
             case c.Skip():
                 return e.StepSkipped(at=now, step=command.step, reason=command.reason)
             case c.Fault():
@@ -363,6 +374,26 @@ class Driver:
             )
         )
         self.ledger.point("turn")
+
+    async def _retrieve(self) -> None:
+        """Look up what the plan pins and asks for; a library that cannot be reached lets the run come to a halt."""
+        plan, library = self._plan(), self.around.library
+        steps = asking(plan, self.state)
+        if library is None or not self.setting.library_snapshot or not steps:
+            self._record(pinned(plan, self.setting, self._now()))
+            return
+        await self._flush()  # what comes next may take long: nothing is left unwritten
+        try:
+            found = await retrieve(plan, steps, self.setting, library, self._now())
+        except JournalError:
+            raise
+        except TercetError as error:
+            self.stop(Halt(reason=f"evidence cannot be looked up: {error.message}"))
+            return
+        if found.blob:
+            self._facts[found.event.facts] = found.facts
+            self.ledger.unit.blobs.append(found.blob)
+        self._record(found.event)
 
     async def _begin_turns(self) -> None:
         """Bring an agent to where its run stands, once in this process."""
@@ -415,6 +446,7 @@ class Driver:
                 )
                 self.ledger.point("run")
             case c.End():
+                await self._remember()
                 ended, record = work.end(
                     self.state, self.setting, self.course, events, self._blobs, command.status, self._now()
                 )
@@ -427,6 +459,18 @@ class Driver:
                 self._record(opened)
             case c.TakeBack():
                 await self._take_back(command, events)
+
+    async def _remember(self) -> None:
+        """Let the library keep what the run learned; a library that cannot does not keep the run from its end."""
+        library, state = self.around.library, self.state
+        if library is None or not state.memory or state.phase is not Phase.COMMIT:
+            return
+        accepted = self.around.work.memories(state)
+        try:
+            if accepted:
+                await library.remember(self.lease.tenant, self.lease.stream, accepted, self._now())
+        except TercetError as error:
+            self.around.signal("memory_failed", {"loop_id": state.start["run"], "error": error.message})
 
     async def _take_back(self, command: c.TakeBack, events: list[e.Event]) -> None:
         """Take the effects of the run back, ask whether to, or leave them, where there are any."""
@@ -645,7 +689,7 @@ class Driver:
         """The plan of the state, ready to be followed."""
         state = self.state
         if state.plan is not self._course_of[0] or state.undo is not self._course_of[1]:
-            course = Course.of(read_plan(self.state.plan), self.setting.surface)
+            course = Course.of(read_plan(self.state.plan), self.setting.surface, self.around.tools)
             self._course = course.with_undo(self.state.undo, self.around.tools) if self.state.undo else course
             self._course_of = (state.plan, state.undo)
         return self._course

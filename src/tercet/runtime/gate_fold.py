@@ -52,6 +52,7 @@ def gate_opened(state: State, event: e.GateOpened) -> State:
         shown=event.shown,
         at=event.at,
         expires=event.expires,
+        stale=event.stale,
     )
     return changed(opened, gates={**state.gates, event.gate: gate})
 
@@ -81,6 +82,8 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
     is_fitting = event.answer in ANSWERS[gate.kind]
     demand(state, event, is_met=is_fitting, why=f"{event.answer} is no answer to a gate of kind {gate.kind}")
     # Taking an approval back is never too late while its call waits: the gate is open again, and its time is over.
+    is_stale = bool(gate.stale) and event.at >= gate.stale and event.answer == "approve"
+    demand(state, event, is_met=not is_stale, why=f"the evidence of gate {gate.id} has expired")
     is_late = bool(gate.expires) and event.at >= gate.expires and event.answer != "withdraw"
     demand(state, event, is_met=not is_late, why="its time to live is over")
     # A withdrawal says nothing of the calls that have begun: they ran with an approval.

@@ -84,9 +84,15 @@ class Bench(Protocol):
 class Inquirer(Protocol):
     """A planner that asks language models on its way to a plan. What it does between two questions is pure."""
 
-    name: str
-    models: tuple[Model, ...]
-    """The model to ask, and those that are asked when it does not answer."""
+    @property
+    def name(self) -> str:
+        """What journals call it."""
+        ...
+
+    @property
+    def models(self) -> Sequence[Model]:
+        """The model to ask, and those that are asked when it does not answer."""
+        ...
 
     def inquire(self, setting: Setting, state: State) -> Inquiry[Plan]:
         """The way to a plan: yields questions, is sent replies, and returns the plan.

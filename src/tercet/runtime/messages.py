@@ -222,6 +222,8 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
             code="wrong_digest",
             remedy=f"look at it again: tercet gates show {said.gate}",
         )
+    if said.answer == "approve":
+        _demand_fresh(gate, at)
     _RULES[said.answer](said, gate, state)
     return e.GateAnswered(
         at=at,
@@ -263,6 +265,16 @@ def gate_expired(gate: OpenGate) -> UsageError:
         code="gate_expired",
         remedy="start the run again",
     )
+
+
+def _demand_fresh(gate: OpenGate, at: int) -> None:
+    """Evidence that has expired closes no gate."""
+    if gate.stale and at >= gate.stale:
+        raise UsageError(
+            f"evidence that gate {gate.id} stands on has expired",
+            code="evidence_expired",
+            remedy=f"deny it, and start the run again on fresh evidence; tercet gates show {gate.id} names it",
+        )
 
 
 def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tercet.contracts.context import KnownResult
-from tercet.contracts.mode import MODE_RANK, Trust
+from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import Inquiry
 from tercet.contracts.shape import JsonObject, as_list, as_object
@@ -82,7 +82,7 @@ class ModelPlanner:
 
 def assign(setting: Setting, state: State, max_steps: int = MAX_STEPS) -> Assignment:
     """What a model is to plan now; raises `PlanningError` if there is nothing to plan with."""
-    tools = _offered(setting)
+    tools = setting.compiled.offered
     before = read_plan(state.plan) if state.plan else None
     ended = [name for name, step in state.steps.items() if step.status in ("done", "skipped")]
     blamed = _blamed(state)
@@ -105,12 +105,6 @@ def assign(setting: Setting, state: State, max_steps: int = MAX_STEPS) -> Assign
         complaints=tuple(_complaints(state)),
         wish=_wish(state),
     )
-
-
-def _offered(setting: Setting) -> dict[str, ToolSpec]:
-    """The tools within the run's safety mode."""
-    ceiling = MODE_RANK[setting.ctx.safety_mode]
-    return {name: tool for name, tool in setting.surface.items() if MODE_RANK[tool.mode] <= ceiling}
 
 
 def _demand_means(tools: dict[str, ToolSpec], steps_left: int) -> None:

@@ -23,6 +23,7 @@ from tercet.journal.protocol import Journal, Position, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.packs.pack import Pack
 from tercet.runtime import checkpoint
+from tercet.runtime.library import NO_SHELF, Shelf
 from tercet.runtime.machine import evolve
 from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.setting import Setting
@@ -31,13 +32,19 @@ from tercet.runtime.transcript import moment
 from tercet.runtime.work import PLANNER_MISSING, AnyPlanner
 
 
-def setting_of(pack: Pack, ctx: RunContext, request: Request, snapshot: str | None) -> Setting:
-    """What a run is judged in."""
-    compiled = compile_context(pack, request, ctx, snapshot)
+def setting_of(
+    pack: Pack,
+    ctx: RunContext,
+    request: Request,
+    snapshot: str | None,
+    shelf: Shelf = NO_SHELF,
+) -> Setting:
+    """What a run is judged in: the pack, and what of a library it has beside it."""
+    compiled = compile_context(pack, request, ctx, snapshot, library=shelf.facts)
     known = compiled.evidence
     expiry = {
         fact.id: int(fact.expires_at.timestamp() * 1000)
-        for fact in pack.evidence
+        for fact in (*pack.evidence, *shelf.facts)
         if fact.expires_at is not None and fact.id in known
     }
     return Setting(
@@ -46,6 +53,7 @@ def setting_of(pack: Pack, ctx: RunContext, request: Request, snapshot: str | No
         spec=pack.decision_for(request.intent),
         expiry=expiry,
         executor_tokens=pack.limit_for("executor").tokens,
+        library_snapshot=shelf.snapshot,
     )
 
 
@@ -83,6 +91,7 @@ def started(
         pack_hash=pack.hash,
         snapshot=setting.compiled.snapshot,
         context=setting.compiled.hash,
+        library=setting.library_snapshot,
         planner=planner,
         models=models,
         fallible=is_fallible,
@@ -98,21 +107,34 @@ def started(
     )
 
 
-def freeze(pack: Pack, snapshot: str) -> bytes:
-    """A snapshot as bytes, which a session keeps: its evidence stays what it was, whatever becomes of the files."""
-    if not snapshot:
-        return b""
-    return canonical([fact.model_dump(mode="json") for fact in pack.evidence_in(snapshot)])
+def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
+    """Evidence as bytes, which a session keeps: it stays what it was, whatever becomes of the files."""
+    kept = (*(pack.evidence_in(snapshot) if snapshot else ()), *shelf.facts)
+    return canonical([fact.model_dump(mode="json") for fact in kept]) if snapshot or kept else b""
+
+
+async def shelf_of(journal: Journal, state: State) -> Shelf:
+    """What of a library a session began with: as it has kept it, and never looked up again."""
+    library = str(state.start.get("library", ""))
+    if not library:
+        return NO_SHELF
+    kept = await _kept_facts(journal, state)
+    return Shelf(snapshot=library, facts=tuple(fact for fact in kept if fact.snapshot == library))
+
+
+async def _kept_facts(journal: Journal, state: State) -> tuple[Evidence, ...]:
+    """The evidence that a session has kept from its start."""
+    if not state.start.get("evidence"):
+        return ()
+    facts = msgspec.json.decode(await journal.blob(state.start["tenant"], state.start["evidence"]))
+    return tuple(Evidence.model_validate(fact) for fact in facts)
 
 
 async def thawed(journal: Journal, pack: Pack, state: State) -> Pack:
     """The pack with the evidence that a session has kept, in place of what its files say now."""
-    frozen = state.start.get("evidence", "")
-    if not frozen:
-        return pack
-    facts = msgspec.json.decode(await journal.blob(state.start["tenant"], frozen))
-    kept = tuple(Evidence.model_validate(fact) for fact in facts)
-    others = tuple(fact for fact in pack.evidence if fact.snapshot != state.start["snapshot"])
+    pinned = state.start["snapshot"]
+    kept = (fact for fact in await _kept_facts(journal, state) if fact.snapshot == pinned)
+    others = tuple(fact for fact in pack.evidence if fact.snapshot != pinned)
     return pack.model_copy(update={"evidence": (*others, *kept)})
 
 
@@ -199,6 +221,7 @@ def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes)
         snapshot=setting.compiled.snapshot,
         context=setting.compiled.hash,
         by=by,
+        library=setting.library_snapshot,
         evidence=hash_bytes(frozen) if frozen else "",
     )
 

@@ -99,6 +99,7 @@ def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
 def _needed(plan: Plan) -> frozenset[str]:
     """The steps whose results a parameter, a condition or an output refers to."""
     found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
+    found += references.scan(plan.memory)
     named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
     return frozenset(
         named.union(*(references.names(step.when) for step in plan.steps if step.when is not None))
@@ -121,8 +122,19 @@ def decomposed(state: State, _: e.Decomposed) -> State:
     return changed(state, phase=P.RETRIEVE)
 
 
-def evidence_retrieved(state: State, _: e.EvidenceRetrieved) -> State:
-    return changed(state, phase=P.REVIEW)
+def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
+    if not event.plan:
+        return changed(state, phase=P.REVIEW)
+    demand(state, event, is_met=state.plan_origin == "planner", why="a caller's plan is never changed")
+    names = [step.get("id") for step in event.plan.get("steps", ())]
+    demand(state, event, is_met=names == list(state.steps), why="it is about other steps")
+    return changed(
+        state,
+        phase=P.REVIEW,
+        plan=event.plan,
+        plan_hash=event.hash,
+        facts=(*state.facts, event.facts) if event.facts else state.facts,
+    )
 
 
 def plan_reviewed(state: State, event: e.PlanReviewed) -> State:

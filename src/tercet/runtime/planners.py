@@ -92,7 +92,7 @@ def _demand_safe(arranged: Arrangement) -> None:
 
 
 def pack_planner(
-    pack: Pack, intent: str, name: str = "", *, shelf: NamedModels, models: Sequence[str] = ()
+    pack: Pack, intent: str, name: str = "", *, named: NamedModels, models: Sequence[str] = ()
 ) -> TemplatePlanner | TaskPlanner | ModelPlanner:
     """The planner of this name. Without one: models where some are named, the pack's template for the intent, its methods
     where there is a goal for the intent, else the models of the pack, if it has any."""
@@ -110,7 +110,7 @@ def pack_planner(
             remedy="choose the planner model, or name no models",
         )
     if chosen in ASKING:
-        return shelf.planner(pack, chosen, models)
+        return named.planner(pack, chosen, models)
     return TaskPlanner(pack) if chosen == "htn" else TemplatePlanner(pack)
 
 

@@ -22,7 +22,16 @@ from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
 from tercet.contracts.saga import RollbackResult
-from tercet.contracts.session import BackgroundSession, ProgressEnvelope, RoleLimit, RoleName, SessionRules
+from tercet.contracts.session import (
+    BackgroundSession,
+    ProgressEnvelope,
+    RoleLimit,
+    RoleName,
+    SessionRules,
+)
+from tercet.evidence.opening import open_evidence
+from tercet.evidence.retrieval import Retriever
+from tercet.evidence.store import EvidenceStore
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
@@ -38,6 +47,7 @@ from tercet.runtime.desk import LEASE_MS, Desk, Held
 from tercet.runtime.driver import Driver
 from tercet.runtime.interview import Inquirer
 from tercet.runtime.keeper import Keeper
+from tercet.runtime.library import NO_SHELF, Library, Shelf
 from tercet.runtime.messages import Said
 from tercet.runtime.named_models import MODEL, NamedModels, OpenModel, names_of, open_all
 from tercet.runtime.nesting import ALONE, Place
@@ -76,6 +86,15 @@ def _limits(pack: Pack, setting: Setting) -> Callable[[RoleName], RoleLimit]:
     return partial(pack.limit_for, decision=setting.spec)
 
 
+def _demand_life(ttl_ms: int | None) -> None:
+    if ttl_ms is not None and ttl_ms < 1:
+        raise UsageError(
+            f"a session cannot live for {ttl_ms} ms",
+            code="wrong_ttl",
+            remedy="give how many milliseconds it may live, or None for what its pack says",
+        )
+
+
 def _refuse(found: LeaseHeld) -> None:
     """Wait for nobody."""
     raise found
@@ -101,11 +120,14 @@ class Runtime(People):
         packs: Sequence[Pack] = (),
         progress: Callable[[ProgressEnvelope], None] | None = None,
         watchdog_ms: int | None = WATCHDOG_MS,
+        evidence: str | EvidenceStore | None = None,
+        retriever: Retriever | None = None,
         open_model: OpenModel = open_model,
     ) -> None:
-        """`packs` are older ones whose sessions may go on, `progress` is told how far each session of this process is,
-        `watchdog_ms` is how often sessions are looked after that nobody carries (None leaves that to others), and
-        `open_model` opens language models by their names."""
+        """`evidence` is a store, or its address, where plans may look for facts beside the pack's own, by their words unless
+        a `retriever` is given; `packs` are older ones whose sessions may go on, `progress` is told how far each session of
+        this process is, `watchdog_ms` is how often sessions are looked after that nobody carries (None leaves that to
+        others), and `open_model` opens language models by their names."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
         self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
@@ -120,6 +142,9 @@ class Runtime(People):
         self._signal = signal
         self._held = held
         self._progress = progress
+        self._evidence = evidence
+        self._retriever = retriever
+        self._library: Library | None = None
         self._watchdog_ms = _demand_period(watchdog_ms)
         self._tools = {tool.name: tool for tool in pack.tools}
         self._models = NamedModels(open_model)
@@ -132,6 +157,13 @@ class Runtime(People):
             if isinstance(self._url, str)
             else self._url
         )
+        if self._evidence is not None:
+            store = (
+                await self._stack.enter_async_context(open_evidence(self._evidence))
+                if isinstance(self._evidence, str)
+                else self._evidence
+            )
+            self._library = Library(store, self._retriever)
         self._desk = Desk(
             journal=self.journal, tenant=self.tenant, clock=self._clock, lease_ms=self._lease_ms
         )
@@ -215,6 +247,7 @@ class Runtime(People):
         language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
+        _demand_life(ttl_ms)
         body = opening.body_of(request, plan)
         claims = () if shadow else opening.claims_of(request)  # a rehearsal does not stand for the run itself
         if claims and (known := await self._submitted(request, body)) is not None:
@@ -222,15 +255,18 @@ class Runtime(People):
         now = self._clock.now()
         session = f"ses_{self._ids()}"
         place = await self._place(parent, session)
-        ctx = self._frame(now, messages.nameable(actor or anonymous()), safety_mode, place)
-        setting = opening.setting_of(self.pack, ctx, request, snapshot)
-        frozen = opening.freeze(self.pack, setting.compiled.snapshot)
+        owner = self.known(messages.nameable(actor or anonymous()))
+        ctx = self._frame(now, owner, safety_mode, place)
+        shelf = await self._shelf(request, now)
+        setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
+        frozen = opening.freeze(self.pack, setting.compiled.snapshot, shelf)
         proposing = None if plan is not None else self._planner(planner, request.intent, models)
         if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
         asking = proposing.models if isinstance(proposing, Inquirer) else ()
         open_all(asking)  # nor does one whose models cannot be asked
         work = Work(proposing, plan, limit_for=_limits(self.pack, setting))
+        await self._pin(session, "", shelf.snapshot)
         driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
         started = opening.started(
             self.pack,
@@ -284,7 +320,7 @@ class Runtime(People):
     ) -> AnyPlanner:
         """The planner that was handed in, or the pack's own by its name."""
         if given is None or isinstance(given, str):
-            return pack_planner(self.pack, intent, given or "", shelf=self._models, models=models)
+            return pack_planner(self.pack, intent, given or "", named=self._models, models=models)
         return given
 
     def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
@@ -309,9 +345,26 @@ class Runtime(People):
 
     async def _carry(self, driver: Driver) -> RunResult:
         state = await self._keeper.carry(driver)
+        if state.is_over and (pinned := str(state.start.get("library", ""))):
+            await self._pin(str(state.start["session"]), pinned, "")
         if state.start.get("root"):
             await nesting.settle(self.journal, self.tenant, state)
         return RunResult.of(state)
+
+    async def _shelf(self, request: Request, now: int) -> Shelf:
+        """What of the library a run begins with."""
+        if self._library is None:
+            return NO_SHELF
+        return await self._library.shelf(self.tenant, self.pack.decision_for(request.intent), now)
+
+    async def _pin(self, session: str, before: str, after: str) -> None:
+        """Keep the snapshot that a session is pinned to, and give up the one that it was pinned to before."""
+        if self._library is None or before == after:
+            return
+        if after:
+            await self._library.store.pin(self.tenant, after, session)
+        if before:
+            await self._library.store.unpin(self.tenant, before, session)
 
     async def _submitted(self, request: Request, body: str) -> RunResult | None:
         """The session that a request with this key began; None if there is none."""
@@ -364,10 +417,17 @@ class Runtime(People):
             )
         opening.demand_movable(restored.state)
         ctx, request = opening.frame_of(restored.state)
-        setting = opening.setting_of(self.pack, ctx, request, None)
+        shelf = await self._shelf(request, self._clock.now())
+        setting = opening.setting_of(self.pack, ctx, request, None, shelf)
         opening.demand_moved(self.pack, setting, restored.state)
         return await self._carry_on(
-            self.pack, setting, restored, planner, held=self._held, migrated_by=storable(actor.id)
+            self.pack,
+            setting,
+            restored,
+            planner,
+            held=self._held,
+            migrated_by=storable(actor.id),
+            shelf=shelf,
         )
 
     async def _carry_on(
@@ -379,6 +439,7 @@ class Runtime(People):
         *,
         held: Held,
         migrated_by: str = "",
+        shelf: Shelf = NO_SHELF,
     ) -> RunResult:
         session = str(restored.state.start["session"])
         lease = await self._desk.wait_for(session, held)
@@ -391,7 +452,8 @@ class Runtime(People):
             await self.journal.release(lease)
             return RunResult.of(driver.state)
         if migrated_by:
-            frozen = opening.freeze(pack, setting.compiled.snapshot)
+            frozen = opening.freeze(pack, setting.compiled.snapshot, shelf)
+            await self._pin(session, driver.state.start.get("library", ""), setting.library_snapshot)
             moved = opening.migrated(pack, setting, driver.state, migrated_by, frozen)
             driver.begin(moved, blobs=(frozen,) if frozen else ())
         driver.look_into_inbox()
@@ -434,10 +496,10 @@ class Runtime(People):
         started = str(state.start.get("planner") or "")
         intent = setting.compiled.request.intent if setting.compiled.request else ""
         if started not in PLANNER_NAMES:
-            return pack_planner(pack, intent, shelf=self._models)
+            return pack_planner(pack, intent, named=self._models)
         models = tuple(map(str, state.start.get("models") or ()))
         return pack_planner(
-            pack, intent, started, shelf=self._models, models=models if started == MODEL else ()
+            pack, intent, started, named=self._models, models=models if started == MODEL else ()
         )
 
     async def _pinned(self, state: State) -> tuple[Pack, Setting]:
@@ -450,7 +512,8 @@ class Runtime(People):
         if pack.session.resume == "pinned" and pack.hash == state.start["pack_hash"]:
             pack = await opening.thawed(self.journal, pack, state)
         ctx, request = opening.frame_of(state)
-        setting = opening.setting_of(pack, ctx, request, opening.snapshot_of(pack, state))
+        shelf = await opening.shelf_of(self.journal, state)
+        setting = opening.setting_of(pack, ctx, request, opening.snapshot_of(pack, state), shelf)
         opening.demand_pins(pack, state, setting)
         return pack, setting
 
@@ -467,6 +530,7 @@ class Runtime(People):
             lease_ms=self._lease_ms,
             draw=self._draw,
             board=self._board,
+            library=self._library,
             roles=self.roles,
             crash=self._crash,
             tell=self._tell if pack.notify is None else self._teller(pack),

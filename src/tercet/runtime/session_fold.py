@@ -91,7 +91,7 @@ def session_paused(state: State, event: e.SessionPaused) -> State:
     is_quiet = event.outside or not state.in_flight
     demand(state, event, is_met=is_quiet, why="a call is in flight")
     return changed(
-        state,
+        cut_off(state),
         phase=P.HALT,
         halted_from=state.phase,
         status="paused",
@@ -125,7 +125,7 @@ def ending(state: State, how: Ending, reason: str) -> State:
     asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
     steps = {name: _left(step) for name, step in state.steps.items()}
     return changed(
-        state,
+        cut_off(state),
         phase=P.FAIL,
         halted_from=None,
         status=_unchanged(state, how) or "in_progress",
@@ -159,7 +159,11 @@ def _left(step: StepState) -> StepState:
 
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    pins = {name: getattr(event, name) for name in ("pack", "pack_hash", "snapshot", "context", "evidence")}
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    pins = {
+        name: getattr(event, name)
+        for name in ("pack", "pack_hash", "snapshot", "context", "evidence", "library")
+    }
     if state.phase in (P.COMMIT, P.FAIL):
         # It is brought to its end elsewhere; whether to take its effects back is asked anew, since the way may be another.
         demand(state, event, is_met=state.saga != "undoing", why="its effects are being taken back")
@@ -235,7 +239,7 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
 
 def outputs_produced(state: State, event: e.OutputsProduced) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    return changed(state, phase=P.VERIFY, outputs=event.outputs, missing=event.missing)
+    return changed(state, phase=P.VERIFY, outputs=event.outputs, missing=event.missing, memory=event.memory)
 
 
 def run_reported(state: State, event: e.RunReported) -> State:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from tercet.contracts import graph
-from tercet.contracts.context import CompiledContext, KnownResult, RunContext
+from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, KnownResult, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, effective
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.references import LITERAL
@@ -30,6 +31,8 @@ class Setting:
     """When each piece of evidence that expires does so."""
     executor_tokens: int | None = None
     """How many tokens the executor may use, where the pack gives it a limit of its own."""
+    library_snapshot: str = ""
+    """The snapshot of the library that the run is pinned to, where there is one."""
 
     @property
     def surface(self) -> dict[str, ToolSpec]:
@@ -49,6 +52,17 @@ class Setting:
         ctx = self.ctx.model_copy(update={"run_budget": budget.model_copy(update=added)})
         own = self.executor_tokens
         return replace(self, ctx=ctx, executor_tokens=None if own is None else own + more.get("tokens", 0))
+
+    def with_facts(self, facts: Sequence[Evidence]) -> Setting:
+        """The same with facts that plans have asked for and found."""
+        new = [fact for fact in facts if fact.id not in self.compiled.evidence]
+        entries = (*self.compiled.manifests.evidence_manifest, *map(EvidenceManifestEntry.of, new))
+        manifests = self.compiled.manifests.model_copy(update={"evidence_manifest": entries})
+        ends = {
+            fact.id: int(fact.expires_at.timestamp() * 1000) for fact in new if fact.expires_at is not None
+        }
+        compiled = self.compiled.model_copy(update={"manifests": manifests})
+        return replace(self, compiled=compiled, expiry={**self.expiry, **ends})
 
     def knowing(self, results: tuple[KnownResult, ...]) -> Setting:
         """The same with results of earlier turns, whose values may be used again."""
@@ -72,8 +86,10 @@ class Course:
     """What a call of each tool costs, in micro-cents."""
 
     @classmethod
-    def of(cls, plan: Plan, surface: dict[str, ToolSpec]) -> Course:
-        """The course of a plan over a surface."""
+    def of(
+        cls, plan: Plan, surface: dict[str, ToolSpec], tools: Mapping[str, ToolSpec] | None = None
+    ) -> Course:
+        """The course of a plan over a surface; `tools` are those of the pack, of which any may be a step's way back."""
         drawn = plan.graph
         waiting = _downstream(drawn)
         return cls(
@@ -88,7 +104,11 @@ class Course:
                 step.id: (-step.priority, -waiting[position], position)
                 for position, step in enumerate(plan.steps)
             },
-            costs={name: spec.cost_microcents for name, spec in surface.items() if spec.cost_microcents},
+            costs={
+                name: spec.cost_microcents
+                for name, spec in (surface if tools is None else tools).items()
+                if spec.cost_microcents
+            },
         )
 
     def way_back(self, call: EffectiveStep) -> tuple[int, int]:

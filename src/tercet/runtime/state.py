@@ -129,6 +129,8 @@ class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     shown: dict[str, Any] = {}
     at: int = 0
     expires: int = 0
+    stale: int = 0
+    """When evidence that it stands on expires."""
     approvals: tuple[Answer, ...] = ()
     """Who has approved so far."""
 
@@ -246,6 +248,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """How many calls of models there were."""
     replies: tuple[Replied, ...] = ()
     """What models have answered since the last plan: nobody asks them that again."""
+    facts: tuple[str, ...] = ()
+    """The digests of the facts that plans have asked for and found."""
     turns: int = 0
     """How many turns of an agent have been judged."""
     learned: tuple[Learned, ...] = ()
@@ -254,6 +258,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """How many phases the run has gone through."""
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
+    memory: tuple[dict[str, Any], ...] = ()
+    """What the run suggests remembering."""
     report: dict[str, Any] = {}
     envelope: dict[str, Any] = {}
     record: str = ""

@@ -12,6 +12,7 @@ from tercet.executor.clock import Clock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
+from tercet.runtime.library import Library
 from tercet.runtime.noticeboard import Noticeboard
 from tercet.runtime.state import State
 from tercet.runtime.work import Work
@@ -42,6 +43,8 @@ class Surroundings:
     """Draws from [0, 1): the jitter of retries."""
     board: Noticeboard
     """What operators say to all runs: emergency stops."""
+    library: Library | None = None
+    """Where plans may look for evidence."""
     roles: Callable[[str], tuple[str, ...] | None] = lambda _: None
     """The roles that a person holds now; None for somebody of whom only their answers are known."""
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None

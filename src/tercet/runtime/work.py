@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -17,6 +18,7 @@ from tercet.contracts.invocation import Backoff
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import ModelFault
+from tercet.contracts.record import MemoryProposal
 from tercet.contracts.run import Outcome, Run, ToolResult
 from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
@@ -25,6 +27,7 @@ from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
 from tercet.critic.flow import trusted_results
 from tercet.critic.judge import judge, judge_step, review_outcome
+from tercet.critic.memory import dropped, is_trusted, sources_of
 from tercet.critic.pluggable.outcome import StepOutcome, step_outcome
 from tercet.critic.reading import Reading
 from tercet.critic.review import Review
@@ -48,6 +51,7 @@ from tercet.runtime.model_planner import NO_STEPS_LEFT, NO_TOOLS
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
+from tercet.runtime.retrieving import carried_over
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
@@ -119,11 +123,8 @@ class Work:
         if self._plan is not None:
             plan, origin, name = self._plan, "caller", ""
         elif self._planner is not None:
-            plan, origin, name = (
-                await self._proposed(self._planner, setting, state, interview),
-                "planner",
-                self._planner.name,
-            )
+            proposed = await self._proposed(self._planner, setting, state, interview)
+            plan, origin, name = carried_over(proposed, state.plan), "planner", self._planner.name
         else:
             plan, origin, name = read_plan(state.plan), state.plan_origin, ""
         decision = self._planner.decision if isinstance(self._planner, Stepper) else {}
@@ -218,12 +219,6 @@ class Work:
             metadata=said.metadata,
             trusted=tuple(name for name in trusted_results(reviewed) if name in done),
         )
-
-    def retrieve(self, plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
-        """The evidence that the plan pins, each with the hash of its content."""
-        known = setting.compiled.evidence
-        pinned = {ref: known[ref].hash for step in plan.steps for ref in step.evidence_refs if ref in known}
-        return e.EvidenceRetrieved(at=now, evidence=pinned)
 
     def review(self, state: State, plan: Plan, setting: Setting, now: int) -> e.PlanReviewed:
         """The critic's review; a plan that was refused before is rejected unread."""
@@ -342,6 +337,7 @@ class Work:
             covers=command.covers,
             shown=command.shown,
             expires=_end_of(state, now, command.ttl_ms),
+            stale=command.stale,
         )
 
     def hand_over(
@@ -408,7 +404,12 @@ class Work:
                 outputs[name] = blobs[state.named_in[name]][name]
             else:
                 missing[name] = "no result carried it"
-        return e.OutputsProduced(at=now, outputs=outputs, missing=missing)
+        return e.OutputsProduced(
+            at=now,
+            outputs=outputs,
+            missing=missing,
+            memory=tuple(_memories(setting, course.plan, results)) if course is not None else (),
+        )
 
     def score(
         self,
@@ -478,6 +479,9 @@ class Work:
             verdicts=(verdict,) if verdict else (),
             run=run,
         )
+        accepted = tuple(proposal for proposal, _ in _remembered(state, report))
+        if accepted:
+            record = record.model_copy(update={"memory_proposals": accepted})
         whole, kept = take_apart(record)
         ended = e.SessionEnded(
             at=now,
@@ -488,6 +492,12 @@ class Work:
             outputs=state.outputs,
         )
         return ended, kept
+
+    def memories(self, state: State) -> list[tuple[MemoryProposal, bool]]:
+        """What a run that is being committed may remember; a result that was accepted as partial teaches nothing."""
+        if not state.report or state.partial:
+            return []
+        return list(_remembered(state, CriticReport.model_validate(state.report)))
 
     def _whole(
         self,
@@ -505,6 +515,31 @@ class Work:
         if scored is not None and is_same:
             return scored
         return transcript.run_of(setting, course, state, events, {}, is_whole=True)
+
+
+def _memories(setting: Setting, plan: Plan, results: Results) -> Iterator[JsonObject]:
+    """What a plan suggests remembering, as it turned out, with what it is made of; what did not come about is left out."""
+    if not plan.memory:
+        return
+    review = Review(setting.ctx, setting.compiled, setting.spec, plan)
+    for name, value in plan.memory.items():
+        with suppress(ResolutionError):
+            yield {
+                "class": name,
+                "content": resolve(value, results, setting.evidence),
+                "sources": sources_of(value),
+                "trusted": is_trusted(review, value),
+            }
+
+
+def _remembered(state: State, report: CriticReport) -> Iterator[tuple[MemoryProposal, bool]]:
+    """What the critic lets a run remember, each with whether all that it is made of is trusted."""
+    for said in state.memory:
+        proposal = MemoryProposal(
+            classification=said["class"], content=said["content"], sources=tuple(said["sources"])
+        )
+        if dropped(report, proposal) is None:
+            yield proposal, said["trusted"]
 
 
 def _dumped(plan: Plan) -> JsonObject:

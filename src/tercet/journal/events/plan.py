@@ -42,9 +42,17 @@ class Decomposed(Fact, frozen=True, kw_only=True, tag="decomposed"):
 
 
 class EvidenceRetrieved(Fact, frozen=True, kw_only=True, tag="evidence_retrieved"):
-    """The evidence that the plan pins was looked up: its ids, each with the hash of its content."""
+    """The evidence that the plan pins was looked up: its ids, each with the hash of its content.
+
+    Where the plan asks questions, what was found is pinned to the steps that asked, in another revision of the plan.
+    """
 
     evidence: dict[str, str] = {}
+    plan: dict[str, Any] = {}
+    """The plan with what was found pinned to its steps; empty where it asked nothing."""
+    hash: str = ""
+    facts: str = ""
+    """The digest of the facts that were found, whole."""
 
 
 class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):
@@ -53,3 +61,5 @@ class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
     """Outputs that could not be produced, each with the reason."""
+    memory: tuple[dict[str, Any], ...] = ()
+    """What the run suggests remembering: class, content, sources, and whether all of them are trusted."""

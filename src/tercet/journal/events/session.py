@@ -26,6 +26,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """The hash of the compiled context: replay compiles it again and compares."""
     evidence: str = ""
     """The digest of the snapshot, frozen whole beside the events; empty where the pack has none."""
+    library: str = ""
+    """The snapshot of the library that plans may ask; empty where there is none."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
     models: tuple[str, ...] = ()
@@ -95,6 +97,7 @@ class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
     snapshot: str
     context: str
     by: str
+    library: str = ""
     evidence: str = ""
     """The digest of the snapshot, which the session keeps from now on."""
 

@@ -5,12 +5,14 @@ A question's `answer_schema` constrains what it writes, token by token. Tried wi
     type, nested objects, properties, required, additionalProperties false or with a type
     enum and const of any JSON value, also strings with quotes, line breaks and other letters
     anyOf, oneOf, allOf of objects; a list of types; $ref into $defs, into properties, and to itself
-    items, prefixItems, minItems, maxItems up to about 100; maxLength, minLength; minimum and maximum of integers
+    items, prefixItems, minItems, maxItems up to a thousand; maxLength, minLength; minimum together with maximum of integers
     pattern between ^ and $ without look-around; format date, time, date-time, uuid
 
-These are taken and do not constrain: uniqueItems, maxProperties, minimum and maximum of numbers, not, if/then/else, other
-patterns (a warning goes to stderr). maxItems in the thousands is refused. An enum of thousands of values works and takes
-seconds. Properties come in the order of the schema; white space is free, so allow some tokens for it.
+These are taken and do not constrain, or not always: uniqueItems, maxProperties, minimum or maximum alone, bounds of numbers,
+not, if/then/else, other formats, other patterns (a warning goes to stderr). An integer without bounds may be larger than
+JSON readers keep exactly. maxItems of 2,000 and a maximum below zero without a minimum are refused. An enum of thousands of
+values works and takes seconds. Properties come in the order of the schema; white space is free, and takes about half of the
+tokens.
 An answer that was cut (`Reply.is_cut`) is half a document.
 """
 
@@ -53,7 +55,7 @@ class LocalModel:
 
     async def aclose(self) -> None:
         """Give the server up; the last model to do so stops it. Asking again starts it again."""
-        SERVER.leave(self)
+        await asyncio.to_thread(SERVER.leave, self)
 
     async def _join(self) -> Running:
         started = asyncio.wrap_future(SERVER.join(self))

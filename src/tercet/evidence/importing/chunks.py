@@ -1,0 +1,121 @@
+"""Cutting a text into chunks: by headings, then by paragraphs, without overlap, and the same every time.
+
+A heading begins a chunk. Paragraphs are put together as long as they fit; one that does not fit by itself is cut at the
+end of a sentence, else at a space, else where it must be. Every character that is not space is in exactly one chunk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MOST = 1_500
+"""A chunk has so many characters at most: a few paragraphs, which a person reads at a glance."""
+
+_HEADING = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<title>[^\n]*?))?[ \t]*(?:#+[ \t]*)?\n?")
+_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})")
+_LONGEST_HEADING = 1_000
+_SENTENCE = re.compile(r"[.!?。](?=\s)|\n")
+
+
+class Chunk(NamedTuple):
+    """A part of a text: its characters, the headings above it, and its bytes in the text's UTF-8."""
+
+    text: str
+    heading: str
+    start: int
+    end: int
+
+
+class _Block(NamedTuple):
+    """A heading, a paragraph or a fenced block: its characters from `start` up to `end`."""
+
+    start: int
+    end: int
+    heading: str
+    is_heading: bool
+
+
+def split(text: str) -> Iterator[Chunk]:
+    """The chunks of a text, in order."""
+    counted = bytes_before = 0
+    for first, end, heading in _spans(text):
+        chunk = text[first:end].strip()
+        if not chunk:
+            continue
+        start = text.index(chunk, first)
+        bytes_before += len(text[counted:start].encode())
+        size = len(chunk.encode())
+        yield Chunk(chunk, heading, bytes_before, bytes_before + size)
+        counted, bytes_before = start + len(chunk), bytes_before + size
+
+
+def _spans(text: str) -> Iterator[tuple[int, int, str]]:
+    """Where each chunk begins and ends, and what heading it stands under."""
+    begun: _Block | None = None
+    end, has_body = 0, False
+    for block in _blocks(text):
+        is_new_section = block.is_heading and has_body
+        if begun is not None and (is_new_section or block.end - begun.start > MOST):
+            yield from _cut(text, begun.start, end, begun.heading)
+            begun = None
+        if begun is None:
+            begun, has_body = block, False
+        elif not has_body:
+            begun = begun._replace(heading=block.heading)
+        end, has_body = block.end, has_body or not block.is_heading
+    if begun is not None:
+        yield from _cut(text, begun.start, end, begun.heading)
+
+
+def _cut(text: str, start: int, end: int, heading: str) -> Iterator[tuple[int, int, str]]:
+    """A span in pieces that are not too long."""
+    while end - start > MOST:
+        stop = _last_break(text, start, start + MOST)
+        yield start, stop, heading
+        start = stop
+    yield start, end, heading
+
+
+def _last_break(text: str, start: int, end: int) -> int:
+    """The best place to cut before `end`: behind a sentence in the second half, else behind a space, else at `end`."""
+    half = (start + end) // 2
+    ends = [match.end() for match in _SENTENCE.finditer(text, half, end)]
+    if ends:
+        return ends[-1]
+    space = max(text.rfind(" ", half, end), text.rfind("\t", half, end))
+    return space + 1 if space > start else end
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    titles: list[tuple[int, str]] = []
+    begin, position, fence = -1, 0, ""
+    for line in text.splitlines(keepends=True):
+        start, position = position, position + len(line)
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark["marks"].startswith(fence) else fence
+            continue
+        heading = _HEADING.fullmatch(line) if len(line) <= _LONGEST_HEADING else None
+        if begin >= 0 and (heading or not line.strip()):
+            yield _Block(begin, start, _path(titles), is_heading=False)
+            begin = -1
+        if heading:
+            _enter(titles, len(heading["marks"]), heading["title"] or "")
+            yield _Block(start, position, _path(titles), is_heading=True)
+        elif line.strip():
+            fence = mark["marks"] if mark else ""
+            begin = start if begin < 0 else begin
+    if begin >= 0:
+        yield _Block(begin, position, _path(titles), is_heading=False)
+
+
+def _enter(titles: list[tuple[int, str]], level: int, title: str) -> None:
+    while titles and titles[-1][0] >= level:
+        titles.pop()
+    titles.append((level, title[:200]))
+
+
+def _path(titles: list[tuple[int, str]]) -> str:
+    return " > ".join(title for _, title in titles if title)

@@ -1,0 +1,268 @@
+"""Files in which every row or line is a fact: CSV with a header, and JSON lines.
+
+Lines are read one by one and have a limit, so that a file of one endless line is answered and not swallowed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, BinaryIO, NamedTuple, NoReturn
+
+from tercet.contracts.evidence import EvidenceRef, parse_ref
+from tercet.contracts.mode import Trust
+from tercet.contracts.shape import as_object
+from tercet.evidence.importing.report import Labels, Report
+from tercet.evidence.importing.texts import Unreadable, decode
+from tercet.evidence.rows import MAX_FACT_BYTES
+from tercet.evidence.store import NewFact
+
+MAX_LINE = MAX_FACT_BYTES
+
+
+class _Line(NamedTuple):
+    """A line of a file, with its number from 1 and its bytes; `fault` says why its text cannot be had."""
+
+    number: int
+    text: str
+    start: int
+    end: int
+    fault: Unreadable | None = None
+
+
+class _Record(NamedTuple):
+    """A row of fields, with the line that it begins on and its bytes."""
+
+    fields: dict[str, Any]
+    line: int
+    start: int
+    end: int
+
+
+def read_json_lines(stream: BinaryIO, name: str, labels: Labels, report: Report) -> Iterator[NewFact]:
+    """The facts of a file with one JSON object a line."""
+    for line in _lines(stream, report):
+        if line.fault is not None:
+            report.note(
+                line.fault.code, line.fault.message, line.fault.remedy or "", file=name, row=line.number
+            )
+        elif line.text.strip():
+            record = _object(line, name, report)
+            if record is not None:
+                yield from _facts(record, name, labels, report)
+
+
+def _object(line: _Line, name: str, report: Report) -> _Record | None:
+    try:
+        value = json.loads(line.text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        is_syntax = isinstance(error, json.JSONDecodeError)
+        reason = f"{error.msg} (column {error.colno})" if is_syntax else str(error)
+        report.note("json_syntax", f"not JSON: {reason}", "mend the line", file=name, row=line.number)
+        return None
+    fields = as_object(value)
+    if fields is None:
+        report.note(
+            "not_an_object",
+            "the line is JSON, but no object",
+            'write {"field": …}',
+            file=name,
+            row=line.number,
+        )
+        return None
+    return _Record(fields, line.number, line.start, line.end)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def read_table(
+    stream: BinaryIO, name: str, labels: Labels, report: Report, *, delimiter: str
+) -> Iterator[NewFact]:
+    """The facts of a table whose first row names the columns."""
+    header: list[str] | None = None
+    for row, first, start, end in _rows(stream, name, report, delimiter):
+        if header is None:
+            header = row
+            if not _is_header(row, name, report):
+                return
+        elif len(row) != len(header):
+            report.note(
+                "uneven_row",
+                f"the row has {len(row)} fields, and the header {len(header)}",
+                "give every row a field for every column",
+                file=name,
+                row=first,
+            )
+        else:
+            record = _Record(dict(zip(header, row, strict=True)), first, start, end)
+            yield from _facts(record, name, labels, report)
+
+
+def _is_header(row: list[str], name: str, report: Report) -> bool:
+    if all(column.strip() for column in row) and len(set(row)) == len(row):
+        return True
+    report.note(
+        "bad_header",
+        "the first row must name every column, each differently",
+        "write a row of names above the data",
+        file=name,
+        row=1,
+    )
+    return False
+
+
+def _rows(
+    stream: BinaryIO, name: str, report: Report, delimiter: str
+) -> Iterator[tuple[list[str], int, int, int]]:
+    """The rows with the line they begin on and their bytes; a row may have several lines."""
+    taken: list[_Line] = []
+
+    def texts() -> Iterator[str]:
+        for line in _lines(stream, report):
+            taken.append(line)
+            if line.fault is not None:
+                raise line.fault
+            yield line.text
+
+    csv.field_size_limit(MAX_LINE)
+    feed = texts()
+    reader = csv.reader(feed, delimiter=delimiter, strict=True)
+    while True:
+        taken.clear()
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except (csv.Error, Unreadable) as error:
+            code = error.code if isinstance(error, Unreadable) else "csv_syntax"
+            remedy = (
+                error.remedy if isinstance(error, Unreadable) else "close the quotes, and double those inside"
+            )
+            message = error.message if isinstance(error, Unreadable) else f"not CSV: {error}"
+            report.note(code, message, remedy or "", file=name, row=taken[0].number if taken else None)
+            if isinstance(error, Unreadable):
+                return  # the feed has ended with it
+            continue
+        if row:
+            yield row, taken[0].number, taken[0].start, taken[-1].end
+
+
+def _lines(stream: BinaryIO, report: Report) -> Iterator[_Line]:
+    position = number = 0
+    while data := stream.readline(MAX_LINE + 1):
+        number += 1
+        start, position = position, position + len(data)
+        report.on_bytes(len(data))
+        if len(data) > MAX_LINE and not data.endswith(b"\n"):
+            yield _Line(number, "", start, position, _too_long())
+            position += _skip_line(stream, report)
+            continue
+        try:
+            text = decode(data)
+        except Unreadable as error:
+            yield _Line(number, "", start, position, error)
+        else:
+            yield _Line(number, text.removeprefix("\ufeff") if number == 1 else text, start, position)
+
+
+def _too_long() -> Unreadable:
+    return Unreadable(
+        f"the line has more than {MAX_LINE:,} bytes",
+        code="line_too_long",
+        remedy="a fact is one line of at most so many bytes; import long texts as documents",
+    )
+
+
+def _skip_line(stream: BinaryIO, report: Report) -> int:
+    """Read to the end of a line without keeping it; how many bytes that were."""
+    skipped = 0
+    while data := stream.readline(MAX_LINE):
+        skipped += len(data)
+        report.on_bytes(len(data))
+        if data.endswith(b"\n"):
+            break
+    return skipped
+
+
+def _facts(record: _Record, name: str, labels: Labels, report: Report) -> Iterator[NewFact]:
+    """The fact of a record, or none, and the report says why."""
+    try:
+        fact = _fact(record, name, labels)
+    except Unreadable as error:
+        report.note(error.code, error.message, error.remedy or "", file=name, row=record.line)
+        return
+    ref = (fact.classification, fact.key)
+    if ref in report.ids:
+        report.note(
+            "duplicate_fact",
+            f"there is another {fact.classification}:{fact.key[:100]} in this import",
+            "give each fact an id of its own, or name the field that has it with --id-field",
+            file=name,
+            row=record.line,
+        )
+        return
+    report.ids.add(ref)
+    yield fact
+
+
+def _fact(record: _Record, name: str, labels: Labels) -> NewFact:
+    fields = record.fields
+    classification = _text(fields, labels.class_field) or labels.classification
+    key = _text(fields, labels.id_field) or f"{name}/{record.line}"
+    if parse_ref(str(EvidenceRef(classification, key, "s"))) != (classification, key, "s"):
+        raise Unreadable(
+            f"{classification[:60]!r} and {key[:60]!r} make no id",
+            code="bad_id",
+            remedy="a class has no ':', '#' or space, an id no '#' or space; --id-field and --class-field name the fields",
+        )
+    said = _text(fields, labels.trust_field)
+    return NewFact(
+        classification=classification,
+        key=key,
+        content=fields,
+        trust=_lower(labels.trust, said) if said else labels.trust,
+        source=labels.source or name,
+        expires_at=_moment(_text(fields, labels.expires_field)) or labels.expires_at,
+        document=name,
+        chunk=record.line,
+        start=record.start,
+        end=record.end,
+    )
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    """What a field says, as text; empty where there is no such field."""
+    value = fields.get(name) if name else None
+    if isinstance(value, str):
+        return value.strip()
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def _lower(trust: Trust, said: str) -> Trust:
+    """The lower of two trusts: a record must not speak for itself."""
+    try:
+        return min(trust, Trust(said), key=list(Trust).index)
+    except ValueError as error:
+        raise Unreadable(
+            f"{said[:60]!r} is no trust", code="bad_trust", remedy="write trusted or untrusted"
+        ) from error
+
+
+def _moment(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise Unreadable(
+            f"{text[:60]!r} is no time with a zone",
+            code="bad_expiry",
+            remedy="write it as 2027-01-31T00:00:00Z",
+        )
+    return moment

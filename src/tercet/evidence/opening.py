@@ -1,0 +1,79 @@
+"""Opening a store of evidence by its address: `memory:`, `sqlite:///evidence.db`, `postgresql://…`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tercet.contracts.errors import UsageError
+from tercet.evidence.memory import MemoryEvidence
+from tercet.evidence.store import EvidenceStore
+
+SQLITE = "sqlite:///"
+_POSTGRES = ("postgresql://", "postgres://")
+_REMEDY = 'use "memory:", "sqlite:///evidence.db" or "postgresql://host/database"'
+
+
+class Opening:
+    """A store about to be opened: await it, or enter it to have it closed at the end."""
+
+    def __init__(self, url: str, patience_s: float) -> None:
+        self._url = url
+        self._patience_s = patience_s
+        self._store: EvidenceStore | None = None
+
+    def __await__(self) -> Generator[Any, Any, EvidenceStore]:
+        return _open(self._url, self._patience_s).__await__()
+
+    async def __aenter__(self) -> EvidenceStore:
+        self._store = await self
+        return self._store
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._store is not None:
+            await self._store.close()
+
+
+def open_evidence(url: str, *, patience_s: float = 5.0) -> Opening:
+    """A store by its address; `async with open_evidence(url) as store`, or `await open_evidence(url)`.
+
+    An address that names no store raises `UsageError`; a store that cannot be opened, one of `StoreError`'s kinds.
+    """
+    return Opening(url, patience_s)
+
+
+async def _open(url: str, patience_s: float) -> EvidenceStore:
+    # The drivers are imported where they are used: sqlite3 costs time that a process without a store need not spend,
+    # and asyncpg is an optional dependency.
+    if url == "memory:":
+        return MemoryEvidence()
+    if url.startswith(SQLITE):
+        from tercet.evidence.sqlite import SqliteEvidence  # noqa: PLC0415 - see above
+
+        return await SqliteEvidence.open(_sqlite_path(url), patience_s=patience_s)
+    if url.startswith(_POSTGRES):
+        try:
+            from tercet.evidence.postgres import PostgresEvidence  # noqa: PLC0415 - see above
+        except ModuleNotFoundError as error:
+            if error.name != "asyncpg":
+                raise
+            raise UsageError(
+                "evidence on PostgreSQL needs asyncpg, which is not installed",
+                code="postgres_not_installed",
+                remedy="pip install 'tercet[postgres]'",
+            ) from error
+        return await PostgresEvidence.open(url, patience_s=patience_s)
+    scheme, colon, _ = url.partition(":")
+    remedy = _REMEDY if colon or not url else f'for a file, say "{SQLITE}{url}"; else {_REMEDY}'
+    raise UsageError(f"{scheme!r} is no kind of store", code="unknown_store", remedy=remedy)
+
+
+def _sqlite_path(url: str) -> Path:
+    name = url.removeprefix(SQLITE)
+    if not name or name == ":memory:" or "\0" in name:
+        raise UsageError(f"{url!r} names no file", code="unknown_store", remedy=_REMEDY)
+    return Path(name)

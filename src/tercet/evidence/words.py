@@ -1,0 +1,88 @@
+"""The words of a fact and of a query: what a search compares. The same for every store.
+
+A word is a run of letters and digits, without case and accents, with the plural of English folded away; each character
+of a script that is written without spaces is a word. Nothing else of a text counts, so no text can be an operator.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from tercet.contracts.shape import as_list, as_object
+
+MOST_WORDS = 10_000
+MOST_LETTERS = 100_000
+"""So much of one fact is searched; a chunk of a document has far less. A server's text index ends at one megabyte."""
+MOST_TERMS = 64
+"""So many different words of a query are searched for."""
+LONGEST = 64
+"""A longer word counts by its beginning."""
+
+_UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_COMMON = frozenset(
+    {"a", "an", "and", "are", "as", "at", "be", "by", "do", "does", "for", "from", "had", "has", "have", "how", "i", "if",
+     "in", "is", "it", "its", "may", "of", "on", "or", "our", "shall", "should", "that", "the", "their", "there", "they",
+     "this", "to", "was", "we", "were", "what", "when", "which", "who", "why", "will", "with", "you", "your"}
+)  # fmt: skip
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in order."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text)
+    text = text.casefold()
+    if not text.isascii():
+        text = "".join(letter for letter in text if unicodedata.category(letter) != "Mn")
+    found = (match.group()[:LONGEST] for match in _WORD.finditer(text))
+    return [_singular(word) for word in found]
+
+
+def terms_of(query: str) -> tuple[str, ...]:
+    """The words that a query searches for, each once; the commonest count only where there are no others."""
+    words = dict.fromkeys(words_of(query[:MOST_LETTERS]))
+    telling = tuple(word for word in words if word not in _COMMON)
+    return (telling or tuple(words))[:MOST_TERMS]
+
+
+def indexed(content: Any) -> list[str]:
+    """The words of a fact's content: of its texts and numbers, and of the names of its fields."""
+    found: list[str] = []
+    letters = 0
+    for text in _texts(content):
+        for word in words_of(text[:MOST_LETTERS]):
+            letters += len(word)
+            if len(found) >= MOST_WORDS or letters > MOST_LETTERS:
+                return found
+            found.append(word)
+    return found
+
+
+def _singular(word: str) -> str:
+    """An English plural without its ending; whatever else ends so is treated alike in facts and queries."""
+    if len(word) < 4 or word[-1] != "s" or not word.isascii():
+        return word
+    if word.endswith("ies"):
+        return word if word[-4] in "ae" else f"{word[:-3]}y"
+    if word.endswith("es"):
+        return word if word[-3] in "aeo" else word[:-1]
+    return word if word[-2] in "us" else word[:-1]
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """Texts, names of fields and numbers, in the order of the canonical form."""
+    stack: list[Any] = [content]
+    while stack:
+        item = stack.pop()
+        if (members := as_object(item)) is not None:
+            for name in sorted(members, reverse=True):
+                stack += (members[name], name)
+        elif (items := as_list(item)) is not None:
+            stack.extend(reversed(items))
+        elif isinstance(item, str):
+            yield item
+        elif item is not None and not isinstance(item, bool):
+            yield format(item, "g") if isinstance(item, float) and item.is_integer() else str(item)

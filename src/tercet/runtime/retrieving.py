@@ -1,0 +1,115 @@
+"""RETRIEVE: the questions of a plan, asked of the evidence that its session is pinned to.
+
+Only what a plan asks is looked for. What is found is pinned to the step that asked, which makes another revision of the
+plan; a caller's plan is never changed. A step that a plan before had in the same words keeps what was found for it, so
+that a re-plan does not turn it into another step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.shape import JsonObject
+from tercet.evidence.store import Fact
+from tercet.journal import events as e
+from tercet.runtime.library import Library
+from tercet.runtime.plans import read_plan
+from tercet.runtime.setting import Setting
+from tercet.runtime.state import State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What RETRIEVE came to."""
+
+    event: e.EvidenceRetrieved
+    facts: tuple[Evidence, ...] = ()
+    blob: bytes = b""
+    """The facts as they are kept beside the events."""
+
+
+def carried_over(plan: Plan, before: dict[str, object]) -> Plan:
+    """The plan with what was found earlier for the steps that ask the same in the same words."""
+    if not before or not any(step.evidence_queries for step in plan.steps):
+        return plan
+    earlier = {step.id: step for step in read_plan(before).steps}
+    steps = tuple(_carried(step, earlier.get(step.id)) for step in plan.steps)
+    return plan if steps == plan.steps else plan.model_copy(update={"steps": steps})
+
+
+def _carried(step: Step, earlier: Step | None) -> Step:
+    if earlier is None or not step.evidence_queries:
+        return step
+    found = step.model_copy(update={"evidence_refs": earlier.evidence_refs})
+    return found if found == earlier else step
+
+
+def asking(plan: Plan, state: State) -> list[Step]:
+    """The steps whose questions have not been asked: those of a planner's plan that have nothing pinned yet and have not
+    run."""
+    if state.plan_origin == "caller":
+        return []
+    return [
+        step
+        for step in plan.steps
+        if step.evidence_queries and not step.evidence_refs and state.steps[step.id].status == "pending"
+    ]
+
+
+def pinned(plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
+    """What a plan that asks nothing stands on."""
+    return e.EvidenceRetrieved(at=now, evidence=_pinned(plan, setting, ()))
+
+
+async def retrieve(plan: Plan, steps: Sequence[Step], setting: Setting, library: Library, now: int) -> Found:
+    """Ask what these steps of a plan want to know, and pin to each what was found."""
+    facts: dict[str, Fact] = {}
+    refs: dict[str, tuple[str, ...]] = {}
+    for step in steps:
+        queries = step.evidence_queries
+        found = await library.find(setting.ctx.tenant, setting.library_snapshot, queries, now)
+        facts |= {fact.evidence.id: fact for fact in found}
+        refs[step.id] = tuple(fact.evidence.id for fact in found)
+    revised = _with_refs(plan, refs)
+    known = tuple(fact.evidence for fact in facts.values())
+    blob = canonical([_kept(fact) for fact in facts.values()]) if facts else b""
+    event = e.EvidenceRetrieved(
+        at=now,
+        evidence=_pinned(revised, setting, known),
+        plan=revised.model_dump(mode="json", exclude_defaults=True),
+        hash=revised.hash,
+        facts=hash_bytes(blob) if blob else "",
+    )
+    return Found(event=event, facts=known, blob=blob)
+
+
+def _kept(fact: Fact) -> JsonObject:
+    """A fact as it is kept beside the events: whole, and with where it was found."""
+    dumped = fact.evidence.model_dump(mode="json")
+    return {"evidence": dumped, "citation": fact.citation.model_dump(mode="json", exclude_none=True)}
+
+
+def read_facts(data: bytes) -> tuple[Evidence, ...]:
+    """The facts that were kept beside the events."""
+    return tuple(Evidence.model_validate(kept["evidence"]) for kept in msgspec.json.decode(data))
+
+
+def _with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:
+    steps = tuple(
+        step.model_copy(update={"evidence_refs": refs[step.id]}) if refs.get(step.id) else step
+        for step in plan.steps
+    )
+    return plan.revise(steps=steps)
+
+
+def _pinned(plan: Plan, setting: Setting, facts: Sequence[Evidence]) -> dict[str, str]:
+    """Every piece of evidence that the plan pins, with the hash of its content."""
+    known = {entry.id: entry.hash for entry in setting.compiled.evidence.values()}
+    known |= {fact.id: fact.hash for fact in facts}
+    return {ref: known[ref] for step in plan.steps for ref in step.evidence_refs if ref in known}

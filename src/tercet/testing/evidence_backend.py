@@ -1,0 +1,77 @@
+"""What the cases of the evidence suite start from: a way to open a store, and small changes to put into it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tercet.contracts.canonical import hash_bytes
+from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact, SnapshotHead
+
+CLASS = "policy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceBackend:
+    """A kind of store; `open` opens the same one each time, or, in memory, a new one."""
+
+    open: Callable[[], Awaitable[EvidenceStore]]
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[EvidenceStore]:
+        """An open store, closed at the end."""
+        store = await self.open()
+        try:
+            yield store
+        finally:
+            await store.close()
+
+
+def new_tenant() -> str:
+    """A tenant that nobody else uses."""
+    return f"tenant-{secrets.token_hex(8)}"
+
+
+def fact(key: str, content: Any, **fields: Any) -> NewFact:
+    """A fact of the usual class."""
+    told: dict[str, Any] = {"classification": CLASS, "key": key, "content": content, **fields}
+    return NewFact(**told)
+
+
+def document(name: str, *texts: str, **fields: Any) -> list[Change]:
+    """A document with its chunks."""
+    body = "".join(texts)
+    changes: list[Change] = [NewDocument(name=name, hash=hash_bytes(body.encode()), size=len(body))]
+    start = 0
+    for number, text in enumerate(texts):
+        end = start + len(text.encode())
+        place = {"document": name, "chunk": number, "start": start, "end": end}
+        changes.append(fact(f"{name}/{number}", {"text": text}, **place, **fields))
+        start = end
+    return changes
+
+
+async def take(store: EvidenceStore, tenant: str, name: str, *changes: Change) -> SnapshotHead:
+    """A frozen snapshot with these changes."""
+    await store.create(tenant, name, now_ms=1)
+    await store.put(tenant, name, changes)
+    return await store.freeze(tenant, name, now_ms=2)
+
+
+async def contents(store: EvidenceStore, tenant: str, snapshot: str) -> dict[str, Any]:
+    """What the facts of a snapshot say, by their keys."""
+    return {
+        each.evidence.id.partition("#")[0].split(":", 2)[2]: each.evidence.content
+        for each in await store.facts(tenant, snapshot)
+    }
+
+
+async def found(
+    store: EvidenceStore, tenant: str, snapshot: str, query: str, **options: Any
+) -> list[tuple[str, float]]:
+    """The ids that a search finds, with their scores."""
+    hits = await store.search(tenant, snapshot, query, **options)
+    return [(hit.fact.evidence.id, hit.score) for hit in hits]

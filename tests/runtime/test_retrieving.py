@@ -1,0 +1,288 @@
+"""RETRIEVE: what a plan asks of a library, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.errors import GatewayError, UsageError
+from tercet.contracts.plan import Plan
+from tercet.evidence.memory import MemoryEvidence
+from tercet.evidence.retrieval import Named, WordRetriever
+from tercet.evidence.store import EvidenceStore, NewFact
+from tercet.journal import events as e
+from tercet.runtime.setting import Setting
+
+from .workshop import ADA, ASK, BOB, Death, Workshop, events, plan, step
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Counting(WordRetriever):
+    """Finds by words, and counts how often it is asked."""
+
+    def __init__(self, store: EvidenceStore) -> None:
+        super().__init__(store)
+        self.asked: list[str] = []
+
+    async def find(
+        self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str], limit: int
+    ) -> Sequence[Named]:
+        """What the store finds."""
+        self.asked.append(query)
+        return await super().find(tenant, snapshot, query, classes=classes, limit=limit)
+
+
+class Closed:
+    """A retriever that nobody can reach."""
+
+    async def find(
+        self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str], limit: int
+    ) -> Sequence[Named]:
+        """Fails."""
+        raise GatewayError("the library is closed", code="closed")
+
+
+async def shelved(*facts: NewFact, name: str = "s7") -> MemoryEvidence:
+    """A store with these facts in one snapshot."""
+    store = MemoryEvidence()
+    await add(store, *facts, name=name)
+    return store
+
+
+async def add(store: EvidenceStore, *facts: NewFact, name: str) -> None:
+    """Another snapshot."""
+    await store.create("default", "draft", now_ms=1)
+    await store.put("default", "draft", facts)
+    await store.freeze("default", "draft", now_ms=2, name=name)
+
+
+class Planner:
+    """Proposes what it was given, one plan after the other."""
+
+    name = "given"
+
+    def __init__(self, *plans: Plan) -> None:
+        self._plans = list(plans)
+
+    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+        """The next plan."""
+        del setting, feedback
+        return self._plans.pop(0)
+
+
+def fact(key: str, *, ends: datetime | None = None, classification: str = "customer") -> NewFact:
+    """A fact about a customer."""
+    return NewFact(
+        classification=classification, key=key, content={"name": key, "note": "who"}, expires_at=ends
+    )
+
+
+def asks(name: str, **more: Any) -> Any:
+    """A step that asks for a customer."""
+    queries = ({"classification": "customer", "query": "who is it?"},)
+    return step(name, requires_evidence=("customer",), evidence_queries=queries, **more)
+
+
+@pytest.mark.req("R78")
+def test_what_is_found_is_pinned_to_the_step_that_asked_in_a_new_revision() -> None:
+    """The plan that is reviewed names the evidence; the facts are kept whole, and a step that asked nothing has none."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+    proposed = plan(asks("a"), step("b"))
+
+    async def main() -> None:
+        store = await shelved(fact("ann"), fact("ben"))
+        async with workshop.runtime(workshop.pack(), evidence=store) as runtime:
+            result = await runtime.run(ASK, planner=Planner(proposed), actor=ADA)
+            assert result.status == "completed"
+            state = await runtime.state(result.session_id)
+            first, second = state.plan["steps"]
+            assert first["evidence_refs"] == ["kg:customer:ann#snapshot_s7"]
+            assert "evidence_refs" not in second
+            assert (state.plan["revision"], state.plan["parent"]) == (2, proposed.hash)
+            [found] = [
+                x
+                for x in await events(runtime.journal, result.session_id)
+                if isinstance(x, e.EvidenceRetrieved)
+            ]
+            assert found.evidence == {"kg:customer:ann#snapshot_s7": digest(fact("ann").content)}
+            assert b'"ann"' in await runtime.journal.blob("default", found.facts)
+
+    workshop.run(main())
+
+
+def test_a_callers_plan_is_never_changed() -> None:
+    """Its questions are not asked, and it is refused for the evidence that it lacks."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        store = await shelved(fact("ann"))
+        counting = Counting(store)
+        async with workshop.runtime(workshop.pack(), evidence=store, retriever=counting) as runtime:
+            result = await runtime.run(ASK, plan=plan(asks("a")), actor=ADA)
+            assert result.status == "failed"
+            assert (counting.asked, workshop.calls) == ([], [])
+
+    workshop.run(main())
+
+
+def test_a_step_that_a_re_plan_keeps_is_not_asked_for_again() -> None:
+    """It stays the same step with the same evidence, and is not carried out twice."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+
+    async def fail(*_: Any) -> Any:
+        raise ValueError("no")
+
+    workshop.tool("do.not", fail, mode="read_only")
+    first = plan(asks("a"), step("b", "do.not", depends_on=("a",)))
+    second = plan(asks("a"), step("c", depends_on=("a",)))
+
+    async def main() -> None:
+        pack = workshop.pack(budget={"max_step_retries": 0})
+        store = await shelved(fact("ann"))
+        counting = Counting(store)
+        async with workshop.runtime(pack, evidence=store, retriever=counting) as runtime:
+            result = await runtime.run(ASK, planner=Planner(first, second), actor=ADA)
+            assert result.status == "completed"
+            assert [name for name, _ in workshop.calls] == ["a", "b", "c"]
+            assert len(counting.asked) == 1
+
+    workshop.run(main())
+
+
+def test_a_library_that_cannot_be_reached_pauses_the_run() -> None:
+    """Nothing is called; a resume with the library asks again."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+    pack, planner = workshop.pack(), Planner(plan(asks("a")))
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            store = await shelved(fact("ann"))
+            async with workshop.runtime(pack, journal, evidence=store, retriever=Closed()) as runtime:
+                result = await runtime.run(ASK, planner=planner, actor=ADA)
+                assert (result.status, workshop.calls) == ("paused", [])
+                assert "the library is closed" in result.reason
+            async with workshop.runtime(pack, journal, evidence=store) as runtime:
+                assert (await runtime.resume(result.session_id, planner=planner)).status == "completed"
+
+    workshop.run(main())
+
+
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_another_process_goes_on_with_what_was_found(nth: int) -> None:
+    """After a crash the facts come from the journal, byte for byte, even if the library says something else by then."""
+    workshop = Workshop()
+    workshop.tool("do.it", mode="read_only")
+    pack, planner = workshop.pack(), Planner(*(plan(asks("a")) for _ in range(2)))
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            store = await shelved(fact("ann"))
+            death = Death("after_append", nth)
+            async with workshop.runtime(pack, journal, evidence=store, crash=death) as runtime:
+                await death.of(runtime.run(ASK, planner=planner, actor=ADA))
+            await add(store, fact("ann"), fact("aaron"), name="s8")
+            async with workshop.runtime(pack, journal, evidence=store) as runtime:
+                for row in await runtime.sessions():
+                    result = await runtime.resume(row.session_id, planner=planner)
+                    assert result.status == "completed"
+                    state = await runtime.state(row.session_id)
+                    assert state.plan["steps"][0]["evidence_refs"] == ["kg:customer:ann#snapshot_s7"]
+
+    workshop.run(main())
+
+
+def test_stale_evidence_closes_no_gate() -> None:
+    """What has expired is not found; and what expires while a gate waits can no longer be approved."""
+    workshop = Workshop()
+    start = datetime.fromtimestamp(workshop.clock.now() / 1000, UTC)
+    old, soon = fact("ann", ends=start - timedelta(seconds=1)), fact("ben", ends=start + timedelta(hours=1))
+    workshop.tool("do.it", mode="network", reversibility="reversible")
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack(), evidence=await shelved(old)) as runtime:
+            result = await runtime.run(ASK, planner=Planner(*[plan(asks("a"))] * 3), actor=ADA)
+            assert result.status == "failed"
+        async with workshop.runtime(workshop.pack(), evidence=await shelved(soon)) as runtime:
+            result = await runtime.run(
+                ASK, planner=Planner(plan(asks("a", params={"order": "o1"}))), actor=ADA
+            )
+            assert result.status == "awaiting_gate"
+            assert result.gate is not None
+            await workshop.clock.sleep(3_600_000)
+            with pytest.raises(UsageError) as caught:
+                await runtime.approve(result.gate.id, actor=BOB)
+            assert caught.value.code == "evidence_expired"
+            denied = await runtime.deny(result.gate.id, actor=BOB)
+            assert denied.status in ("rejected", "awaiting_gate")
+        assert workshop.calls == []
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R218")
+def test_a_session_sees_nothing_that_changed_after_it_began() -> None:
+    """While it waits at a gate the store gets another snapshot; the session stays at its own, pinned until it is over."""
+    workshop = Workshop()
+    workshop.tool("do.it", mode="network", reversibility="reversible")
+    pack = workshop.pack(decision={"required_evidence": ("customer",)})
+    asking = asks("a", params={"order": "o1"})
+
+    async def main() -> None:
+        store = await shelved(fact("ann"))
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(pack, journal, evidence=store) as runtime:
+                planner = Planner(plan(asking))
+                result = await runtime.run(ASK, planner=planner, actor=ADA)
+                assert result.gate is not None
+                assert await store.pins("default", "s7") == (result.session_id,)
+            before = (await runtime.state(result.session_id)).start["evidence"]
+            for number in range(20):
+                await add(
+                    store, fact("ann", classification="customer"), fact(f"new{number}"), name=f"t{number}"
+                )
+            async with workshop.runtime(pack, journal, evidence=store) as runtime:
+                await runtime.approve(result.gate.id, actor=BOB)
+                result = await runtime.resume(result.session_id, planner=planner)
+                assert result.status == "completed"
+                state = await runtime.state(result.session_id)
+                assert (state.start["library"], state.start["evidence"]) == ("s7", before)
+            assert await store.pins("default", "s7") == ()
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R324")
+def test_what_a_run_learned_is_evidence_for_later_ones() -> None:
+    """It has the trust of its lowest source; a failed run teaches nothing; a crash does not teach twice."""
+    workshop = Workshop()
+    workshop.tool("do.it", mode="read_only")
+    workshop.tool("read.mail", mode="read_only", untrusted=("/text",))
+    learning = plan(
+        step("a"),
+        step("m", "read.mail", params={"text": "hello"}),
+        memory={"habit": {"$from": "request#/order"}, "gossip": {"$from": "m#/text"}, "nothing": ""},
+    )
+
+    async def main() -> None:
+        store = await shelved(fact("ann"))
+        async with workshop.runtime(workshop.pack(), evidence=store) as runtime:
+            result = await runtime.run(ASK, planner=Planner(learning), actor=ADA)
+            assert result.status == "completed"
+            record = await runtime.record(result.session_id)
+            assert [each["classification"] for each in record["memory_proposals"]] == ["habit", "gossip"]
+            head = await store.newest("default")
+            assert head is not None
+            found = await store.facts("default", head.name, classes=["episode"])
+            told = {each.evidence.content["class"]: each.evidence.trust.value for each in found}
+            assert told == {"habit": "trusted", "gossip": "untrusted"}
+
+    workshop.run(main())
