@@ -2,7 +2,7 @@
 
 Python blocks of one page run in order, in one namespace.
 In `sh` blocks every line that begins with `tercet`, in `console` blocks every line that begins with `$ tercet`, is tried.
-`verify`, `run`, `check`, `schema` and `init` are run and must exit as the line says (`# exit 3`), or else with 0.
+`plan`, `verify`, `run`, `check`, `schema` and `init` are run and must exit as the line says (`# exit 3`), or else with 0.
 Other commands, and usage lines with `[OPTIONS]`, are only asked for their help, which fails on a name that does not exist.
 Everything happens in this process, and in a temporary folder that holds a copy of the examples.
 """
@@ -27,7 +27,7 @@ from tercet.cli.main import app
 ROOT = Path(__file__).parents[1]
 SHOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*SHOWN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-EXECUTED = {"verify", "run", "check", "schema", "init"}
+EXECUTED = {"plan", "verify", "run", "check", "schema", "init"}
 
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL

@@ -49,6 +49,26 @@ def test_a_session_is_shown_as_a_tree(tercet: Tercet, kitchen: Kitchen) -> None:
     assert f"    tercet sessions resume {session} --pack PACK\n" in shown.out
 
 
+@pytest.mark.req("R69")
+def test_a_session_shows_its_critical_path_and_who_may_wait(tercet: Tercet, kitchen: Kitchen) -> None:
+    """Of a plan whose steps say how long they take, the longest chain is shown, and how long the others may wait."""
+    slow = {**LOOK, "id": "slow", "estimated_ms": 2_500}
+    quick = {**LOOK, "id": "quick", "estimated_ms": 400}
+    last = {**LOOK, "id": "last", "depends_on": ["slow", "quick"]}
+    run = tercet("run", BAKERY, "--plan", kitchen.plan(slow, quick, last), "--shadow", "--json").json
+    shown = tercet("sessions", "show", run["session_id"])
+    assert "time      2.5 s (2.9 s one after the other) along slow" in shown.out
+    assert "slack     quick may wait 2.1 s" in shown.out
+    assert "not known of last" in shown.out
+    schedule = tercet("sessions", "show", run["session_id"], "--json").json["schedule"]
+    assert (schedule["total_ms"], schedule["sequential_ms"]) == (2_500, 2_900)
+    assert {name: (step["source"], step["slack_ms"]) for name, step in schedule["steps"].items()} == {
+        "slow": ("step", 0),
+        "quick": ("step", 2_100),
+        "last": ("unknown", 0),
+    }
+
+
 def test_an_answered_session_asks_to_be_resumed(tercet: Tercet, kitchen: Kitchen) -> None:
     """After the answer nobody is waited for; once it was gone on with and failed, the list names no next step."""
     session = started(tercet(*REFUND, ORDER_881))

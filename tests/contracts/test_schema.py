@@ -115,6 +115,11 @@ VERDICT = verdicts.Verdict(
     kind=verdicts.RefusalKind.LOOP_GUARD,
     refusals=(REFUSAL,),
     gates=(gate.GateDemand(step=0, step_id="a", gate="G", reason="r"),),
+    effects=(
+        verdicts.StepEffect(
+            step_id="a", mode=ApprovalMode.LOCAL_WRITE, reversibility=Reversibility.COMPENSABLE
+        ),
+    ),
 )
 CARD = Scorecard(
     scores={

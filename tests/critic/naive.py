@@ -34,11 +34,12 @@ KINDS = {
     "approval_mode_mismatch": "mode_exceeded mode_understated authorization_required gate_unknown gate_missing",
     "missing_evidence": "evidence_not_pinned evidence_unresolved",
     "loop_guard": "too_many_steps duplicate_action",
-    "budget_exceeded": "tokens_exceeded tool_calls_exceeded cost_exceeded latency_exceeded concurrency_exceeded",
+    "budget_exceeded": "tokens_exceeded tool_calls_exceeded cost_exceeded latency_exceeded concurrency_exceeded"
+    " branches_exceeded",
     "violates_decision_spec": (
         "output_not_declared tool_not_surfaced empty_plan kind_unavailable cyclic_dependency unresolved_reference"
         " expression_invalid argument_invalid argument_not_permitted unbound_argument compensation_missing"
-        " unmet_precondition policy_invariant checkpoint_unbound"
+        " unmet_precondition threatened_condition policy_invariant checkpoint_unbound"
     ),
 }
 
@@ -1018,7 +1019,7 @@ def compensations_fit(case: Case) -> Iterator[Finding]:
 
 
 def preconditions_hold(case: Case) -> Iterator[Finding]:
-    """Check 17."""
+    """Check 17a."""
     before = waits_for(case)
     for index, step in enumerate(case.plan.steps):
         tools = [tool_named(case, case.plan.steps[earlier].tool) for earlier in before[index]]
@@ -1026,6 +1027,22 @@ def preconditions_hold(case: Case) -> Iterator[Finding]:
         own = tool_named(case, step.tool)
         if any(name not in held for name in [*step.preconditions, *(own.preconditions if own else ())]):
             yield "unmet_precondition", index
+
+
+def threats_are_kept_away(case: Case) -> Iterator[Finding]:
+    """Check 17b."""
+    before = waits_for(case)
+    steps = range(len(case.plan.steps))
+    tools = {index: tool for index, _, tool in calls(case)}
+    for threat in (index for index in tools if tools[index].revokes):
+        for other in (index for index in steps if index != threat and index not in before[threat]):
+            own = tools[other].preconditions if other in tools else ()
+            for name in [*case.plan.steps[other].preconditions, *own]:
+                makers = [i for i in before[other] if i in tools and name in tools[i].establishes]
+                is_met = name in case.spec.conditions or bool(makers)
+                is_mended = any(threat in (maker, *before[maker]) for maker in makers)
+                if name in tools[threat].revokes and is_met and not is_mended:
+                    yield "threatened_condition", threat
 
 
 def tokens_of(case: Case, step: Step) -> int:
@@ -1103,10 +1120,24 @@ def width(case: Case) -> int:
 
 
 def steps_run_within_the_slots(case: Case) -> Iterator[Finding]:
-    """Check 20."""
+    """Check 20a."""
     limit = case.ctx.run_budget.max_parallel
     if limit is not None and width(case) > limit:
         yield "concurrency_exceeded", None
+
+
+def branches_are_shallow(case: Case) -> Iterator[Finding]:
+    """Check 20b."""
+    for index, step in enumerate(case.plan.steps):
+        if depth_of(case, step) > case.ctx.run_budget.max_branch_depth:
+            yield "branches_exceeded", index
+
+
+def depth_of(case: Case, step: Step) -> int:
+    """How deep a step hangs in conditions: as deep as what it refers to, and deeper by its own."""
+    names = {name for part in parts_of(step) for name in names_in(part) if name not in NO_STEPS}
+    found = [index for name in names if (index := index_of(case, name)) is not None]
+    return max([0, *(depth_of(case, case.plan.steps[index]) for index in found)]) + (step.when is not None)
 
 
 # ---- checks 21 to 23: policies, checkpoints, duplicates -----------------------------------------------------------
@@ -1251,9 +1282,11 @@ CHECKS: list[tuple[Callable[[Case], Iterator[Finding]], str]] = [
     (compensations_are_recorded, "compensation"),
     (compensations_fit, ""),
     (preconditions_hold, "preconditions"),
+    (threats_are_kept_away, "preconditions"),
     (budget_is_left, ""),
     (time_is_left, "latency"),
     (steps_run_within_the_slots, "concurrency"),
+    (branches_are_shallow, ""),
     (policies_hold, ""),
     (checkpoints_are_bound, "checkpoints"),
     (effects_are_single, "duplicates"),

@@ -15,6 +15,7 @@ import os
 import pickle
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from hypothesis import settings
@@ -881,6 +882,13 @@ def _ask_otherwise(draw: Draw, docs: Docs) -> None:
         docs.compiled["request"] = None
 
 
+def _nest(draw: Draw, docs: Docs) -> None:
+    """Lets steps decide on each other, one after the other in the plan's order."""
+    chosen = sorted(draw(st.sets(_below(max(1, len(docs.steps))), min_size=1, max_size=6)))
+    for before, index in pairwise(chosen):
+        docs.steps[index]["when"] = f"{docs.steps[before]['id']}.ok"
+
+
 def _fit_budget(draw: Draw, docs: Docs) -> None:
     """Leaves exactly what the plan needs of something, or one more, or one less."""
     case = docs.parsed()
@@ -917,6 +925,7 @@ PLAN_CHANGES: list[Change] = [
     _depend,
     _depend,
     *[_condition] * 4,
+    _nest,
     *[_repeat_step] * 2,
     _drop_step,
     _swap_steps,
@@ -944,7 +953,7 @@ FRAME_CHANGES: list[Change] = [
     *[_add_policy] * 4,
     _add_grant,
     *[_change_owner] * 2,
-    *[_fit_budget] * 14,
+    *[_fit_budget] * 16,
     _set_tiers,
     _set_tiers,
     *[_know_result] * 2,
@@ -964,6 +973,7 @@ FRAME_CHANGES: list[Change] = [
     _declaring("requires_evidence", *([name] for name in CLASSES)),
     _declaring("preconditions", *([name] for name in CONDITIONS)),
     _declaring("establishes", [], CONDITIONS[:3], ["unheard_of"]),
+    *[_declaring("revokes", *([name] for name in CONDITIONS), CONDITIONS)] * 2,
     _declaring("reversibility", None, "pure", "reversible", "compensable", "irreversible"),
     _declaring("compensate", None, CANCEL),
     _declaring("no_compensation", "", "nothing to take back"),
@@ -980,6 +990,7 @@ FRAME_CHANGES: list[Change] = [
     _setting_in("budget", "bucket_tokens", *SMALL),
     _setting_in("budget", "tokens", None, *SMALL),
     _setting_in("budget", "max_replans", 0, 1, 2),
+    _setting_in("budget", "max_branch_depth", 0, 1, 2),
     _setting_in("used", "replans", 0, 1, 2, 3),
     _setting_in("spec", "required_outputs", [], ["amount"], ["amount", "other"]),
     _setting_in("spec", "required_evidence", *([name] for name in CLASSES)),
@@ -1134,11 +1145,13 @@ FAULTS: list[tuple[str, Callable[[Docs], None]]] = [
         _in_step(4, compensate={"tool": "pay.cancel", "params": {"why": {"$from": "self"}}}),
     ),
     ("unmet_precondition", _in_step(2, preconditions=["unheard_of"])),
+    ("threatened_condition", _in_tool("web.fetch", revokes=["order_read"])),
     ("tool_calls_exceeded", _exceed("tool_calls")),
     ("tokens_exceeded", _exceed("tokens")),
     ("cost_exceeded", _exceed("cost_microcents")),
     ("latency_exceeded", _exceed("wall_clock_ms")),
     ("concurrency_exceeded", _exceed("max_parallel")),
+    ("branches_exceeded", lambda docs: docs.ctx["run_budget"].update(max_branch_depth=0)),
     (
         "policy_invariant",
         lambda docs: docs.compiled["policies"].append({"name": "p", "expression": "plan.steps.size()"}),
@@ -1161,6 +1174,7 @@ def faulty_refunds(draw: Draw) -> tuple[Case, list[str]]:
 
 OVERLOOKED = (
     "unmet_precondition",
+    "threatened_condition",
     "compensation_missing",
     "latency_exceeded",
     "concurrency_exceeded",

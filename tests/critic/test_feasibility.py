@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tercet.contracts.budget import BudgetUse
 from tercet.contracts.context import ALL_CHECKS
@@ -87,6 +88,103 @@ def test_a_condition_that_no_tool_establishes_is_a_persons_case() -> None:
     """Where no step could help, the remedy does not ask for one."""
     verdict = SHOP.review(plan(look_up(preconditions=("miracle",))))
     assert verdict.remedy == "no tool of this run establishes it: hand the case to a person"
+
+
+# ---- threats ------------------------------------------------------------------------------------------------------
+
+SHUT = tool("shop.shut", parameters=takes(), revokes=("shop_open",))
+STREET = MALL.with_tools(SHUT)
+
+
+@pytest.mark.req("R72", "R99")
+def test_what_may_revoke_a_condition_in_between_is_refused() -> None:
+    """The offender is the step that revokes; the reason names all three, and the remedies are the two orders."""
+    verdict = STREET.review(
+        plan(step("open", OPEN), step("shut", SHUT), step("sell", SELL, depends_on=("open",)))
+    )
+    assert refused(verdict) == (
+        "violates_decision_spec",
+        "threatened_condition",
+        1,
+        "/steps/1/depends_on",
+    )
+    assert verdict.reasons == (
+        "step 1 revokes shop_open, which step 0 establishes and step 2 presupposes, and may come between the two",
+    )
+    assert verdict.remedy == "add depends_on sell to shut or add depends_on shut to open"
+
+
+@pytest.mark.req("R72")
+def test_either_order_of_the_remedy_takes_the_threat_away() -> None:
+    """After its use a condition may be revoked, and before it is established too."""
+    after = (step("open", OPEN), step("sell", SELL, depends_on=("open",)))
+    assert refused(STREET.review(plan(*after, step("shut", SHUT, depends_on=("sell",))))) is None
+    first = (step("shut", SHUT), step("open", OPEN, depends_on=("shut",)))
+    assert refused(STREET.review(plan(*first, step("sell", SELL, depends_on=("open",))))) is None
+
+
+@pytest.mark.req("R72")
+def test_a_condition_of_the_start_can_only_be_revoked_later() -> None:
+    """Nobody brings it about, so the one remedy is to wait until it was used."""
+    street = STREET.deciding(conditions=("shop_open",))
+    verdict = street.review(plan(step("sell", SELL), step("shut", SHUT)))
+    assert verdict.reasons == (
+        "step 1 revokes shop_open, which holds at the start and step 0 presupposes, and may come before it",
+    )
+    assert verdict.remedy == "add depends_on sell to shut"
+    assert refused(street.review(plan(step("sell", SELL), step("shut", SHUT, depends_on=("sell",))))) is None
+
+
+@pytest.mark.req("R72")
+def test_a_condition_that_is_surely_gone_must_be_brought_about_again() -> None:
+    """Where the order itself puts the threat between the two, another one is asked for, or another step."""
+    opened = (step("open", OPEN), step("shut", SHUT, depends_on=("open",)))
+    verdict = STREET.review(plan(*opened, step("sell", SELL, depends_on=("shut",))))
+    assert verdict.code == "threatened_condition"
+    assert verdict.remedy == (
+        "do not let sell wait for shut or let sell wait for a step after shut that calls shop.open"
+    )
+    again = (step("again", OPEN, depends_on=("shut",)), step("sell", SELL, depends_on=("again",)))
+    assert refused(STREET.deciding(repeatable=("shop.open",)).review(plan(*opened, *again))) is None
+
+
+def test_a_step_may_use_up_what_it_needs() -> None:
+    """What revokes its own condition threatens others that need it, and not itself."""
+    last = tool("shop.clear", parameters=takes(), preconditions=("shop_open",), revokes=("shop_open",))
+    street = STREET.with_tools(last).deciding(conditions=("shop_open",))
+    assert refused(street.review(plan(step("clear", last)))) is None
+    assert street.review(plan(step("a", last), step("sell", SELL))).offending_step == 0
+
+
+# ---- branches -----------------------------------------------------------------------------------------------------
+
+
+def _cascade(depth: int) -> Plan:
+    first = look_up("s0")
+    return plan(first, *(look_up(f"s{n}", when=f"s{n - 1}.amount > 0") for n in range(1, depth + 1)))
+
+
+@pytest.mark.req("R74")
+def test_conditions_on_conditions_are_bounded() -> None:
+    """A step may hang on three conditions, one inside the other, unless the pack says two or four."""
+    assert refused(SHOP.review(_cascade(3))) is None
+    assert refused(SHOP.review(_cascade(4))) == ("budget_exceeded", "branches_exceeded", 4, "/steps/4/when")
+    assert refused(SHOP.allowing(max_branch_depth=4).review(_cascade(4))) is None
+    assert SHOP.allowing(max_branch_depth=2).review(_cascade(3)).reasons == (
+        "step 3 hangs on 3 conditions, one inside the other, 2 may be",
+    )
+    with pytest.raises(ValidationError):
+        SHOP.allowing(max_branch_depth=5)
+
+
+@pytest.mark.req("R74")
+def test_depth_comes_through_values_and_not_through_waiting() -> None:
+    """A value of a conditional step hangs on its condition; a step that only waits runs whatever was skipped."""
+    seen = look_up("seen", when="request.yes")
+    value = step("value", kind="note", params={"x": {"$from": "seen"}})
+    house = SHOP.allowing(max_branch_depth=1)
+    assert house.review(plan(seen, value, look_up("on", when="value.x.ok"))).offending_step == 2
+    assert house.review(plan(seen, look_up("on", depends_on=("seen",), when="request.yes"))).code is None
 
 
 # ---- latency ------------------------------------------------------------------------------------------------------

@@ -347,6 +347,9 @@ def _misplaced_checkpoint(case: Case) -> Case:
 ACT = tool("x.act", "network", gates=("FINANCE",), no_compensation="none", parameters=takes())
 RISKY = tool("x.risk", "network", reversibility="irreversible", parameters=takes())
 LATE = tool("x.late", preconditions=("dawn",), parameters=takes())
+MAKE = tool("x.make", establishes=("warm",), parameters=takes())
+CHILL = tool("x.chill", revokes=("warm",), parameters=takes())
+WARM = tool("x.warm", preconditions=("warm",), parameters=takes())
 DEAR = tool("x.dear", cost_microcents=1_001, parameters=takes())
 UNDO = tool("x.undoable", "local_write", parameters=takes())
 NEVER = Policy(name="never", expression="false")
@@ -367,9 +370,22 @@ FAULTS: list[tuple[str, Fault]] = [
     ("gate_missing", changing(lambda h: h.with_tools(RISKY), step("risk", "x.risk"))),
     ("compensation_missing", changing(lambda h: h.with_tools(UNDO), step("undo", "x.undoable"))),
     ("unmet_precondition", changing(lambda h: h.with_tools(LATE), step("late", "x.late"))),
+    (
+        "threatened_condition",
+        changing(
+            lambda h: h.with_tools(MAKE, CHILL, WARM),
+            step("make", MAKE),
+            step("chill", CHILL),
+            step("warm", WARM, depends_on=("make",)),
+        ),
+    ),
     ("cost_exceeded", changing(lambda h: h.with_tools(DEAR), step("dear", "x.dear"))),
     ("latency_exceeded", adding(look_up("slow", estimated_ms=10_001))),
     ("concurrency_exceeded", changing(lambda h: h.allowing(max_parallel=1), look_up("beside"))),
+    (
+        "branches_exceeded",
+        changing(lambda h: h.allowing(max_branch_depth=0), look_up("perhaps", when="request.yes")),
+    ),
     ("policy_invariant", changing(lambda h: h.holding(policies=(NEVER,)))),
     ("checkpoint_unbound", _misplaced_checkpoint),
     ("duplicate_action", adding(ticket("once", "same"), ticket("twice", "same"))),

@@ -359,3 +359,28 @@ def test_the_tools_own_compensation_is_the_packs_business() -> None:
     """What the pack declares is checked with the pack: a plan that is silent about it inherits it as it is."""
     odd = FILE.model_copy(update={"compensate": {"tool": "nobody.knows", "params": {"id": EVIL}}})
     assert refused(SHOP.with_tools(odd).review(plan(ticket()))) is None
+
+
+@pytest.mark.req("R76")
+def test_a_passed_plan_is_recorded_with_the_way_back_of_each_effect() -> None:
+    """The verdict names reversibility and compensation of every step that leaves something, the step's own first."""
+    own = {"tool": CLOSE.name, "params": {"id": {"$from": "self#/key"}}}
+    verdict = SHOP.review(plan(look_up(), ticket("a", "one"), ticket("b", "two", compensate=own)))
+    assert refused(verdict) is None
+    assert [(effect.step_id, str(effect.mode), str(effect.reversibility)) for effect in verdict.effects] == [
+        ("a", "local_write", "compensable"),
+        ("b", "local_write", "compensable"),
+    ]
+    first, second = verdict.effects
+    assert first.compensate == FILE.compensate
+    assert second.compensate is not None
+    assert second.compensate.model_dump() == own
+
+
+@pytest.mark.req("R76")
+def test_what_cannot_be_taken_back_is_recorded_with_the_reason() -> None:
+    """Where a tool states that there is no way back, the verdict keeps the statement."""
+    final = tool("x.tell", "local_write", no_compensation="words stay said", parameters=takes())
+    (effect,) = SHOP.with_tools(final).review(plan(step("s", final))).effects
+    assert (effect.compensate, effect.no_compensation) == (None, "words stay said")
+    assert SHOP.review(plan(step("s", "no.body"))).effects == ()

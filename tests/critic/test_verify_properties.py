@@ -186,7 +186,7 @@ def test_what_follows_from_a_refusal(case: Case, origin: str, allowed: int, used
 
 
 CODES_OF = {
-    "preconditions": {Code.UNMET_PRECONDITION},
+    "preconditions": {Code.UNMET_PRECONDITION, Code.THREATENED_CONDITION},
     "compensation": {Code.COMPENSATION_MISSING},
     "latency": {Code.LATENCY_EXCEEDED},
     "concurrency": {Code.CONCURRENCY_EXCEEDED},

@@ -71,6 +71,68 @@ def test_the_cheapest_way_that_works_is_taken(
     assert memory < 90
 
 
+@pytest.mark.req("R75", "R77")
+@pytest.mark.parametrize(
+    ("service", "ways", "effects"),
+    [
+        ("cart", [["mend__restart"], ["mend__deploy"]], {"drain": 1, "deploy 8.0.4": 1, "undrain": 1}),
+        (
+            "checkout",
+            [["mend__restart"], ["mend__deploy"], ["mend__add_host", "mend__replace"]],
+            {"drain": 1, "add_host": 1, "retire": 1, "undrain": 1},
+        ),
+    ],
+)
+def test_a_plan_made_anew_keeps_the_rest_hash_by_hash_and_says_so(
+    machines: Path, service: str, ways: list[list[str]], effects: dict[str, int]
+) -> None:
+    """Each re-plan replaces the way that failed; what was done is done once, and the report names what was kept."""
+    code, told = recover(service)
+    assert code == 0, told
+    done = ask(machines, "SELECT what, count(*) FROM actions GROUP BY what")
+    assert dict(done) == effects, "each effect once, whatever was planned anew"
+    assert told["used"]["replans"] == len(ways) - 1 <= told["budget"]["max_replans"]
+
+    shown = CliRunner().invoke(app, ["sessions", "show", told["session_id"], "--json"])
+    first, *later = json.loads(shown.stdout)["revisions"]
+    hashes = {step["id"]: step["hash"] for step in first["new"]}
+    assert (first["number"], first["planner"], first["why"]) == (1, "htn", [])
+    for before, way, revision in zip(ways[:-1], ways[1:], later, strict=True):
+        kept = {step["id"]: step for step in revision["kept"]}
+        assert {name: step["hash"] for name, step in kept.items()} == {
+            name: hashes[name] for name in ("inspect", "drain", "confirm")
+        }
+        assert [name for name, step in kept.items() if step["is_done"]] == ["inspect", "drain"]
+        assert [step["id"] for step in revision["new"]] == way
+        assert [(step["id"], step["status"]) for step in revision["given_up"]] == [(before[0], "failed")]
+        assert [(step["id"], step["fields"]) for step in revision["changed"]] == [("undrain", ["depends_on"])]
+        assert revision["why"] == [revision["given_up"][0]["why"]] != [""]
+
+    text = " ".join(CliRunner().invoke(app, ["sessions", "show", told["session_id"]]).stdout.split())
+    assert f"given up {ways[-2][0]} (failed)" in text
+    assert "kept inspect (done), drain (done), confirm" in text
+    timed = json.loads(shown.stdout)["schedule"]["steps"]
+    assert list(timed) == ["inspect", "drain", *ways[-1], "undrain", "confirm"]
+    assert {(step["source"], step["slack_ms"]) for step in timed.values()} == {("measured", 0)}
+
+
+@pytest.mark.req("R76")
+def test_the_way_back_is_in_the_journal_before_anything_happens(machines: Path) -> None:
+    """Each review that let a plan pass recorded the reversibility and compensation of its steps, before the first call."""
+    _, told = recover("cart")
+    watched = CliRunner().invoke(app, ["sessions", "watch", told["session_id"], "--json"])
+    events = [json.loads(line)["event"] for line in watched.stdout.splitlines()]
+    kinds = [event["type"] for event in events]
+    assert kinds.index("plan_reviewed") < kinds.index("INTENT")
+    first, second = (event["verdict"]["effects"] for event in events if event["type"] == "plan_reviewed")
+    assert [effect["step_id"] for effect in first] == ["drain", "mend__restart", "undrain"]
+    assert [effect["step_id"] for effect in second] == ["drain", "mend__deploy", "undrain"]
+    assert {effect["reversibility"] for effect in (*first, *second)} == {"compensable"}
+    assert second[0]["compensate"]["tool"] == "ops_balancer.undrain"
+    assert second[1]["compensate"]["tool"] == "ops_deploys.deploy"
+    assert second[2]["no_compensation"].startswith("a host that serves again")
+
+
 def test_where_nothing_helps_the_host_goes_back(machines: Path) -> None:
     """When no way is left the run fails, and what it did to the balancer is taken back."""
     code, _ = recover("invoices")

@@ -8,6 +8,8 @@ import pytest
 
 from tercet.contracts.plan import Plan
 from tercet.planner import htn
+from tercet.planner.alternatives import propose
+from tercet.planner.knowledge import Knowledge
 from tercet.planner.template import PlanningError
 
 from .libraries import library, planned, way
@@ -265,7 +267,7 @@ def test_a_condition_of_a_subtask_guards_all_that_it_became() -> None:
 
 @pytest.mark.req("R74")
 def test_branch_depth_is_bounded() -> None:
-    """Five conditions around a step are one too many."""
+    """Five conditions around a step are one too many, and fewer where a run may have fewer."""
 
     def nested(depth: int) -> Any:
         chain = [
@@ -276,6 +278,10 @@ def test_branch_depth_is_bounded() -> None:
     assert len(planned(nested(4)).steps) == 5
     error = refusal(nested(5))
     assert error.code == "branch_depth"
+    knowledge = Knowledge(nested(2))
+    with pytest.raises(PlanningError, match="more than 1 conditions") as caught:
+        propose(knowledge, knowledge.library.goals[0], knowledge.case({}, {}, branch_depth=1))
+    assert caught.value.code == "branch_depth"
 
 
 @pytest.mark.req("R68")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tercet.contracts.plan import Plan
 from tercet.contracts.tasks import Method, TaskLibrary
 from tercet.planner.htn import Node
+from tercet.planner.network import lay_out
 from tercet.planner.template import PlanningError
 
 from .libraries import broken_down, libraries, planned
@@ -215,3 +216,56 @@ def test_after_a_setback_there_is_another_plan_or_none(
         return
     other = outcome(library, request, (plan.steps[number % len(plan.steps)].id,))
     assert other is None or other.hash != plan.hash
+
+
+def parted(first: Node, second: Node) -> tuple[Node, Node] | None:
+    """The outermost node at which two trees took different methods, in both; None if they are the same."""
+    if first.task.is_primitive:
+        return None
+    if first.branches[0].way.method != second.branches[0].way.method:
+        return first, second
+    pairs = zip(first.branches[0].children, second.branches[0].children, strict=True)
+    return next((found for one, other in pairs if (found := parted(one, other))), None)
+
+
+def assert_kept_outside(plan: Plan, other: Plan, inside: set[str]) -> None:
+    """Steps outside a branch are the same bytes; one that waits for a step of the branch may wait for others."""
+    before, after = ({step.id: step for step in each.steps} for each in (plan, other))
+    assert before.keys() - inside == after.keys() - inside
+    for name in before.keys() - inside:
+        first, second = before[name], after[name]
+        if {*first.depends_on, *second.depends_on} & inside:
+            second = second.model_copy(update={"depends_on": first.depends_on})
+        assert first.model_dump_json() == second.model_dump_json()
+        assert first.hash == second.hash
+
+
+@pytest.mark.req("R68")
+@pytest.mark.req("R75")
+@given(libraries(), REQUESTS, st.lists(st.integers(0, 100), min_size=1, max_size=3))
+@settings(max_examples=200)
+def test_every_step_outside_the_failed_branch_stays_byte_for_byte(
+    library: TaskLibrary, request: dict[str, bool], numbers: list[int]
+) -> None:
+    """After each of several failures only the branch is another one, and the planner proposes just that."""
+    tree, goal = broken_down(library, request), library.goals[0]
+    tried: dict[str, frozenset[str]] = {}
+    setbacks: list[tuple[str, ...]] = []
+    seen: set[str] = set()
+    for number in numbers:
+        if isinstance(tree, PlanningError) or not (steps := lay_out(tree, goal).steps):
+            return
+        plan = lay_out(tree, goal)
+        seen.add(plan.hash)
+        setbacks.append((steps[number % len(steps)].id,))
+        above = way_down(tree, setbacks[-1][0])[-1]
+        gone = tried.get(above.site.key, frozenset()) | {above.branches[0].way.method.name}
+        tried[above.site.key] = gone
+        other = broken_down(library, request, tried)
+        if isinstance(other, PlanningError) or lay_out(other, goal).hash in seen:
+            return
+        branches = parted(tree, other)
+        assert branches is not None
+        assert planned(library, *setbacks, request=request) == lay_out(other, goal)
+        assert_kept_outside(plan, lay_out(other, goal), leaf_ids(branches[0]) | leaf_ids(branches[1]))
+        tree = other

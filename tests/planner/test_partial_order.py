@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tercet.contracts.conditions import effects_in, exposures
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.flexibility import Flexibility, flexibility
@@ -163,6 +164,20 @@ def test_no_order_of_an_arranged_plan_breaks_a_link(
             steps = tuple(step.model_copy(update={"depends_on": line[step.id]}) for step in found.plan.steps)
             forced = Arrangement(plan=Plan(steps=steps), links=found.links)
             assert not no_link_is_broken(forced, surface)
+
+
+@pytest.mark.req("R72")
+@given(puzzles())
+@settings(max_examples=200)
+def test_the_critic_finds_no_threat_in_what_was_arranged(
+    puzzle: tuple[tuple[ToolSpec, ...], dict[str, tuple[str, ...]], str],
+) -> None:
+    """Planner and critic mean the same by a threat: what the one has resolved, the other does not refuse."""
+    tools, before, held = puzzle
+    found = arranged(*tools, held=held, before=before)
+    effects = effects_in(found.plan, {spec.name: spec for spec in tools})
+    if not found.unresolved:
+        assert list(exposures(found.plan.graph, effects, frozenset(held))) == []
 
 
 @st.composite

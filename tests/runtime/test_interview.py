@@ -139,7 +139,8 @@ def test_a_model_that_is_down_is_asked_again_and_then_another_one() -> None:
     [
         (ModelFault("wrong key", code="model_refused"), 1),
         (ModelFault("too late", code="model_timeout"), 1),
-        (ModelFault("slow down", code="model_quota"), 2),
+        (ModelFault("slow down", code="model_quota", wait_ms=7_000), 2),
+        (ModelFault("come back tomorrow", code="model_quota", wait_ms=86_400_000), 1),
     ],
 )
 def test_what_another_call_would_not_mend_is_not_asked_again(fault: ModelFault, calls: int) -> None:

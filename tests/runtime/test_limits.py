@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import NotDone
+from tercet.contracts.plan import Step
 from tercet.executor.breaker import THRESHOLD
 from tercet.journal import events as e
+from tercet.planner.schedule import schedule
 from tercet.runtime.state import Used
 from tercet.tools import ToolContext
 
@@ -278,6 +280,40 @@ def test_at_most_so_many_calls_run_at_once(workshop: Workshop) -> None:
             assert (busy[1], workshop.clock.now() - began) == (most, seconds * 1_000)
 
     workshop.run(main())
+
+
+@pytest.mark.req("R69", "R70")
+def test_a_run_takes_as_long_as_its_critical_path(workshop: Workshop) -> None:
+    """What is beside the critical path runs meanwhile; with one slot all steps run one after the other."""
+
+    async def behave(_: ToolContext, params: dict[str, Any]) -> Any:
+        await asyncio.sleep(params["ms"] / 1_000)
+        return params
+
+    workshop.tool("do.it", behave)
+
+    def waiting(name: str, ms: int, *before: str) -> Step:
+        return step(name, params={"n": name, "ms": ms}, estimated_ms=ms, depends_on=before)
+
+    diamond = plan(
+        waiting("a", 100),
+        waiting("long", 500, "a"),
+        waiting("short", 200, "a"),
+        waiting("end", 50, "long", "short"),
+    )
+    timed = schedule(diamond, {})
+    assert timed.critical_path == ("a", "long", "end")
+
+    async def main() -> list[int]:
+        took: list[int] = []
+        for budget in ({}, {"max_parallel": 1}):
+            began = workshop.clock.now()
+            async with workshop.runtime(workshop.pack(budget=budget)) as runtime:
+                assert (await runtime.run(ASK, plan=diamond)).status == "completed"
+            took.append(workshop.clock.now() - began)
+        return took
+
+    assert workshop.run(main()) == [timed.total_ms, timed.sequential_ms]
 
 
 @pytest.mark.req("R118", "R119")

@@ -169,11 +169,11 @@ def test_no_model_is_asked_that_the_budget_cannot_pay(workshop: Workshop, budget
 
 def test_the_planners_own_tokens_are_bounded(workshop: Workshop) -> None:
     """A pack's limit for the planner holds across all of its tries."""
-    pack = shop(workshop, limits={"planner": {"tokens": 1_300}})
+    pack = shop(workshop, limits={"planner": {"tokens": 2_600}})
     model = scripted(*["no"] * 9)
     result, state, found = workshop.run(run(workshop, pack, model))
     assert result.status == "paused"
-    assert state.used.model_tokens <= 1_300
+    assert state.used.model_tokens <= 2_600
     assert failures(found)[-1] == "budget_exceeded"
     assert 0 < model.calls < 3
 

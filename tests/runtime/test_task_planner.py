@@ -166,7 +166,10 @@ def test_a_template_comes_first_unless_methods_are_asked_for(workshop: Workshop)
 
 @pytest.mark.req("R74")
 def test_what_is_observed_decides_between_branches(workshop: Workshop) -> None:
-    """Only the branch whose condition holds is carried out, and what comes after both waits for neither in vain."""
+    """Only the branch whose condition holds is carried out, and what comes after both waits for neither in vain.
+
+    Where the budget allows no branches, the way without a condition is the only one.
+    """
     workshop.tool("do.it")
     methods = [
         RECOVER["methods"][0]
@@ -199,6 +202,14 @@ def test_what_is_observed_decides_between_branches(workshop: Workshop) -> None:
     assert workshop.run(main()) == ["completed", "completed"]
     names = [name for name, _ in workshop.calls]
     assert names == ["look", "mend__if_so__one", "tell", "look", "mend__if_not__two", "tell"]
+
+    async def without_branches() -> str:
+        async with workshop.runtime(pack.model_copy(update={"budget": {"max_branch_depth": 0}})) as runtime:
+            return (await runtime.run(ASK, actor=ADA)).status
+
+    workshop.calls.clear()
+    assert workshop.run(without_branches()) == "completed"
+    assert [name for name, _ in workshop.calls] == ["look", "mend__if_not__two", "tell"]
 
 
 def step_that_revokes(workshop: Workshop, order: list[str]) -> str:

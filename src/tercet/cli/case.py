@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 from uuid import uuid4
 
-from tercet.context import compile as compile_context
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import ApprovalMode
@@ -25,6 +25,8 @@ from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
 from tercet.packs import Pack
 from tercet.packs.people import actor_for
+from tercet.runtime.opening import setting_of
+from tercet.runtime.setting import Setting
 
 if sys.platform != "win32":
     import pwd
@@ -52,28 +54,55 @@ def review_plan(
     safety_mode: ApprovalMode | None = None,
 ) -> Case:
     """Compiles what the run would see, and lets the critic judge the plan. Nothing is run."""
-    asked = intent or plan.intent
-    spec = pack.decision_for(asked)
-    request = Request(intent=asked or (*spec.intents, spec.id)[0], input=request_input or {})
-    now = datetime.now(UTC)
+    request = asked(pack, intent or plan.intent, request_input)
+    # Whoever hands over a plan is told what is wrong with it; no planner is asked for another.
+    setting = setting_for(pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="caller")
+    return judged(setting, plan)
+
+
+def asked(pack: Pack, intent: str | None, request_input: JsonObject | None) -> Request:
+    """The request for an intent; without one, for the pack's only decision."""
+    spec = pack.decision_for(intent)
+    return Request(intent=intent or (*spec.intents, spec.id)[0], input=request_input or {})
+
+
+def setting_for(
+    pack: Pack,
+    request: Request,
+    *,
+    snapshot: str | None,
+    safety_mode: ApprovalMode | None,
+    origin: Literal["planner", "caller"],
+) -> Setting:
+    """What a run of whoever sits at this machine would be planned and judged in."""
     context = pack.run_context(
         trace_id=f"trace_{uuid4().hex}",
         run_id=f"run_{uuid4().hex}",
         actor=local_actor(pack),
         safety_mode=safety_mode,
-        started_at=now,
-        # Whoever hands over a plan is told what is wrong with it; no planner is asked for another.
-        plan_origin="caller",
+        started_at=datetime.now(UTC),
+        plan_origin=origin,
     )
-    compiled = compile_context(pack, request, context, snapshot=snapshot)
-    verdict = verify(context, compiled, spec, plan)
+    return setting_of(pack, context, request, snapshot)
+
+
+def judged(setting: Setting, plan: Plan) -> Case:
+    """What the critic says of a plan in a setting."""
+    verdict = verify(setting.ctx, setting.compiled, setting.spec, plan)
     report = consolidate(
-        trace_id=context.trace_id,
-        decision_key=spec.decision_key,
+        trace_id=setting.ctx.trace_id,
+        decision_key=setting.spec.decision_key,
         verify=verdict,
-        decided_at=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        decided_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     )
-    return Case(context=context, compiled=compiled, spec=spec, plan=plan, verdict=verdict, report=report)
+    return Case(
+        context=setting.ctx,
+        compiled=setting.compiled,
+        spec=setting.spec,
+        plan=plan,
+        verdict=verdict,
+        report=report,
+    )
 
 
 def local_user() -> str:

@@ -23,14 +23,15 @@ MOST_FINDINGS = 6
 
 def show_case(screen: Screen, case: Case, *, name: str) -> None:
     """Prints a reviewed plan; `name` is the file that it came from."""
-    _show_frame(screen, case, "stdin" if name == STDIN else PurePath(name).name)
+    show_frame(screen, case, "stdin" if name == STDIN else PurePath(name).name)
     screen.say()
     _show_plan(screen, case)
     screen.say()
-    _show_verdict(screen, case)
+    show_verdict(screen, case)
 
 
-def _show_frame(screen: Screen, case: Case, name: str) -> None:
+def show_frame(screen: Screen, case: Case, name: str) -> None:
+    """Prints what a plan is judged by, and what it is called."""
     compiled, spec, plan = case.compiled, case.spec, case.plan
     snapshot = f", snapshot {printable(compiled.snapshot, 80)}" if compiled.snapshot else ", no evidence"
     rows = {
@@ -58,9 +59,7 @@ def _show_plan(screen: Screen, case: Case) -> None:
         show_decisive(screen, first, "")
     for refusal in (refusal for left in at_step.values() for refusal in left):
         _show_finding(screen, refusal, "")
-    if len(others) > MOST_FINDINGS:
-        more = f"… {count(len(others) - MOST_FINDINGS, 'more finding')}; --json lists them"
-        screen.put(Text(more, style="dim"))
+    _show_rest(screen, others)
 
 
 def _findings(verdict: Verdict) -> tuple[Refusal | None, list[Refusal]]:
@@ -115,7 +114,24 @@ def _show_finding(screen: Screen, refusal: Refusal, rest: str) -> None:
     screen.put(Text(f"✗ also: {printable(refusal.reason)}", style="dim"), first=rest, rest=f"{rest}  ")
 
 
-def _show_verdict(screen: Screen, case: Case) -> None:
+def show_refusals(screen: Screen, verdict: Verdict) -> None:
+    """Prints the refusal that decided, and the first of the others, one below the other."""
+    first, others = _findings(verdict)
+    if first is not None:
+        show_decisive(screen, first, "")
+    for refusal in others[:MOST_FINDINGS]:
+        _show_finding(screen, refusal, "")
+    _show_rest(screen, others)
+
+
+def _show_rest(screen: Screen, others: Sequence[Refusal]) -> None:
+    if len(others) > MOST_FINDINGS:
+        more = f"… {count(len(others) - MOST_FINDINGS, 'more finding')}; --json lists them"
+        screen.put(Text(more, style="dim"))
+
+
+def show_verdict(screen: Screen, case: Case) -> None:
+    """Prints whether a plan may run, and what it waits for."""
     verdict = case.verdict
     if verdict.ok:
         line = Text.assemble(("✓ verified: ", "bold green"), printable("; ".join(verdict.reasons)))

@@ -22,6 +22,7 @@ from tercet.cli import (
     gates,
     init,
     orders,
+    plan,
     schema,
     sessions,
     stops,
@@ -82,6 +83,7 @@ app = typer.Typer(
 
 COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "demo": (demo.demo, demo.EXAMPLES),
+    "plan": (plan.plan, plan.EXAMPLES),
     "verify": (verify.verify, verify.EXAMPLES),
     "run": (running.run, running.EXAMPLES),
     "sessions list": (sessions.list_sessions, sessions.LIST_EXAMPLES),

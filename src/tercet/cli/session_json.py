@@ -8,6 +8,7 @@ import msgspec
 
 from tercet.cli.event_view import Columns
 from tercet.cli.journals import Story
+from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.standing import Commands, standing
 from tercet.contracts.budget import RunBudget
 from tercet.runtime.state import OpenGate, State
@@ -40,6 +41,8 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "updated_at": timestamp(state.at),
         "plan": state.plan,
         "plan_hash": state.plan_hash,
+        "revisions": revisions_json(story),
+        "schedule": timing_json(story),
         "steps": [
             {
                 "id": name,

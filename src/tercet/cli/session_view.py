@@ -15,6 +15,7 @@ from tercet.cli.gate_page import MARKS
 from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
 from tercet.cli.outline import outline
+from tercet.cli.revision_view import show_revisions, timing_rows
 from tercet.cli.screen import Screen
 from tercet.cli.session_json import budget_of
 from tercet.cli.standing import Commands, Standing, left_over, standing
@@ -82,7 +83,8 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
     if state.plan:
         screen.say()
         _show_steps(screen, story)
-    told = {label: text for label, text in _told(state, record) if text}
+        show_revisions(screen, story)
+    told = timing_rows(story) | {label: text for label, text in _told(state, record) if text}
     if told:
         screen.say()
         show_rows(screen, told)

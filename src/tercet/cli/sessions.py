@@ -141,7 +141,12 @@ def _next(row: SessionRow) -> str:
 
 
 def show(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """Show a session: its plan with how far each step is, the gates that wait, what was used, and what was said of it."""
+    """Show a session: its plan with how far each step is, the gates that wait, what was used, and what was said of it.
+
+    If the run was planned anew, each revision is shown with the steps that it kept, word for word, those that are new,
+    and those that were given up, and why. The time is that of the current plan: what has ended took as long as it took,
+    the rest takes as long as the plan says; steps beside the longest chain may wait without anybody noticing.
+    """
     story, record = asyncio.run(_look(journal, session))
     commands = Commands(journal=journal)
     if as_json:

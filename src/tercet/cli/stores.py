@@ -43,7 +43,7 @@ def store_url(given: str) -> str:
 async def library_at(given: str, journal: str) -> AsyncGenerator[EvidenceStore | None]:
     """The store that runs look for evidence in: the one that was given, else the one beside the journal, if it is there."""
     url = given or _beside(journal)
-    if not given and url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
+    if not given and _is_missing(url):
         yield None
         return
     async with store_at(url) as store:
@@ -71,11 +71,14 @@ async def store_at(given: str, *, is_new: bool = False) -> AsyncGenerator[Eviden
         await store.close()
 
 
+def _is_missing(url: str) -> bool:
+    return url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists()
+
+
 def _demand_file(url: str) -> None:
-    file = url.removeprefix(SQLITE) if url.startswith(SQLITE) else ""
-    if file and not Path(file).exists():
+    if _is_missing(url):
         raise UsageError(
-            f"there is no evidence in {file}",
+            f"there is no evidence in {url.removeprefix(SQLITE)}",
             code="evidence_not_found",
             remedy=f"tercet evidence add makes it; for another store, say --store URL or set {VARIABLE}",
         )

@@ -21,6 +21,8 @@ class RunBudget(Authored):
     wall_clock_ms: int | None = Field(default=None, ge=0)
     max_parallel: int | None = Field(default=None, ge=1)
     """How many steps a plan may let run at once; None leaves it to the executor's slots."""
+    max_branch_depth: int = Field(default=3, ge=0, le=4)
+    """How many conditions on what is observed may hang on each other."""
     max_replans: int = Field(default=2, ge=0)
     replans_rationale: str = ""
     """Why more than two re-plans are allowed; `tercet check` asks for it."""

@@ -6,7 +6,9 @@
     │   └── PackError     a pack that does not load; carries every problem with its file and place
     ├── LimitError        a limit's: carries which limit, the value and the bound
     ├── GatewayError      the outside world's: a tool or a service did not do its part
-    │   └── NotDone       raised by a tool that knows its effect did not happen
+    │   ├── NotDone       raised by a tool that knows its effect did not happen
+    │   │   └── NotSent   raised where a call never left this process
+    │   └── Unusable      raised by a tool that knows its effect happened, and has no result to show for it
     ├── ReplayError       history's: what was recorded and what was expected differ
     └── InternalError     ours: a bug, with what to report
 
@@ -88,9 +90,46 @@ class GatewayError(TercetError):
 
 
 class NotDone(GatewayError):  # noqa: N818 - a tool's author raises it as a statement: the effect was not done
-    """Raised by a tool to state that its effect did not happen, so that a retry is safe."""
+    """Raised by a tool to state that its effect did not happen, so that a retry is safe.
+
+    `is_retriable=False` states that trying again would fail again, `retry_after_ms` that it would before then.
+    `is_attempt_only` is for a tool that knows about this attempt and nothing of those before it: where one of them
+    may have happened, that stays open.
+    """
 
     default_code = "not_done"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        remedy: str | None = None,
+        is_retriable: bool = True,
+        retry_after_ms: int = 0,
+        is_attempt_only: bool = False,
+    ) -> None:
+        super().__init__(message, code=code, remedy=remedy)
+        self.is_retriable = is_retriable
+        self.retry_after_ms = retry_after_ms
+        self.is_attempt_only = is_attempt_only
+
+
+class NotSent(NotDone):
+    """Raised where a call never left this process: nothing happened now, and an attempt before may have."""
+
+    default_code = "not_sent"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, remedy: str | None = None, is_retriable: bool = True
+    ) -> None:
+        super().__init__(message, code=code, remedy=remedy, is_retriable=is_retriable, is_attempt_only=True)
+
+
+class Unusable(GatewayError):  # noqa: N818 - a statement as well: it was done, and the answer is of no use
+    """Raised by a tool to state that its effect happened and its answer cannot be used, so that nobody calls it again."""
+
+    default_code = "unusable"
 
 
 class ReplayError(TercetError):

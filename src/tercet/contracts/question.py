@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from tercet.contracts.canonical import digest
+from tercet.contracts.canonical import canonical, digest
 from tercet.contracts.errors import GatewayError
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import Authored, Shape
@@ -52,12 +52,13 @@ class Question(Authored):
 
     @property
     def reserved_tokens(self) -> int:
-        """The most tokens that the call can take: what is sent, counted a byte each at worst, and the longest answer.
+        """The tokens that are kept for the call: what is sent, the schema included, and the longest answer.
 
         Four bytes to a token is usual; two is what is reserved, so that a call rarely takes more than was kept for it.
         """
+        schema = b"" if self.answer_schema is None else canonical(self.answer_schema)
         sent = len(self.system.encode()) + sum(len(message.text.encode()) for message in self.messages)
-        return sent // 2 + 1 + self.max_tokens
+        return (sent + len(schema)) // 2 + 1 + self.max_tokens
 
 
 class Reply(Shape):
@@ -90,9 +91,16 @@ class ModelFault(GatewayError):  # noqa: N818 - what happened is named: the mode
     default_code = "model_unavailable"
 
     def __init__(
-        self, message: str, *, code: ModelFaultCode = "model_unavailable", remedy: str | None = None
+        self,
+        message: str,
+        *,
+        code: ModelFaultCode = "model_unavailable",
+        remedy: str | None = None,
+        wait_ms: int = 0,
     ) -> None:
         super().__init__(message, code=code, remedy=remedy)
+        self.wait_ms = wait_ms
+        """How long the provider asks to be left alone."""
         self.model_code: ModelFaultCode = code
         self.is_retriable = code not in _LASTING
 

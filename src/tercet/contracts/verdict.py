@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tercet.contracts.gate import GateDemand
-from tercet.contracts.mode import Trust
+from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
+from tercet.contracts.plan import Compensation
 from tercet.contracts.scorecard import Scorecard
 from tercet.contracts.shape import Absent, Published, Shape, Timestamp
 
@@ -46,8 +47,10 @@ class Code(StrEnum):
     UNBOUND_ARGUMENT = "unbound_argument"
     COMPENSATION_MISSING = "compensation_missing"
     UNMET_PRECONDITION = "unmet_precondition"
+    THREATENED_CONDITION = "threatened_condition"
     LATENCY_EXCEEDED = "latency_exceeded"
     CONCURRENCY_EXCEEDED = "concurrency_exceeded"
+    BRANCHES_EXCEEDED = "branches_exceeded"
     TOOL_CALLS_EXCEEDED = "tool_calls_exceeded"
     COST_EXCEEDED = "cost_exceeded"
     POLICY_INVARIANT = "policy_invariant"
@@ -70,6 +73,7 @@ _OTHER_KINDS: dict[RefusalKind, tuple[Code, ...]] = {
         Code.TOKENS_EXCEEDED,
         Code.LATENCY_EXCEEDED,
         Code.CONCURRENCY_EXCEEDED,
+        Code.BRANCHES_EXCEEDED,
         Code.TOOL_CALLS_EXCEEDED,
         Code.COST_EXCEEDED,
     ),
@@ -117,6 +121,18 @@ RunOutcome = Literal["accept", "retry", "replan", "escalate"]
 Stage = Literal["review", "step", "run"]
 
 
+class StepEffect(Shape):
+    """How a step that leaves something behind can be taken back, as it was known when the plan was reviewed."""
+
+    step_id: str
+    mode: ApprovalMode
+    reversibility: Reversibility
+    compensate: Compensation | None = None
+    """The call that takes it back: the step's own, else its tool's."""
+    no_compensation: str = ""
+    """Why there is none, where the tool says so."""
+
+
 class Verdict(Shape):
     """What the critic said at one stage, whole: the published part, the finer code, the remedy and the sources."""
 
@@ -137,6 +153,8 @@ class Verdict(Shape):
     """The approvals that the plan waits for when it runs."""
     deferred: tuple[str, ...] = ()
     """Rules that read values known only at dispatch: they are decided there, on the resolved call."""
+    effects: tuple[StepEffect, ...] = ()
+    """What each step of a plan that may run leaves behind, and the way back; steps that leave nothing are not listed."""
 
     @property
     def ok(self) -> bool:

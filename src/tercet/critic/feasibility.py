@@ -1,4 +1,4 @@
-"""Whether a plan can be carried out at all: preconditions, time, width, money, checkpoints, repetitions."""
+"""Whether a plan can be carried out at all: time, width, money, branches, checkpoints, repetitions."""
 
 from __future__ import annotations
 
@@ -12,52 +12,11 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import Compensation
+from tercet.contracts.references import Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code
 from tercet.critic.review import Refusals, Review
-
-
-def preconditions_are_met(review: Review) -> Refusals:
-    """What a step presupposes holds at the start, or a step before it brings it about."""
-    presupposed = {
-        index: conditions
-        for index, step in enumerate(review.plan.steps)
-        if (
-            conditions := (
-                *step.preconditions,
-                *(call.tool.preconditions if (call := review.call_at.get(index)) else ()),
-            )
-        )
-    }
-    if not presupposed:
-        return
-    at_start = frozenset(review.spec.conditions)
-    before: dict[int, frozenset[str]] = {}
-    after: dict[int, frozenset[str]] = {}
-    for index in review.graph.order:
-        before[index] = at_start.union(
-            *(after[predecessor] for predecessor in review.graph.predecessors[index])
-        )
-        call = review.call_at.get(index)
-        after[index] = before[index] if call is None else before[index].union(call.tool.establishes)
-    for index, conditions in presupposed.items():
-        for condition in conditions:
-            if condition not in before[index]:
-                yield review.refuse(
-                    Code.UNMET_PRECONDITION,
-                    f"step {index} presupposes {condition}, which nothing before it establishes",
-                    _establish(review, condition),
-                    step=index,
-                    place="/preconditions",
-                )
-
-
-def _establish(review: Review, condition: str) -> str:
-    able = [tool.name for tool in review.compiled.surface.values() if condition in tool.establishes]
-    if able:
-        return f"reorder, or add a step before it that calls {' or '.join(able[:3])}"
-    return "no tool of this run establishes it: hand the case to a person"
 
 
 def latency_is_within_budget(review: Review) -> Refusals:
@@ -94,6 +53,34 @@ def concurrency_is_within_limit(review: Review) -> Refusals:
             "serialise some of them with depends_on",
             place="/steps",
         )
+
+
+def branches_are_within_limit(review: Review) -> Refusals:
+    """Conditions that decide on what other conditions let happen go no deeper than the run allows."""
+    if not review.conditions:
+        return
+    limit = review.ctx.run_budget.max_branch_depth
+    for index, depth in enumerate(_branch_depths(review)):
+        if depth > limit:
+            yield review.refuse(
+                Code.BRANCHES_EXCEEDED,
+                f"step {index} hangs on {depth} conditions, one inside the other, {limit} may be",
+                "decide less at run time: plan up to there, and plan anew once more is known",
+                step=index,
+                place="/when" if index in review.conditions else "/params",
+            )
+
+
+def _branch_depths(review: Review) -> list[int]:
+    """For each step, how many conditions must have held for it and for what it refers to, one after the other."""
+    depths = [0] * len(review.plan.steps)
+    for index in review.graph.order:
+        named = [name for item in review.found[index] if type(item) is Reference for name in item.names]
+        if index in review.conditions:
+            named += review.conditions[index].names
+        before = [depths[review.position[name]] for name in named if name in review.position]
+        depths[index] = max(before, default=0) + (index in review.conditions)
+    return depths
 
 
 def _durations(review: Review) -> list[int]:

@@ -13,17 +13,27 @@ from typing import TypeAlias
 
 from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.plan import Plan
-from tercet.contracts.verdict import Code, Refusal, Severity, ValidationIssue, ValidationResult, Verdict
+from tercet.contracts.verdict import (
+    Code,
+    Refusal,
+    Severity,
+    StepEffect,
+    ValidationIssue,
+    ValidationResult,
+    Verdict,
+)
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.checks import FIVE_CHECKS
+from tercet.critic.conditions import conditions_are_kept, preconditions_are_met
 from tercet.critic.feasibility import (
     actions_are_not_repeated,
+    branches_are_within_limit,
     budget_is_left,
     checkpoints_are_bound,
     concurrency_is_within_limit,
     latency_is_within_budget,
-    preconditions_are_met,
 )
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import (
@@ -65,9 +75,11 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
     (compensation_is_recorded, "compensation"),
     (own_compensations_fit, None),
     (preconditions_are_met, "preconditions"),
+    (conditions_are_kept, "preconditions"),
     (budget_is_left, None),
     (latency_is_within_budget, "latency"),
     (concurrency_is_within_limit, "concurrency"),
+    (branches_are_within_limit, None),
     (policies_hold, None),
     (checkpoints_are_bound, "checkpoints"),
     (actions_are_not_repeated, "duplicates"),
@@ -97,6 +109,7 @@ def verify(
             reasons=(f"{len(plan.steps)} steps, {len(spec.required_outputs)} required outputs covered",),
             gates=tuple(review.demands),
             deferred=tuple(review.deferred),
+            effects=tuple(_effect(call) for call in review.calls if not call.leaves_nothing),
         )
     first = refusals[0]
     return Verdict(
@@ -111,6 +124,16 @@ def verify(
         remedy=first.remedy,
         sources=first.sources,
         refusals=refusals,
+    )
+
+
+def _effect(call: EffectiveStep) -> StepEffect:
+    return StepEffect(
+        step_id=call.step.id,
+        mode=call.mode,
+        reversibility=call.reversibility,
+        compensate=call.compensate,
+        no_compensation="" if call.compensate else call.tool.no_compensation,
     )
 
 

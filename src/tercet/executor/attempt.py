@@ -21,6 +21,10 @@ class NotHappened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: str
     code: str = "not_done"
     is_retriable: bool = True
+    retry_after_ms: int = 0
+    """How long trying again would fail again, as far as the tool knows."""
+    is_attempt_only: bool = False
+    """Whether nothing is said of the attempts before this one."""
     latency_ms: int = 0
 
 

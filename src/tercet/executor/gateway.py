@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, get_type_hints
 
+import msgspec
 import orjson
 from pydantic_core import to_jsonable_python
 
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import GatewayError, NotDone, Unusable
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.references import MAX_DEPTH
@@ -156,7 +157,17 @@ def _ended(tool: Tool, task: asyncio.Task[Any]) -> Ended:
     except _Withheld as withheld:
         return withheld.ended
     except NotDone as error:
-        return NotHappened(error=_short(error.message), code=_short(error.code))
+        return NotHappened(
+            error=_short(str(error)),
+            code=_short(error.code),
+            is_retriable=error.is_retriable,
+            retry_after_ms=error.retry_after_ms,
+            is_attempt_only=error.is_attempt_only,
+        )
+    except Unusable as error:
+        return _unusable(tool, error)
+    except GatewayError as error:
+        return _failed(tool, str(error), _short(error.code))
     except asyncio.CancelledError:
         return _failed(tool, f"{tool.name} was cancelled from inside", "cancelled")
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises must not end the run
@@ -168,6 +179,13 @@ def _failed(tool: Tool, error: str, code: str) -> Ended:
     if tool.mode is ApprovalMode.READ_ONLY:
         return NotHappened(error=_short(error), code=code)
     return Unknown(error=_short(error), code=code)
+
+
+def _unusable(tool: Tool, error: Unusable) -> Ended:
+    """What was done is not done again; a read may be."""
+    if tool.mode is ApprovalMode.READ_ONLY:
+        return NotHappened(error=_short(str(error)), code=_short(error.code))
+    return Done(error=_short(str(error)))
 
 
 class _Withheld(Exception):  # noqa: N818 - no error: the call was not made
@@ -260,9 +278,7 @@ def _timed(ended: Ended, latency_ms: int) -> Ended:
         case Done():
             return Done(value=ended.value, error=ended.error, latency_ms=latency_ms)
         case NotHappened():
-            return NotHappened(
-                error=ended.error, code=ended.code, is_retriable=ended.is_retriable, latency_ms=latency_ms
-            )
+            return msgspec.structs.replace(ended, latency_ms=latency_ms)
         case Unknown():
             return Unknown(error=ended.error, code=ended.code, latency_ms=latency_ms)
 

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from tercet.contracts.problem import Problem
-from tercet.packs.parts import Kind, Spot, printable
+from tercet.packs.parts import Kind, Severity, Spot, printable
+
+HTTP_FILE = "http.toml"
+COMMANDS_FILE = "commands.toml"
 
 MAX_BYTES = 16 * 2**20
 """A larger file is refused unread."""
@@ -29,9 +32,17 @@ class Draft:
     unread: set[Kind] = field(default_factory=set[Kind])
 
     def note(
-        self, code: str, message: str, remedy: str, *, file: str, place: str = "", row: int | None = None
+        self,
+        code: str,
+        message: str,
+        remedy: str,
+        *,
+        file: str,
+        place: str = "",
+        row: int | None = None,
+        severity: Severity = "error",
     ) -> None:
-        """Notes a problem."""
+        """Notes a problem; a warning does not keep the pack from loading."""
         self.problems.append(
             Problem(
                 code=code,
@@ -40,6 +51,7 @@ class Draft:
                 file=printable(file),
                 place=printable(place),
                 row=row,
+                severity=severity,
             )
         )
 

@@ -28,14 +28,14 @@ from tercet.packs.declarations import (
     read_policies,
 )
 from tercet.packs.evidence_files import read_evidence
-from tercet.packs.folder import Draft
+from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
 from tercet.packs.header import PackFile
 from tercet.packs.parts import PACK, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
 from tercet.packs.template_files import read_templates
 from tercet.tools.tool import Tool
 
-_TOML_FILES = (PACK_FILE, *(declared.file for declared in ALL_DECLARED))
+_TOML_FILES = (PACK_FILE, *(declared.file for declared in ALL_DECLARED), HTTP_FILE, COMMANDS_FILE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
     draft.spots |= {PACK: Spot(PACK_FILE), "decisions": Spot(DECISIONS.file), "tools": Spot(USUAL_FILE)}
     _note_ignored_files(draft)
     pack_file = read_pack_file(draft)
-    tools, code = read_tools(draft, pack_file)
+    tools, code = _read_all_tools(draft, pack_file)
     decisions, gates = read_decisions(draft), read_gates(draft)
     policies, actors = read_policies(draft), read_actors(draft)
     evidence, times = read_evidence(draft)
@@ -99,6 +99,23 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         templates=templates,
         problems=tuple(draft.problems),
     )
+
+
+def _read_all_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...], dict[str, str]]:
+    """The tools of all kinds, and the hash of everything that they came from."""
+    tools, code = read_tools(draft, pack_file)
+    # What calls services and programs takes a while to import, and most packs have neither.
+    if draft.has(HTTP_FILE):
+        from tercet.packs.http_file import read_services  # noqa: PLC0415 - see above
+
+        more, declared = read_services(draft)
+        tools, code = (*tools, *more), {**code, **declared}
+    if draft.has(COMMANDS_FILE):
+        from tercet.packs.command_file import read_commands  # noqa: PLC0415 - see above
+
+        more, declared = read_commands(draft)
+        tools, code = (*tools, *more), {**code, **declared}
+    return tools, code
 
 
 def _real(path: str) -> Path:

@@ -61,7 +61,7 @@ class Pack(Header):
     snapshot_times: Mapping[str, AwareDatetime] = Field(default={}, repr=False)
     """When each snapshot was taken; one without a time counts as older than all that have one."""
     code: Mapping[str, str] = Field(default={}, repr=False)
-    """The hash of each Python file that the tools came from; empty for a pack built in Python."""
+    """The hash of each file that the tools came from; empty for a pack built in Python."""
     spots: Annotated[Mapping[str, Spot], SkipValidation] = Field(default={}, repr=False)
     """Where each declaration was written."""
 
@@ -74,7 +74,7 @@ class Pack(Header):
         """
         loaded = read_folder(path)
         problems = [
-            *loaded.problems,
+            *(problem for problem in loaded.problems if problem.severity == "error"),
             *(found for check in LOADING_CHECKS for found in check(loaded.parts)),
         ]
         if problems:

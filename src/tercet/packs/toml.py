@@ -78,6 +78,10 @@ def _rows(text: str) -> dict[str, int]:
             numbered = f"{root}.{count[root] - 1}" if root in count else root
             table = f"{numbered}{dot}{rest}"
             rows.setdefault(table, row)
+            if header["open"] == "[[" and dot:
+                count[table] += 1
+                table = f"{table}.{count[table] - 1}"
+                rows.setdefault(table, row)
         elif key := _KEY.match(line):
             rows.setdefault(f"{table}.{key['name']}" if table else key["name"], row)
     return rows

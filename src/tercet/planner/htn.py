@@ -28,8 +28,6 @@ from tercet.planner.template import PlanningError
 MAX_TASK_DEPTH = 100
 MAX_TASKS = 100_000
 """How many tasks are looked at for one plan, those of dead ends included."""
-MAX_BRANCH_DEPTH = 4
-"""How many conditions on what is observed may stand around a step."""
 
 _LONGEST_ID = 64
 _JOINT = "__"
@@ -142,8 +140,8 @@ class Decomposition:
             inner = self._inside(site, way, denied)
         except PlanningError as error:
             return error
-        if inner.levels > MAX_BRANCH_DEPTH:
-            return _too_branched(inner)
+        if inner.levels > self._case.branch_depth:
+            return _too_branched(inner, self._case.branch_depth)
         children: list[Node] = []
         method = way.method
         sites = {subtask.label: _below(inner, method.name, subtask) for subtask in method.subtasks}
@@ -152,6 +150,8 @@ class Decomposition:
             placed = _placed(sites[subtask.label], subtask, site.args, scope)
             if isinstance(placed, PlanningError):
                 return placed
+            if placed.levels > self._case.branch_depth:
+                return _too_branched(placed, self._case.branch_depth)
             made = self.expand(placed)
             if isinstance(made, PlanningError):
                 return made
@@ -183,8 +183,7 @@ def _placed(
         guard = () if subtask.when is None else (express(subtask.when, args, scope),)
     except PlanningError as error:
         return error
-    placed = replace(site, args=given, guards=(*site.guards, *guard), levels=site.levels + len(guard))
-    return _too_branched(placed) if placed.levels > MAX_BRANCH_DEPTH else placed
+    return replace(site, args=given, guards=(*site.guards, *guard), levels=site.levels + len(guard))
 
 
 def _below(site: Site, method: str, subtask: MethodTask) -> Site:
@@ -242,9 +241,9 @@ def _stuck(site: Site, ranked: list[Way]) -> PlanningError:
     )
 
 
-def _too_branched(site: Site) -> PlanningError:
+def _too_branched(site: Site, limit: int) -> PlanningError:
     return PlanningError(
-        f"more than {MAX_BRANCH_DEPTH} conditions stand around the task {site.task} (on the way {_way_to(site)})",
+        f"more than {limit} conditions stand around the task {site.task} (on the way {_way_to(site)})",
         code="branch_depth",
         remedy="decide less at run time: choose by facts, or plan anew once more is known",
     )

@@ -17,6 +17,9 @@ from tercet.contracts.tasks import Fact, Method, Task, TaskLibrary
 from tercet.policy.expressions import Rule, Scope, compile_amount, compile_rule, planning_scope
 from tercet.policy.resolution import ResolutionError, resolve
 
+MAX_BRANCH_DEPTH = 4
+"""How many conditions may stand around a step, where no budget of a run says less."""
+
 
 def scope_of(library: TaskLibrary) -> Scope:
     """The variables by which the methods of a library are chosen."""
@@ -104,9 +107,15 @@ class Knowledge:
         }
         return frozenset(name for name in below if name in _reachable(below, below[name]))
 
-    def case(self, request: Mapping[str, Any], evidence: Mapping[str, Any]) -> Case:
-        """What is known of one request."""
-        return Case(self, request, evidence)
+    def case(
+        self,
+        request: Mapping[str, Any],
+        evidence: Mapping[str, Any],
+        *,
+        branch_depth: int = MAX_BRANCH_DEPTH,
+    ) -> Case:
+        """What is known of one request, and how much of it may be decided by what is observed."""
+        return Case(self, request, evidence, branch_depth)
 
 
 def _reachable(below: Mapping[str, set[str]], start: set[str]) -> set[str]:
@@ -122,7 +131,15 @@ def _reachable(below: Mapping[str, set[str]], start: set[str]) -> set[str]:
 class Case:
     """A request, the evidence of its snapshot, and the facts that follow from them."""
 
-    def __init__(self, knowledge: Knowledge, request: Mapping[str, Any], evidence: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        request: Mapping[str, Any],
+        evidence: Mapping[str, Any],
+        branch_depth: int,
+    ) -> None:
+        self.branch_depth = branch_depth
+        """How many conditions on what is observed may stand around a step."""
         self._knowledge = knowledge
         self._results = {references.REQUEST: request}
         self._evidence = evidence

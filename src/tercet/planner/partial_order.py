@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tercet.contracts.conditions import effects_in
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.tool import ToolSpec
 
@@ -67,12 +68,6 @@ def arrange(plan: Plan, surface: Mapping[str, ToolSpec], held: frozenset[str] = 
 def _presupposes(plan: Plan, surface: Mapping[str, ToolSpec]) -> bool:
     demanding = {name for name, tool in surface.items() if tool.preconditions}
     return any(step.preconditions or step.tool in demanding for step in plan.steps)
-
-
-class _Effects(NamedTuple):
-    needs: tuple[str, ...]
-    establishes: frozenset[str]
-    revokes: frozenset[str]
 
 
 class _Link(NamedTuple):
@@ -134,7 +129,7 @@ class _Arranging:
         self._plan = plan
         self._held = held
         self._ids = [step.id for step in plan.steps]
-        self._effects = [_effects(step, surface) for step in plan.steps]
+        self._effects = effects_in(plan, surface)
         self._order = _Order.of(plan)
         self._links: list[_Link] = []
         self._open: list[tuple[str, str]] = []
@@ -250,11 +245,3 @@ def _ways_out(order: _Order, threat: _Threat) -> list[_Edge] | None:
 
 def _after(step: Step, more: list[str]) -> Step:
     return step.model_copy(update={"depends_on": tuple(dict.fromkeys((*step.depends_on, *more)))})
-
-
-def _effects(step: Step, surface: Mapping[str, ToolSpec]) -> _Effects:
-    tool = surface.get(step.tool or "")
-    if tool is None:
-        return _Effects(step.preconditions, frozenset(), frozenset())
-    needs = tuple(dict.fromkeys((*step.preconditions, *tool.preconditions)))
-    return _Effects(needs, frozenset(tool.establishes), frozenset(tool.revokes))

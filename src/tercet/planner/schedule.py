@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from tercet.contracts.plan import Plan
+from tercet.contracts.plan import Plan, Step
 from tercet.contracts.tool import ToolSpec
+
+Source = Literal["measured", "step", "tool", "unknown"]
+"""Who says how long a step takes."""
 
 
 class Window(NamedTuple):
@@ -15,6 +18,8 @@ class Window(NamedTuple):
 
     earliest_ms: int
     latest_ms: int
+    duration_ms: int = 0
+    source: Source = "unknown"
 
     @property
     def slack_ms(self) -> int:
@@ -31,12 +36,23 @@ class Schedule:
     """The chain of steps that takes longest, first to last."""
     windows: Mapping[str, Window]
 
+    @property
+    def sequential_ms(self) -> int:
+        """How long the steps take one after the other."""
+        return sum(window.duration_ms for window in self.windows.values())
 
-def schedule(plan: Plan, surface: Mapping[str, ToolSpec]) -> Schedule:
-    """The schedule of a plan if each step takes as long as it, or its tool, says; a plan with a cycle has none."""
+
+def schedule(
+    plan: Plan, surface: Mapping[str, ToolSpec], measured: Mapping[str, int] | None = None
+) -> Schedule:
+    """The schedule of a plan if each step takes as long as it, or its tool, says; a plan with a cycle has none.
+
+    `measured` says for steps that have ended how long they took, which counts instead.
+    """
     if not plan.graph.is_acyclic:
         return Schedule(total_ms=0, critical_path=(), windows={})
-    durations = [_duration(plan, index, surface) for index in range(len(plan.steps))]
+    timed = [_timed(step, surface, measured or {}) for step in plan.steps]
+    durations = [ms for ms, _ in timed]
     ends = plan.graph.finish_times(durations)
     total = max(ends, default=0)
     latest_end = [total] * len(ends)
@@ -47,15 +63,18 @@ def schedule(plan: Plan, surface: Mapping[str, ToolSpec]) -> Schedule:
         total_ms=total,
         critical_path=tuple(plan.steps[step].id for step in plan.graph.critical_path(durations)),
         windows={
-            step.id: Window(ends[index] - durations[index], latest_end[index] - durations[index])
+            step.id: Window(
+                ends[index] - durations[index], latest_end[index] - durations[index], *timed[index]
+            )
             for index, step in enumerate(plan.steps)
         },
     )
 
 
-def _duration(plan: Plan, index: int, surface: Mapping[str, ToolSpec]) -> int:
-    step = plan.steps[index]
+def _timed(step: Step, surface: Mapping[str, ToolSpec], measured: Mapping[str, int]) -> tuple[int, Source]:
+    if step.id in measured:
+        return measured[step.id], "measured"
     if step.estimated_ms is not None:
-        return step.estimated_ms
+        return step.estimated_ms, "step"
     tool = surface.get(step.tool or "")
-    return 0 if tool is None else tool.estimated_ms
+    return (0, "unknown") if tool is None else (tool.estimated_ms, "tool")

@@ -109,9 +109,9 @@ class Driver:
     def setting(self) -> Setting:
         """What the run is judged and carried out in, with what operators have added to its budget."""
         state = self.state
-        made_of = (state.extended, state.learned, state.facts)
-        if any(now is not before for now, before in zip(made_of, self._made_of, strict=True)):
-            self._made_of = made_of
+        extended, learned, facts = self._made_of
+        if state.extended is not extended or state.learned is not learned or state.facts is not facts:
+            self._made_of = (state.extended, state.learned, state.facts)
             current = self._base
             if state.facts:
                 current = current.with_facts([fact for each in state.facts for fact in self._facts[each]])
@@ -601,6 +601,8 @@ class Driver:
                         error=ended.error,
                         code=ended.code,
                         retriable=ended.is_retriable if is_known else True,
+                        retry_after=ended.retry_after_ms if is_known else 0,
+                        attempt_only=is_known and ended.is_attempt_only,
                         latency=ended.latency_ms,
                     )
                 )

@@ -35,6 +35,9 @@ LARGE = 64 * 1024
 LONGEST = 4 * 1024 * 1024
 """An answer of more characters is no answer."""
 
+LONGEST_WAIT_MS = 60_000
+"""A model that asks to be left alone for longer is not asked again."""
+
 OVERDRAWN = "budget_exceeded"
 """The code of a question that the budget has nothing left for."""
 INTERRUPTED = "stopped"
@@ -161,7 +164,7 @@ class Interview:
         for model in self._models:
             for retry in range(self._bench.setting.ctx.run_budget.max_step_retries + 1):
                 if retry:
-                    await self._pause(delay_ms(Backoff(), retry - 1, self._draw))
+                    await self._pause(max(fault.wait_ms, delay_ms(Backoff(), retry - 1, self._draw)))
                 attempt = len(faults) + 1
                 try:
                     return await self._call(model, question, attempt)
@@ -177,9 +180,11 @@ class Interview:
         )
 
     def _may_ask_again(self, fault: ModelFault) -> bool:
-        """Whether the same model is worth another call: one that was too late would be again."""
+        """Whether the same model is worth another call: one that was too late would be again, and one that wants to be
+        left alone for long is not waited for."""
         has_retries = self._bench.state.used.retries < self._bench.setting.ctx.run_budget.max_retries
-        return fault.is_retriable and fault.model_code != "model_timeout" and has_retries
+        is_near = fault.wait_ms <= LONGEST_WAIT_MS
+        return fault.is_retriable and fault.model_code != "model_timeout" and has_retries and is_near
 
     async def _pause(self, ms: int) -> None:
         await self._unless_interrupted(asyncio.ensure_future(self._clock.sleep(ms)))

@@ -52,12 +52,17 @@ class TaskPlanner:
             ) from error
 
     def _proposed(self, setting: Setting, setbacks: tuple[Setback, ...]) -> Plan:
+        return self.arranged(setting, setbacks).plan
+
+    def arranged(self, setting: Setting, setbacks: tuple[Setback, ...] = ()) -> Arrangement:
+        """The plan after these setbacks, with the orderings that the conditions of its tools ask for, and why."""
         knowledge = self._knowledge(setting.compiled.snapshot)
-        case = knowledge.case(setting.compiled.input(), setting.evidence)
+        depth = setting.ctx.run_budget.max_branch_depth
+        case = knowledge.case(setting.compiled.input(), setting.evidence, branch_depth=depth)
         plan = propose(knowledge, _goal(knowledge, setting), case, setbacks)
         arranged = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
         _demand_safe(arranged)
-        return arranged.plan
+        return arranged
 
     def _knowledge(self, snapshot: str) -> Knowledge:
         """The pack's library on the evidence of a snapshot, compiled once."""
@@ -91,7 +96,14 @@ def _demand_safe(arranged: Arrangement) -> None:
         )
 
 
-def pack_planner(
+def pack_planner(pack: Pack, intent: str, name: str = "") -> TemplatePlanner | TaskPlanner:
+    """The planner of this name that asks nobody; without one, the methods where there is a goal for the intent and no
+    template."""
+    chosen = name or _usual(pack, intent)
+    return TaskPlanner(pack) if chosen == TaskPlanner.name else TemplatePlanner(pack)
+
+
+def choose_planner(
     pack: Pack, intent: str, name: str = "", *, named: NamedModels, models: Sequence[str] = ()
 ) -> TemplatePlanner | TaskPlanner | ModelPlanner:
     """The planner of this name. Without one: models where some are named, the pack's template for the intent, its methods
@@ -102,7 +114,7 @@ def pack_planner(
             code="unknown_planner",
             remedy=f"choose one of {', '.join(PLANNER_NAMES)}",
         )
-    chosen = name or _usual(pack, intent, has_models=bool(models))
+    chosen = name or (MODEL if models else _usual(pack, intent))
     if models and chosen != MODEL:
         raise UsageError(
             f"the planner {chosen} asks no model that one could name",
@@ -111,13 +123,11 @@ def pack_planner(
         )
     if chosen in ASKING:
         return named.planner(pack, chosen, models)
-    return TaskPlanner(pack) if chosen == "htn" else TemplatePlanner(pack)
+    return pack_planner(pack, intent, chosen)
 
 
-def _usual(pack: Pack, intent: str, *, has_models: bool) -> str:
+def _usual(pack: Pack, intent: str) -> str:
     """The planner where nobody names one."""
-    if has_models:
-        return MODEL
     if any(plan.intent == intent for plan in pack.templates):
         return TEMPLATE
     if pack.library.goal_for(intent) is not None:

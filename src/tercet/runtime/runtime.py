@@ -54,7 +54,7 @@ from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind, demand_kind
 from tercet.runtime.notifying import Notifier
 from tercet.runtime.people import People
-from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, pack_planner
+from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, choose_planner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
@@ -320,7 +320,7 @@ class Runtime(People):
     ) -> AnyPlanner:
         """The planner that was handed in, or the pack's own by its name."""
         if given is None or isinstance(given, str):
-            return pack_planner(self.pack, intent, given or "", named=self._models, models=models)
+            return choose_planner(self.pack, intent, given or "", named=self._models, models=models)
         return given
 
     def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
@@ -496,9 +496,9 @@ class Runtime(People):
         started = str(state.start.get("planner") or "")
         intent = setting.compiled.request.intent if setting.compiled.request else ""
         if started not in PLANNER_NAMES:
-            return pack_planner(pack, intent, named=self._models)
+            return choose_planner(pack, intent, named=self._models)
         models = tuple(map(str, state.start.get("models") or ()))
-        return pack_planner(
+        return choose_planner(
             pack, intent, started, named=self._models, models=models if started == MODEL else ()
         )
 

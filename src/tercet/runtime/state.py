@@ -48,6 +48,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     outcome: Literal["done", "not_done", "unknown", "refused"] = "done"
     """How the last attempt ended."""
     is_retriable: bool = True
+    retry_after: int = 0
+    """How long its tool asks not to be called again."""
     call: str = ""
     """The hash of a call under way: what the loop guard compares."""
     repeated: int = 0

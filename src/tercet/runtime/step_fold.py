@@ -169,7 +169,8 @@ def abort(state: State, event: e.Abort) -> State:
     step = _in_flight(state, event.step, event.attempt, event)
     demand(state, event, is_met=step.status == "in_flight", why=f"step {event.step} is {step.status}")
     # A call that was not made after all says nothing of the attempt before it, which may have happened.
-    is_known = event.outcome == "not_done" and not (step.outcome == "unknown" and event.code in NOT_MADE)
+    is_of_this_one = event.attempt_only or event.code in NOT_MADE
+    is_known = event.outcome == "not_done" and not (step.outcome == "unknown" and is_of_this_one)
     steps = with_step(
         state,
         event.step,
@@ -178,6 +179,7 @@ def abort(state: State, event: e.Abort) -> State:
         error=event.error,
         code=event.code,
         is_retriable=event.retriable,
+        retry_after=event.retry_after,
         hold_calls=0 if is_known else step.hold_calls,
         hold_cost=0 if is_known else step.hold_cost,
         # A call that its process left behind may still take effect until its deadline.

@@ -314,7 +314,7 @@ class Work:
             yield judged(outcome="accept", reason=f"it failed, and the agent is told: {step.error}")
             yield e.StepSkipped(at=now, step=name, reason="optional_failed")
         elif can_retry(state, setting, step):
-            wait = delay_ms(Backoff(), step.retries, draw)
+            wait = max(delay_ms(Backoff(), step.retries, draw), step.retry_after)
             yield judged(outcome="retry", reason=step.error)
             yield e.RetryScheduled(at=now, step=name, attempt=step.attempt, not_before=now + wait)
         elif is_optional and (step.outcome != "done" or is_undo):

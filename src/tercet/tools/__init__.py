@@ -1,6 +1,7 @@
-"""The adapters: how a Python function becomes a tool that a plan may name.
+"""The adapters: how a Python function, an operation of an HTTP service or a program becomes a tool that a plan may name.
 
-What lives here declares tools and derives their schemas; nothing here calls one. It imports contracts, and no I/O.
+What lives here declares tools, derives their schemas, and holds the code that reaches services and programs; the gateway
+alone calls it. It imports contracts.
 """
 
 from tercet.tools.context import ToolContext

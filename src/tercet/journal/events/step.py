@@ -54,6 +54,10 @@ class Abort(Fact, frozen=True, kw_only=True, tag="ABORT"):
     error: str
     code: str = ""
     retriable: bool = True
+    retry_after: int = 0
+    """How long, in milliseconds, the tool asks not to be called again."""
+    attempt_only: bool = False
+    """Whether `not_done` says nothing of the attempts before this one."""
     latency: int = 0
 
 

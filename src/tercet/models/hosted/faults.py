@@ -82,7 +82,8 @@ def _read_api_error(name: str, error: exceptions.ModelAPIError) -> ModelFault:
         remedy = "give the address that it leads to: redirects are not followed, since the key would go along"
         return ModelFault(f"{name} answered with a redirect{said}", code="model_refused", remedy=remedy)
     code, remedy = _classify(error, status)
-    return ModelFault(f"{name} {_VERBS[code]}{said}", code=code, remedy=remedy)
+    wait_ms = int(max(0.0, error.retry_after or 0.0) * 1000)
+    return ModelFault(f"{name} {_VERBS[code]}{said}", code=code, remedy=remedy, wait_ms=wait_ms)
 
 
 _VERBS: dict[ModelFaultCode, str] = {

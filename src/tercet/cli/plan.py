@@ -1,0 +1,93 @@
+"""`tercet plan`: what a planner of the pack would propose, and what the critic would say to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from tercet.cli.documents import load_pack, read_input
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.plan_view import dot, show_proposal
+from tercet.cli.proposal import propose
+from tercet.cli.screen import Screen, print_json
+from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import ApprovalMode
+
+EXAMPLES = """\
+tercet plan examples/runbook --intent ops.recover --input '{"service": "cart"}'
+tercet plan examples/refunds --input '{"order_id": "ord_881", "window_id": "rw_881"}' --planner template
+tercet plan examples/runbook --input '{"service": "cart"}' --json | jq .plan > plan.json
+tercet plan examples/runbook --input '{"service": "cart"}' --dot | dot -Tsvg > plan.svg
+"""
+
+OfflinePlanner = Literal["template", "htn"]
+"""The planners that ask nobody: what they propose costs nothing and is the same each time."""
+
+
+def plan(
+    pack: PackFolder,
+    *,
+    intent: Annotated[
+        str | None,
+        typer.Option(metavar="INTENT", help="What is asked for: by default the pack's only decision."),
+    ] = None,
+    input_: Annotated[
+        str | None,
+        typer.Option(
+            "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
+        ),
+    ] = None,
+    planner: Annotated[
+        OfflinePlanner | None,
+        typer.Option(
+            metavar="PLANNER",
+            help="Who plans, template or htn: by default the pack's template for the intent, else its methods.",
+        ),
+    ] = None,
+    snapshot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SNAPSHOT", help="The evidence to plan with: by default the pack's newest snapshot."
+        ),
+    ] = None,
+    safety_mode: Annotated[
+        ApprovalMode | None,
+        typer.Option(
+            metavar="MODE",
+            help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
+        ),
+    ] = None,
+    as_dot: Annotated[
+        bool, typer.Option("--dot", help="Print the plan as a graph in the DOT language, and nothing else.")
+    ] = False,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Propose a plan for a request and review it, without a session and without running anything.
+
+    The steps are shown in an order in which they could run, each with what it waits for and how long it may wait itself;
+    a mark shows the critical path, which is the least time that the plan takes. Below stand the number of orders in
+    which the steps could run one by one, which step brings about what another one presupposes, and the verdict.
+
+    With --json the plan is printed in its published shape under `plan`: saved to a file, `tercet run --plan` takes it.
+
+    Exits with 0 if the plan may run, with 3 if the critic refuses it, and with 2 if there is no plan.
+    """
+    if as_json and as_dot:
+        raise UsageError("--json and --dot exclude each other", code="usage", remedy="leave one of them out")
+    found = propose(
+        load_pack(pack),
+        intent=intent,
+        request_input=read_input(input_),
+        snapshot=snapshot,
+        safety_mode=safety_mode,
+        planner=planner or "",
+    )
+    if as_json:
+        print_json(found.as_json())
+    elif as_dot:
+        typer.echo(dot(found))
+    else:
+        show_proposal(Screen(), found)
+    return ExitCode.ACCEPTED if found.case.verdict.ok else ExitCode.REFUSED

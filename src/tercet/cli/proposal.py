@@ -1,0 +1,128 @@
+"""A plan as a planner of the pack proposes it, reviewed and looked at from all sides. Nothing is run, nothing is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tercet.cli.case import Case, asked, judged, setting_for
+from tercet.cli.schedule_view import schedule_json
+from tercet.contracts.conditions import effects_in, exposures
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
+from tercet.contracts.plan_formats import PlanFormat, print_plan
+from tercet.contracts.shape import JsonObject
+from tercet.packs import Pack
+from tercet.planner.flexibility import Flexibility, flexibility
+from tercet.planner.partial_order import Arrangement, Link, Ordering, Threat, arrange
+from tercet.planner.schedule import Schedule, schedule
+from tercet.runtime.planners import TaskPlanner, pack_planner
+from tercet.runtime.setting import Setting
+
+LARGEST = 10**15
+"""A larger number of orders is given by its size alone: JSON readers could not tell it from its neighbours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A proposed plan with its review, and what can be said about its order and its time."""
+
+    planner: str
+    case: Case
+    schedule: Schedule
+    flexibility: Flexibility
+    links: tuple[Link, ...]
+    """Who brings about what another step presupposes."""
+    added: tuple[Ordering, ...]
+    """The orderings that the planner added for the sake of these conditions."""
+    threats: tuple[Threat, ...]
+    """Who could still take a condition away: the critic refuses such a plan."""
+
+    @property
+    def plan(self) -> Plan:
+        """What was proposed."""
+        return self.case.plan
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan in its published shape, so that it can be run as it is; beside it all that is known about it."""
+        return {
+            "plan": print_plan(self.plan, PlanFormat.NAMED),
+            "plan_hash": self.plan.hash,
+            "planner": self.planner,
+            "verify": self.case.verdict.published().model_dump(mode="json"),
+            "verdict": self.case.verdict.model_dump(mode="json"),
+            "analysis": {
+                "order": [self.plan.steps[index].id for index in self.plan.graph.order],
+                "schedule": schedule_json(self.schedule),
+                "flexibility": _flexibility_json(self.flexibility),
+                "links": [link._asdict() for link in self.links],
+                "added": [ordering._asdict() for ordering in self.added],
+                "threats": [{"step": threat.step, **threat.link._asdict()} for threat in self.threats],
+                "hashes": {step.id: step.hash for step in self.plan.steps},
+            },
+        }
+
+
+def propose(
+    pack: Pack,
+    *,
+    intent: str | None,
+    request_input: JsonObject,
+    snapshot: str | None,
+    safety_mode: ApprovalMode | None,
+    planner: str,
+) -> Proposal:
+    """Asks a planner of the pack for a plan, and the critic for its opinion; raises `PlanningError` if there is none."""
+    request = asked(pack, intent, request_input)
+    setting = setting_for(pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="planner")
+    chosen = pack_planner(pack, request.intent, planner)
+    if isinstance(chosen, TaskPlanner):
+        arranged = chosen.arranged(setting)
+        return _looked_at(chosen.name, setting, arranged.plan, arranged.links, arranged.added)
+    plan = asyncio.run(chosen.propose(setting, ()))
+    return _looked_at(chosen.name, setting, plan, _standing(plan, setting), ())
+
+
+def _looked_at(
+    planner: str, setting: Setting, plan: Plan, links: tuple[Link, ...], added: tuple[Ordering, ...]
+) -> Proposal:
+    return Proposal(
+        planner=planner,
+        case=judged(setting, plan),
+        schedule=schedule(plan, setting.surface),
+        flexibility=flexibility(plan.graph),
+        links=links,
+        added=added,
+        threats=_threats(plan, setting),
+    )
+
+
+def _standing(plan: Plan, setting: Setting) -> tuple[Link, ...]:
+    """The links that a plan has as it stands, without those that it would take another order for."""
+    found: Arrangement = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
+    missing = {(ordering.before, ordering.after) for ordering in found.added}
+    return tuple(link for link in found.links if (link.producer, link.consumer) not in missing)
+
+
+def _threats(plan: Plan, setting: Setting) -> tuple[Threat, ...]:
+    if not plan.graph.is_acyclic:
+        return ()
+    ids = [step.id for step in plan.steps]
+    found = exposures(plan.graph, effects_in(plan, setting.surface), frozenset(setting.spec.conditions))
+    return tuple(
+        Threat(ids[t], Link(None if producer is None else ids[producer], condition, ids[consumer]))
+        for t, condition, producer, consumer in found
+    )
+
+
+def _flexibility_json(found: Flexibility) -> dict[str, Any]:
+    """How many orders there are: numbers that JSON can hold, and of larger ones their decimal logarithm alone."""
+    return {
+        "is_exact": found.is_exact,
+        "low": found.low if found.low <= LARGEST else None,
+        "high": found.high if found.high <= LARGEST else None,
+        "low_log10": round(math.log10(found.low), 6) if found.low else None,
+        "high_log10": round(math.log10(found.high), 6) if found.high else None,
+    }

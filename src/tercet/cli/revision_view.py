@@ -1,0 +1,79 @@
+"""The revisions of a session's plan, and how long the current one takes, on the screen and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from tercet.cli.journals import Story
+from tercet.cli.schedule_view import schedule_json, slack_text, time_text, untimed_text
+from tercet.cli.screen import Screen
+from tercet.cli.text import count, listed, printable
+from tercet.planner.schedule import Schedule, schedule
+from tercet.runtime.plans import read_plan
+from tercet.runtime.revisions import Revision, revisions
+
+MOST_REVISIONS = 6
+"""An agent that decides step by step has a revision for each step: only the last ones are shown."""
+
+
+def revisions_json(story: Story) -> list[dict[str, Any]]:
+    """Each plan of a session compared with the one before it, as JSON."""
+    return msgspec.to_builtins(revisions(story.events))
+
+
+def timing(story: Story) -> Schedule | None:
+    """The schedule of the current plan: what has ended took as long as it took, the rest as long as the plan says."""
+    state = story.state
+    if not state.plan:
+        return None
+    ended = {name: step.status for name, step in state.steps.items() if step.status in ("done", "skipped")}
+    took = {name: story.latencies.get(name, 0) if how == "done" else 0 for name, how in ended.items()}
+    return schedule(read_plan(state.plan), {}, took)
+
+
+def timing_json(story: Story) -> dict[str, Any] | None:
+    """The same as JSON."""
+    found = timing(story)
+    return None if found is None else schedule_json(found)
+
+
+def show_revisions(screen: Screen, story: Story) -> None:
+    """Prints what became of the plan each time that it was planned anew; nothing if it never was."""
+    later = [each for each in revisions(story.events) if each.number > 1]
+    if not later:
+        return
+    screen.say()
+    if len(later) > MOST_REVISIONS:
+        left_out = f"… {count(len(later) - MOST_REVISIONS, 'earlier revision')}; --json lists them"
+        screen.put(Text(left_out, style="dim"))
+    for revision in later[-MOST_REVISIONS:]:
+        _show_revision(screen, revision)
+
+
+def _show_revision(screen: Screen, revision: Revision) -> None:
+    why = f": {printable('; '.join(revision.why), 300)}" if revision.why else ""
+    planner = f" by {printable(revision.planner, 40)}" if revision.planner else ""
+    screen.put(Text.assemble((f"plan {revision.number}", "bold"), f"{planner}{why}"), rest="  ")
+    for step in revision.given_up:
+        more = "" if step.why == "; ".join(revision.why) else f": {printable(step.why, 200)}"
+        screen.put(Text(f"{printable(step.id, 80)} ({step.status}){more}"), first="  given up  ")
+    rows = {
+        "new": [step.id for step in revision.new],
+        "changed": [f"{step.id} ({', '.join(step.fields)})" for step in revision.changed],
+        "kept": [f"{step.id}{' (done)' if step.is_done else ''}" for step in revision.kept],
+    }
+    for label, names in rows.items():
+        if names:
+            screen.put(Text(listed(names, most=12), style="dim"), first=f"  {label:<10}")
+
+
+def timing_rows(story: Story) -> dict[str, str]:
+    """Labelled rows about how long the plan takes; none where nobody knows anything about it."""
+    found = timing(story)
+    if found is None or not found.sequential_ms:
+        return {}
+    rows = {"time": time_text(found), "slack": slack_text(found), "": untimed_text(found)}
+    return {label: text for label, text in rows.items() if text}

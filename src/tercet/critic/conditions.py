@@ -1,0 +1,90 @@
+"""What the steps of a plan presuppose: that somebody brings it about, and that nobody takes it away in between."""
+
+from __future__ import annotations
+
+from tercet.contracts.conditions import Exposure, effects_in, exposures
+from tercet.contracts.verdict import Code, Refusal
+from tercet.critic.review import Refusals, Review
+
+
+def preconditions_are_met(review: Review) -> Refusals:
+    """What a step presupposes holds at the start, or a step before it brings it about."""
+    presupposed = {
+        index: conditions
+        for index, step in enumerate(review.plan.steps)
+        if (
+            conditions := (
+                *step.preconditions,
+                *(call.tool.preconditions if (call := review.call_at.get(index)) else ()),
+            )
+        )
+    }
+    if not presupposed:
+        return
+    at_start = frozenset(review.spec.conditions)
+    before: dict[int, frozenset[str]] = {}
+    after: dict[int, frozenset[str]] = {}
+    for index in review.graph.order:
+        before[index] = at_start.union(
+            *(after[predecessor] for predecessor in review.graph.predecessors[index])
+        )
+        call = review.call_at.get(index)
+        after[index] = before[index] if call is None else before[index].union(call.tool.establishes)
+    for index, conditions in presupposed.items():
+        for condition in conditions:
+            if condition not in before[index]:
+                yield review.refuse(
+                    Code.UNMET_PRECONDITION,
+                    f"step {index} presupposes {condition}, which nothing before it establishes",
+                    _establish(review, condition),
+                    step=index,
+                    place="/preconditions",
+                )
+
+
+def _establish(review: Review, condition: str) -> str:
+    able = [tool.name for tool in review.compiled.surface.values() if condition in tool.establishes]
+    if able:
+        return f"reorder, or add a step before it that calls {' or '.join(able[:3])}"
+    return "no tool of this run establishes it: hand the case to a person"
+
+
+def conditions_are_kept(review: Review) -> Refusals:
+    """What a step presupposes still holds when it begins, in whatever order the plan may be carried out."""
+    if not any(call.tool.revokes for call in review.calls):
+        return
+    effects = effects_in(review.plan, review.compiled.surface)
+    for exposure in exposures(review.graph, effects, frozenset(review.spec.conditions)):
+        yield _threatened(review, exposure)
+
+
+def _threatened(review: Review, exposure: Exposure) -> Refusal:
+    threat, condition, producer, consumer = exposure
+    source, where = (
+        ("holds at the start", "before it")
+        if producer is None
+        else (f"step {producer} establishes", "between the two")
+    )
+    return review.refuse(
+        Code.THREATENED_CONDITION,
+        f"step {threat} revokes {condition}, which {source} and step {consumer} presupposes, and may come {where}",
+        _part(review, exposure),
+        step=threat,
+        place="/depends_on",
+    )
+
+
+def _part(review: Review, exposure: Exposure) -> str:
+    """The orders that would keep a threat away."""
+    threat, condition, producer, consumer = exposure
+    name, user = review.plan.steps[threat].id, review.plan.steps[consumer].id
+    ways: list[str] = []
+    if threat not in review.graph.ancestors(consumer):
+        ways.append(f"add depends_on {user} to {name}")
+    if producer is not None and producer not in review.graph.ancestors(threat):
+        ways.append(f"add depends_on {name} to {review.plan.steps[producer].id}")
+    if ways:
+        return " or ".join(ways)
+    able = [tool.name for tool in review.compiled.surface.values() if condition in tool.establishes]
+    again = f"let {user} wait for a step after {name} that calls {' or '.join(able[:3])}" if able else ""
+    return " or ".join(filter(None, [f"do not let {user} wait for {name}", again]))

@@ -1,0 +1,235 @@
+"""One exchange with a service: connect to an address that was looked at, send, follow at most a few steps on the same host.
+
+Failures are told as values until no exception of the HTTP library is being handled any more. Its messages quote what the
+service sent, so an exception that carried them along as its context would carry along whatever the service echoed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+from tercet.contracts.errors import NotSent, Unusable
+from tercet.tools.http.addresses import Endpoint
+from tercet.tools.http.answer import Broken, read_beginning, read_body
+from tercet.tools.http.resolution import Resolver, find_addresses
+
+MAX_REDIRECTS = 3
+MAX_HEADERS = 200
+EXCERPT_BYTES = 2_000
+EXCERPT_S = 1.0
+"""How long the words of a refusal are waited for: that it is one is known already."""
+REDIRECT_REFUSED = "redirect_refused"
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sending:
+    """A request, ready to be sent."""
+
+    method: str
+    scheme: Literal["http", "https"]
+    target: Endpoint
+    path: str
+    """The path with its query, encoded."""
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+    @property
+    def host(self) -> str:
+        """The host as the service is to read it: without the port that its scheme means anyway."""
+        usual = {"http": 80, "https": 443}[self.scheme]
+        shown = str(self.target)
+        return shown.removesuffix(f":{usual}") if self.target.port == usual else shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What a call is held to."""
+
+    private: frozenset[Endpoint]
+    max_answer_bytes: int
+    connect_timeout_ms: int
+    resolve: Resolver
+    tls: ssl.SSLContext | None = None
+
+
+class Answered(NamedTuple):
+    """An answer: of a success the whole body, of everything else a few words."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Lost(NamedTuple):
+    """No answer, or none that came through; `was_sent` tells whether the service may have acted."""
+
+    was_sent: bool
+    code: str
+    error: str
+
+
+async def exchange(sending: Sending, bounds: Bounds) -> Answered | Lost | Unusable:
+    """The answer to a request, after redirects on the same host; why there is none; or why it cannot be used."""
+    for _ in range(MAX_REDIRECTS + 1):
+        addresses = await _looked_up(sending, bounds)
+        answered = await _try_addresses(sending, bounds, addresses)
+        if not isinstance(answered, Answered) or answered.status not in _REDIRECTS:
+            return answered
+        if sending.method not in ("GET", "HEAD"):
+            return answered  # whatever it was that was asked for, it is not asked for twice
+        following = _followed(sending, answered.headers.get("location", ""))
+        if isinstance(following, Lost):
+            return following
+        sending = following
+    return _redirected(f"it redirects more than {MAX_REDIRECTS} times")
+
+
+async def _looked_up(sending: Sending, bounds: Bounds) -> tuple[str, ...]:
+    """The addresses of a host; raises `NotSent`, also where it takes too long to find them."""
+    try:
+        async with asyncio.timeout(bounds.connect_timeout_ms / 1_000):
+            return await find_addresses(sending.target, private=bounds.private, resolve=bounds.resolve)
+    except TimeoutError:
+        pass
+    raise NotSent(f"{sending.target.host} was not found in time", code="host_not_found")
+
+
+def _followed(sending: Sending, location: str) -> Sending | Lost:
+    """The request for where a service points, if that is itself."""
+    here = f"{sending.scheme}://{sending.host}{sending.path}"
+    try:
+        there = urlsplit(urljoin(here, location))
+        port = there.port or {"http": 80, "https": 443}.get(there.scheme)
+        same = (there.scheme, (there.hostname or "").lower(), port) == (
+            sending.scheme,
+            *sending.target,
+        )
+    except ValueError:
+        return _redirected("it redirects to what is no address")
+    if not same or there.username is not None:
+        shown = f"{there.scheme}://{there.hostname}:{port}"
+        return _redirected(f"it redirects to {shown[:200]}, and {sending.target} is all that is called")
+    path = there.path or "/"
+    return Sending(
+        method=sending.method,
+        scheme=sending.scheme,
+        target=sending.target,
+        path=f"{path}?{there.query}" if there.query else path,
+        headers=sending.headers,
+    )
+
+
+def _redirected(message: str) -> Lost:
+    return Lost(was_sent=True, code=REDIRECT_REFUSED, error=message)
+
+
+async def _try_addresses(
+    sending: Sending, bounds: Bounds, addresses: tuple[str, ...]
+) -> Answered | Lost | Unusable:
+    """The answer from the first address that takes a connection."""
+    told: Answered | Lost | Unusable = Lost(was_sent=False, code="not_connected", error="there is no address")
+    for address in addresses:
+        told = await _send(sending, bounds, address)
+        if not isinstance(told, Lost) or told.was_sent:
+            break
+    return told
+
+
+async def _send(sending: Sending, bounds: Bounds, address: str) -> Answered | Lost | Unusable:
+    import httpx2  # noqa: PLC0415 - an extra
+
+    secretive = _IS_SECRETIVE.set(True)
+    try:
+        async with _answer(sending, bounds, address) as answer:
+            if (count := len(answer.headers.raw)) > MAX_HEADERS:
+                return Unusable(f"the answer has {count:,} headers", code="answer_too_large")
+            return Answered(answer.status_code, answer.headers, await _body(answer, bounds))
+    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
+        return Lost(was_sent=False, code="not_connected", error=str(error) or type(error).__name__)
+    except httpx2.TimeoutException:
+        return Lost(was_sent=True, code="timeout", error="it did not answer in time")
+    except httpx2.TransportError as error:
+        return Lost(was_sent=True, code="connection_lost", error=str(error) or type(error).__name__)
+    except Broken as error:
+        return Lost(was_sent=True, code=error.code, error=error.message)
+    except Unusable as error:
+        return error
+    except httpx2.InvalidURL:
+        return Lost(was_sent=False, code="not_connected", error="the address of the request is none")
+    except Exception as error:  # noqa: BLE001 - what it says may quote the service, so only its kind is told
+        return Lost(was_sent=True, code="connection_lost", error=type(error).__name__)
+    finally:
+        _IS_SECRETIVE.reset(secretive)
+
+
+@asynccontextmanager
+async def _answer(sending: Sending, bounds: Bounds, address: str) -> AsyncGenerator[Any, None]:
+    """The answer of the service at an address; the connection is closed with it."""
+    import httpx2  # noqa: PLC0415 - an extra
+
+    _silence()
+    literal = f"[{address}]" if ":" in address else address
+    request = httpx2.Request(
+        sending.method,
+        f"{sending.scheme}://{literal}:{sending.target.port}{sending.path}",
+        headers={"host": sending.host, **sending.headers, "connection": "close"},
+        content=sending.body,
+        extensions={
+            # The name goes into the handshake, and is what the certificate is compared with.
+            "sni_hostname": sending.target.host,
+            "timeout": {"connect": bounds.connect_timeout_ms / 1_000},
+        },
+    )
+    context = (
+        (bounds.tls or _usual_tls()) if sending.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
+    async with httpx2.AsyncHTTPTransport(verify=context, trust_env=False) as transport:
+        answer = await transport.handle_async_request(request)
+        try:
+            yield answer
+        finally:
+            await answer.aclose()
+
+
+async def _body(answer: Any, bounds: Bounds) -> bytes:
+    if 200 <= answer.status_code < 300:
+        return await read_body(answer, bounds.max_answer_bytes)
+    try:
+        async with asyncio.timeout(EXCERPT_S):
+            return await read_beginning(answer, EXCERPT_BYTES)
+    except Exception:  # noqa: BLE001 - the status has been read; that its words are missing changes nothing
+        return b""
+
+
+@lru_cache(maxsize=1)
+def _usual_tls() -> ssl.SSLContext:
+    """What the operating system trusts; reading it takes longer than a call."""
+    return ssl.create_default_context()
+
+
+_IS_SECRETIVE: ContextVar[bool] = ContextVar("_IS_SECRETIVE", default=False)
+
+
+class _Silence(logging.Filter):
+    """Keeps the HTTP library from logging our exchanges: at DEBUG it writes down every header that a service sends."""
+
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - the signature is logging's
+        return not _IS_SECRETIVE.get()
+
+
+_SILENCE = _Silence()
+
+
+def _silence() -> None:
+    for name in ("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.http2", "httpcore2.proxy"):
+        logging.getLogger(name).addFilter(_SILENCE)

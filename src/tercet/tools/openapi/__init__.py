@@ -1,0 +1,19 @@
+"""OpenAPI: what the description of an HTTP service says about its operations, turned into tools.
+
+A description is a file of the pack. It is never fetched, and nothing that it refers to is either.
+"""
+
+from tercet.tools.http.service import Auth, Operation, Service
+from tercet.tools.openapi.document import Document, OpenApiError, read_document
+from tercet.tools.openapi.making import make_tool, openapi_tools
+
+__all__ = [
+    "Auth",
+    "Document",
+    "OpenApiError",
+    "Operation",
+    "Service",
+    "make_tool",
+    "openapi_tools",
+    "read_document",
+]

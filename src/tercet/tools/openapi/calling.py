@@ -1,0 +1,234 @@
+"""The call of an operation: fill it in, send it, and say what the answer means."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import quote
+
+from tercet.contracts.errors import GatewayError, NotDone, NotSent, Unusable
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.shape import as_list, as_object
+from tercet.tools.context import ToolContext
+from tercet.tools.http.answer import read_value
+from tercet.tools.http.exchange import REDIRECT_REFUSED, Answered, Bounds, Lost, Sending, exchange
+from tercet.tools.http.outcome import AGAIN, outcome_of, read_retry_after
+from tercet.tools.http.service import Operation, Service
+from tercet.tools.http.world import World
+from tercet.tools.openapi.operations import Interface, Placed
+from tercet.tools.secrets import Redaction, read_secret
+from tercet.tools.tool import Tool
+
+_JOINED = {"simple": ",", "form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+
+
+def make_call(
+    service: Service, interface: Interface, said: Operation, tool: Tool, world: World
+) -> Callable[..., Any]:
+    """The function that carries an operation out."""
+    bounds = Bounds(
+        private=service.private_endpoints,
+        max_answer_bytes=service.max_answer_bytes,
+        # Finding, connecting and greeting take at most three quarters of the time together: what came to nothing before
+        # the request was sent is then known as that, and not as a call that ran out of time.
+        connect_timeout_ms=min(service.connect_timeout_ms, max(1, tool.timeout_ms // 4)),
+        resolve=world.resolve,
+        tls=world.tls,
+    )
+    meaning = _Meaning(tool, said, world)
+
+    async def call(_tercet_context: ToolContext, **params: Any) -> Any:
+        demand_library(tool.name)
+        secrets = [(auth, read_secret(world.environment, auth.env, tool.name)) for auth in service.auth]
+        redaction = Redaction(value for _, value in secrets)
+        headers = {auth.header: f"{auth.prefix}{value}" for auth, value in secrets}
+        sending = _filled(
+            service, interface, params, {**_own_headers(service, interface, _tercet_context), **headers}
+        )
+        return meaning.of(await _in_time(exchange(sending, bounds), tool), redaction)
+
+    return call
+
+
+async def _in_time(
+    exchanging: Coroutine[Any, Any, Answered | Lost | Unusable], tool: Tool
+) -> Answered | Lost | Unusable:
+    """The end of an exchange, within the tool's time also where no gateway looks after it."""
+    try:
+        async with asyncio.timeout(tool.timeout_ms / 1_000):
+            return await exchanging
+    except TimeoutError:
+        return Lost(was_sent=True, code="timeout", error=f"it did not answer within {tool.timeout_ms:,} ms")
+
+
+def demand_library(tool: str) -> None:
+    """Raises `NotSent` where the library for HTTP is not installed."""
+    if find_spec("httpx2") is None:
+        raise NotSent(
+            f"{tool} is not called: the HTTP library is not installed",
+            code="http_unavailable",
+            remedy='pip install "tercet[http]"',
+            is_retriable=False,
+        )
+
+
+def _own_headers(service: Service, interface: Interface, context: ToolContext) -> dict[str, str]:
+    own = {
+        "accept": "application/json, text/*;q=0.5",
+        "accept-encoding": "gzip, identity",
+        "user-agent": "tercet",
+    }
+    own |= service.headers
+    if interface.method not in ("GET", "HEAD", "OPTIONS") and service.idempotency_header:
+        own[service.idempotency_header] = context.idempotency_key
+    if service.fencing_header:
+        own[service.fencing_header] = str(context.fencing_token)
+    return own
+
+
+def _filled(
+    service: Service, interface: Interface, params: dict[str, Any], headers: dict[str, str]
+) -> Sending:
+    """The request with a plan's parameters in it."""
+    path, query, body = interface.path, list[str](), dict[str, Any]()
+    content: bytes | None = None
+    for each in interface.placed:
+        if each.name not in params:
+            continue
+        value = params[each.name]
+        match each.where:
+            case "path":
+                path = path.replace(f"{{{each.wire}}}", _segment(each, value))
+            case "query":
+                query += _pairs(each, value)
+            case "header":
+                headers[each.wire] = _header(each, value)
+            case "body":
+                body[each.wire] = value
+            case "cookie":
+                pass
+            case "whole body":
+                content = json.dumps(value).encode()
+    needs_body = any(each.where == "body" and each.is_required for each in interface.placed)
+    if body or needs_body:
+        content = json.dumps(body).encode()
+    if content is not None:
+        headers["content-type"] = "application/json"
+    target = f"{service.base_path}{path}"
+    return Sending(
+        method=interface.method,
+        scheme=service.scheme,
+        target=service.target,
+        path=f"{target}?{'&'.join(query)}" if query else target,
+        headers=headers,
+        body=content,
+    )
+
+
+def _segment(each: Placed, value: Any) -> str:
+    """A value as a part of a path: encoded whole, and never one that leads up."""
+    texts = _texts(each, value)
+    joined = ",".join(quote(text, safe="") for text in texts)
+    steps = ",".join(texts).replace("\\", "/").split("/")
+    if not joined or any(step in (".", "..") for step in steps):
+        raise _wrong(each, "it cannot stand in a path")
+    return joined
+
+
+def _pairs(each: Placed, value: Any) -> list[str]:
+    name, texts = quote(each.wire, safe=""), [quote(text, safe="") for text in _texts(each, value)]
+    if each.explode:
+        return [f"{name}={text}" for text in texts]
+    return [f"{name}={_JOINED[each.style].join(texts)}"] if texts else []
+
+
+def _header(each: Placed, value: Any) -> str:
+    text = ",".join(_texts(each, value))
+    if not text.isascii() or not text.isprintable() or text != text.strip():
+        raise _wrong(each, "it cannot stand in a header")
+    return text
+
+
+def _texts(each: Placed, value: Any) -> list[str]:
+    """The scalars of a value as they are sent."""
+    items = as_list(value)
+    return [_text(each, item) for item in ([value] if items is None else items) if item is not None]
+
+
+def _text(each: Placed, value: Any) -> str:
+    if as_object(value) is not None or as_list(value) is not None:
+        raise _wrong(each, f"a {each.where} holds scalars and lists of them")
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _wrong(each: Placed, why: str) -> NotSent:
+    return NotSent(
+        f"the parameter {each.name} is not sent: {why}",
+        code="argument_unsendable",
+        is_retriable=False,
+    )
+
+
+class _Meaning:
+    """What the end of an exchange means for the tool that made it; every word of it without secrets."""
+
+    def __init__(self, tool: Tool, said: Operation, world: World) -> None:
+        self._tool = tool
+        self._is_read = tool.mode is ApprovalMode.READ_ONLY
+        self._not_done, self._unknown = frozenset(said.not_done), frozenset(said.unknown)
+        self._world = world
+
+    def of(self, told: Answered | Lost | Unusable, redaction: Redaction) -> Any:
+        """The value, or the error that says what became of the call."""
+        match told:
+            case Lost():
+                raise self._lost(told, redaction.text(told.error))
+            case Unusable():
+                raise self._unusable(told, redaction)
+            case Answered():
+                return self._answered(told, redaction)
+
+    def _answered(self, told: Answered, redaction: Redaction) -> Any:
+        outcome = outcome_of(told.status, not_done=self._not_done, unknown=self._unknown)
+        if outcome != "done":
+            raise self._refused(told, redaction, is_known=outcome == "not_done")
+        try:
+            return redaction.value(read_value(told.body, told.headers.get("content-type", "")))
+        except Unusable as error:
+            unusable = error
+        raise self._unusable(unusable, redaction)
+
+    def _lost(self, told: Lost, words: str) -> GatewayError:
+        message = f"{self._tool.name}: {words}"
+        if not told.was_sent:
+            return NotSent(message, code=told.code)
+        if told.code == REDIRECT_REFUSED and self._is_read:
+            return NotDone(message, code=told.code, is_retriable=False, is_attempt_only=True)
+        return GatewayError(message, code=told.code)
+
+    def _unusable(self, told: Unusable, redaction: Redaction) -> GatewayError:
+        return Unusable(f"{self._tool.name}: {redaction.text(told.message)}", code=told.code)
+
+    def _refused(self, told: Answered, redaction: Redaction, *, is_known: bool) -> GatewayError:
+        said = _shown(redaction.text(told.body.decode("utf-8", "replace")))
+        message = f"{self._tool.name}: the service answered {told.status}{f': {said}' if said else ''}"
+        code = f"http_{told.status}"
+        if not is_known:
+            return GatewayError(message, code=code)
+        after = read_retry_after(told.headers.get("retry-after", ""), self._world.now())
+        return NotDone(
+            message,
+            code=code,
+            is_retriable=told.status in AGAIN or told.status in self._not_done,
+            retry_after_ms=after if told.status in AGAIN else 0,
+            is_attempt_only=True,
+        )
+
+
+def _shown(text: str) -> str:
+    """The beginning of what a service says, in one line that can be shown."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return plain if len(plain) <= 200 else f"{plain[:200]}…"

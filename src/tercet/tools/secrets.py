@@ -1,0 +1,96 @@
+"""Secrets of the environment: named where a tool is declared, read when it is called, and cut out of what comes back.
+
+A service may echo what it was sent, in an answer or in an error; so everything that leaves an adapter passes `Redaction`.
+It knows a secret as it is, in any case, percent-encoded, in Base64 and, where the secret is itself Base64, decoded.
+What a service does to it beyond that, such as telling half of it, nobody can find.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from tercet.contracts.errors import NotSent
+from tercet.contracts.shape import as_list, as_object
+
+REDACTED = "[redacted]"
+MIN_LENGTH = 6
+"""A shorter secret stands in ordinary words, and cutting it out would garble them."""
+
+
+def read_secret(environment: Mapping[str, str], name: str, tool: str) -> str:
+    """A secret by the name of its variable; raises `NotSent`, which names the variable and never its value."""
+    value = environment.get(name, "").strip()
+    if len(value) < MIN_LENGTH:
+        why = f"has fewer than {MIN_LENGTH} characters" if value else "is not set"
+        raise NotSent(
+            f"{tool} is not called: the environment variable {name} {why}",
+            code="secret_missing",
+            remedy=f"set {name} where Tercet runs",
+            is_retriable=False,
+        )
+    if not (value.isascii() and value.isprintable()):
+        raise NotSent(
+            f"{tool} is not called: {name} holds what no header can carry",
+            code="secret_missing",
+            remedy=f"give {name} printable ASCII characters only",
+            is_retriable=False,
+        )
+    return value
+
+
+class Redaction:
+    """Cuts secrets out of texts and JSON values."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        spellings = {text for secret in secrets for text in _spellings(secret) if len(text) >= MIN_LENGTH}
+        longest_first = sorted(spellings, key=len, reverse=True)
+        pattern = "|".join(map(re.escape, longest_first))
+        self._pattern = re.compile(pattern, re.IGNORECASE) if pattern else None
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
+
+    def value(self, value: Any) -> Any:
+        """A JSON value without secrets, also in its keys and numbers; the rest is as it was."""
+        if self._pattern is None:
+            return value
+        if (members := as_object(value)) is not None:
+            return {self.text(key): self.value(member) for key, member in members.items()}
+        if (items := as_list(value)) is not None:
+            return [self.value(item) for item in items]
+        if isinstance(value, str):
+            return self.text(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return REDACTED if is_number and self._pattern.search(str(value)) else value
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    for plain in (secret, *_decoded(secret)):
+        yield plain
+        yield quote(plain, safe="")
+        yield quote_plus(plain)
+        yield repr(plain)[1:-1]
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            # The middle of it, however many bytes stand around: `user:` in basic authentication, for one.
+            for before in range(3):
+                shifted = encode(b"\0" * before + plain.encode()).decode().rstrip("=")
+                yield shifted[4 if before else 0 : -1]
+
+
+def _decoded(secret: str) -> Iterator[str]:
+    """What a secret says where it is Base64 of a text, such as `user:password`, and the password alone."""
+    try:
+        text = base64.b64decode(secret, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return
+    if text.isprintable():
+        yield text
+        _, _, password = text.partition(":")
+        if password:
+            yield password

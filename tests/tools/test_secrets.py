@@ -1,0 +1,66 @@
+"""Secrets are cut out of whatever comes back, however it is spelt."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tercet.contracts.errors import NotDone
+from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction, read_secret
+
+PLANTED = "sk_live+9/Qz=71x"
+secrets = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=12, max_size=40)
+
+
+@given(secrets, st.text(max_size=20), st.text(max_size=20))
+def test_a_secret_is_cut_out_wherever_it_stands(secret: str, before: str, after: str) -> None:
+    """As it is, in another case, percent-encoded, and in Base64 with anything before and after it."""
+    redaction = Redaction([secret])
+    spellings = [secret, secret.upper(), quote(secret, safe="")]
+    for text in spellings:
+        assert text not in redaction.text(f"{before}{text}{after}")
+    packed = base64.b64encode(f"{before}{secret}{after}".encode()).decode()
+    cleaned = redaction.text(packed)
+    assert REDACTED in cleaned
+
+
+@pytest.mark.parametrize(
+    ("value", "cleaned"),
+    [
+        ({"a": [f"x {PLANTED} y", 1, None, True]}, {"a": [f"x {REDACTED} y", 1, None, True]}),
+        ({PLANTED: 1}, {REDACTED: 1}),
+        (base64.b64encode(PLANTED.encode()).decode()[:-2], REDACTED),
+        ("nothing of it", "nothing of it"),
+    ],
+)
+def test_values_are_cleaned_at_every_depth(value: Any, cleaned: Any) -> None:
+    """Texts, keys and lists; what holds no secret is as it was."""
+    found = Redaction([PLANTED]).value(value)
+    assert PLANTED not in str(found)
+    assert found == cleaned or REDACTED in str(found)
+
+
+def test_a_number_that_is_the_secret_is_cut_out() -> None:
+    """A secret of digits may come back as a number."""
+    assert Redaction(["81549300"]).value([81549300, 8154, 1.5]) == [REDACTED, 8154, 1.5]
+
+
+def test_basic_authentication_is_known_by_its_password() -> None:
+    """Where the secret is user and password in Base64, a service that tells the password is cut short as well."""
+    secret = base64.b64encode(b"billing:correct horse").decode()
+    assert Redaction([secret]).text("hello correct horse") == f"hello {REDACTED}"
+
+
+@pytest.mark.parametrize("value", ["", "  ", "a" * (MIN_LENGTH - 1), "line\nbreak", "ünicode"])
+def test_a_secret_that_cannot_be_one_keeps_the_call_back(value: str) -> None:
+    """The error names the variable and not its value."""
+    with pytest.raises(NotDone) as caught:
+        read_secret({"TOKEN": value}, "TOKEN", "a.b")
+    assert (caught.value.code, caught.value.is_retriable) == ("secret_missing", False)
+    assert "TOKEN" in str(caught.value)
+    assert not value.strip() or value not in str(caught.value)
