@@ -67,10 +67,18 @@ def test_a_pack_says_how_its_sessions_live(write_pack: WritePack) -> None:
         [limits.executor]
         timeout_ms = 1_000
 
+        [models]
+        planner = ["openai:gpt-5", "local"]
+        max_tokens = 300
+
+        [models.prices."openai:gpt-5"]
+        input = "1.25"
+        output = 10
+
         [notify]
         webhook = "http://localhost:8080/gates"
     """
-    decisions = '[[decision]]\nid = "hold"\non_failure = "compensate"\n'
+    decisions = '[[decision]]\nid = "hold"\non_failure = "compensate"\nrisk_tier = "low"\n'
     gates = '[[gate]]\nname = "GATE_LIBRARIAN"\nroles = ["librarian"]\ncovers = "sequence"\n'
     pack = Pack.load(write_pack({"pack.toml": pack_toml, "decisions.toml": decisions, "gates.toml": gates}))
     assert pack.session == SessionRules(ttl_ms=60_000, resume="pinned", retention_days=30)
@@ -78,6 +86,9 @@ def test_a_pack_says_how_its_sessions_live(write_pack: WritePack) -> None:
     assert pack.limit_for("planner") == RoleLimit(timeout_ms=30_000, tokens=900)
     assert pack.limit_for("executor") == RoleLimit(timeout_ms=1_000)
     assert pack.limit_for("critic") == RoleLimit()
+    assert pack.limit_for("planner", pack.decisions[0]) == RoleLimit(timeout_ms=5_000, tokens=900)
+    assert (pack.models.planner, pack.models.max_tokens) == (("openai:gpt-5", "local"), 300)
+    assert pack.models.prices["openai:gpt-5"].cost(1_000_000, 0) == 125_000_000
     assert pack.notify == Notify(webhook="http://localhost:8080/gates", timeout_ms=5_000)
     assert (pack.decisions[0].on_failure, pack.on_failure) == ("compensate", "ask")
     assert pack.gates[0].covers == "sequence"
@@ -604,3 +615,10 @@ def test_a_file_that_may_not_be_read_is_told(write_pack: WritePack, monkeypatch:
     assert [(p.file, p.code, p.message) for p in problems_of(folder)] == [
         ("gates.toml", "unreadable", "it cannot be read: Permission denied")
     ]
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "", "open ai:x", ":x", "local:"])
+def test_a_model_is_named_by_its_provider(write_pack: WritePack, name: str) -> None:
+    """A name that no provider could have is a problem of the pack, at its place."""
+    toml = f'name = "desk"\nversion = "1.2.3"\n[models]\nplanner = ["{name}"]\n'
+    assert [problem.file for problem in problems_of(write_pack({"pack.toml": toml}))] == ["pack.toml"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from tercet.cli.attempts_view import attempt_rows
 from tercet.cli.event_view import ANSWERS
 from tercet.cli.gate_view import (
     Row,
@@ -84,6 +85,7 @@ def _sections(page: GatePage, now: int) -> Iterator[Iterator[Row]]:
         case "escalation":
             yield _escalation(page)
             yield _packet(page.packet)
+            yield attempt_rows(page.packet.attempts if page.packet else ())
             yield _who(page, now)
         case "compensation":
             yield iter([("why", str(gate.shown.get("reason", "")))])

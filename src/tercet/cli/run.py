@@ -59,7 +59,14 @@ def run(
         PlannerName | None,
         typer.Option(
             metavar="PLANNER",
-            help="Who plans, template or htn: by default the pack's template for the intent, else its methods.",
+            help="Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL",
+            help="The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
         ),
     ] = None,
     snapshot: Annotated[
@@ -125,6 +132,7 @@ def run(
             request,
             plan=given,
             planner=planner,
+            models=tuple(model or ()),
             safety_mode=safety_mode,
             snapshot=snapshot,
             actor=local_actor(loaded),

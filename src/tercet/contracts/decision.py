@@ -25,6 +25,14 @@ class RiskTier(StrEnum):
     CRITICAL = "critical"
 
 
+PLANNER_TIMEOUTS: dict[RiskTier, int] = {
+    RiskTier.LOW: 5_000,
+    RiskTier.MEDIUM: 10_000,
+    RiskTier.HIGH: 20_000,
+    RiskTier.CRITICAL: 30_000,
+}
+"""How many milliseconds a planner may take where neither decision nor pack says: the more is at stake, the longer."""
+
 ThresholdName = Literal[
     "schema",
     "policy",
@@ -103,6 +111,8 @@ class DecisionSpec(Authored):
     """A gate to which an authority value without a trusted source goes, instead of being refused."""
     requires_human_approval: bool = False
     """Whether what a run produced is committed only if a person other than its owner accepts it."""
+    planner_timeout_ms: int | None = Field(default=None, ge=1)
+    """How long a planner may take for this decision; None means what the pack says, else what its risk tier gives."""
     on_failure: OnFailure | None = None
     """What becomes of effects when a run for this decision ends without success; None means what the pack says."""
 

@@ -7,11 +7,12 @@ from pydantic import Field
 from tercet.contracts.buckets import ContextRules
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import Check
-from tercet.contracts.decision import OnFailure, RiskTier
+from tercet.contracts.decision import PLANNER_TIMEOUTS, DecisionSpec, OnFailure, RiskTier
 from tercet.contracts.gate import Notify
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName, SessionRules
 from tercet.contracts.shape import Authored
+from tercet.packs.model_choice import ModelChoice
 
 NAME = "[a-z0-9][a-z0-9_-]{0,99}"
 _NUMBER = "(0|[1-9][0-9]{0,8})"
@@ -33,6 +34,8 @@ class Header(Authored):
     session: SessionRules = SessionRules()
     limits: dict[RoleName, RoleLimit] = {}
     """How long each role may take at a time, and how many tokens it may use in a run."""
+    models: ModelChoice = ModelChoice()
+    """The language models that plan for this pack, and what they cost."""
     context: ContextRules = ContextRules()
     """How much of a context a planner is shown."""
     notify: Notify | None = None
@@ -43,12 +46,15 @@ class Header(Authored):
         """The name and the version: `name@x.y.z`."""
         return f"{self.name}@{self.version}"
 
-    def limit_for(self, role: RoleName) -> RoleLimit:
-        """The limit that applies to a role: what is declared, and the usual time for a planner where that is silent."""
+    def limit_for(self, role: RoleName, decision: DecisionSpec | None = None) -> RoleLimit:
+        """The limit that applies to a role: what is declared. A planner's time is the decision's own where it has one,
+        and where nothing is said, what the decision's risk tier gives."""
         given = self.limits.get(role, RoleLimit())
-        if role == "planner" and given.timeout_ms is None:
-            return RoleLimit(timeout_ms=PLANNER_TIMEOUT_MS, tokens=given.tokens)
-        return given
+        if role != "planner":
+            return given
+        own = None if decision is None else decision.planner_timeout_ms
+        usual = PLANNER_TIMEOUT_MS if decision is None else PLANNER_TIMEOUTS[decision.risk_tier]
+        return RoleLimit(timeout_ms=own or given.timeout_ms or usual, tokens=given.tokens)
 
 
 class PackFile(Header):

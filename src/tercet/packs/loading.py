@@ -77,6 +77,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         budget=pack_file.budget,
         session=pack_file.session,
         limits=pack_file.limits,
+        models=pack_file.models,
         context=pack_file.context,
         notify=pack_file.notify,
         tools=tools,

@@ -133,6 +133,7 @@ class Pack(Header):
             budget=self.budget,
             session=self.session,
             limits=self.limits,
+            models=self.models,
             context=self.context,
             notify=self.notify,
             tools=tuple(self.tools),

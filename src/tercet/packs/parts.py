@@ -23,6 +23,7 @@ from tercet.contracts.request import Actor
 from tercet.contracts.session import RoleLimit, RoleName, SessionRules
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
+from tercet.packs.model_choice import ModelChoice
 
 Kind = Literal[
     "tool", "decision", "gate", "policy", "actor", "evidence", "fact", "task", "method", "goal", "server"
@@ -53,6 +54,7 @@ class Parts:
     budget: RunBudget = field(default_factory=RunBudget)
     session: SessionRules = field(default_factory=SessionRules)
     limits: Mapping[RoleName, RoleLimit] = field(default_factory=dict[RoleName, RoleLimit])
+    models: ModelChoice = field(default_factory=ModelChoice)
     context: ContextRules = field(default_factory=ContextRules)
     notify: Notify | None = None
     tools: tuple[ToolSpec, ...] = ()

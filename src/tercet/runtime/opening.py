@@ -29,7 +29,7 @@ from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
-from tercet.runtime.work import PLANNER_MISSING, AnyPlanner, Planner
+from tercet.runtime.work import PLANNER_MISSING, AnyPlanner
 
 
 def setting_of(
@@ -65,6 +65,7 @@ def started(
     now: int,
     *,
     planner: str = "",
+    models: tuple[str, ...] = (),
     is_fallible: bool = False,
     is_stepwise: bool = False,
     ttl_ms: int | None = None,
@@ -92,6 +93,7 @@ def started(
         context=setting.compiled.hash,
         library=setting.library_snapshot,
         planner=planner,
+        models=models,
         fallible=is_fallible,
         stepwise=is_stepwise,
         expires=now + (rules.ttl_ms if ttl_ms is None else ttl_ms),
@@ -158,12 +160,12 @@ def demand_same(request: Request, state: State, body: str) -> None:
         )
 
 
-def planner_of(state: State, given: AnyPlanner | None, template: Planner) -> AnyPlanner:
+def planner_of(state: State, given: AnyPlanner | None, usual: AnyPlanner) -> AnyPlanner:
     """The planner of a session that is carried on: the one that it was started with, or one that says that it is missing.
 
     Raises `UsageError` if the session is at planning already.
     """
-    wanted, planner = state.start.get("planner") or template.name, given or template
+    wanted, planner = state.start.get("planner") or usual.name, given or usual
     if planner.name == wanted:
         return planner
     absent = AbsentPlanner(str(state.start["session"]), wanted, planner.name)

@@ -1,7 +1,8 @@
-"""The planners that a pack brings along: its templates, and the tasks and methods of its library."""
+"""The planners by their names: the templates of a pack, the tasks and methods of its library, and language models."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from tercet.contracts.errors import UsageError
@@ -12,11 +13,16 @@ from tercet.planner.alternatives import Setback, propose
 from tercet.planner.knowledge import Knowledge
 from tercet.planner.partial_order import Arrangement, arrange
 from tercet.planner.template import PlanningError
+from tercet.runtime.messages import TEMPLATE
+from tercet.runtime.model_planner import ModelPlanner
+from tercet.runtime.named_models import LOCAL, MODEL, NamedModels
 from tercet.runtime.setting import Setting
 from tercet.runtime.templates import TemplatePlanner
 
-PlannerName = Literal["template", "htn"]
-PLANNER_NAMES: tuple[PlannerName, ...] = ("template", "htn")
+PlannerName = Literal["template", "htn", "model", "local"]
+PLANNER_NAMES: tuple[PlannerName, ...] = ("template", "htn", "model", "local")
+ASKING = (MODEL, LOCAL)
+"""The planners that ask language models."""
 
 
 class TaskPlanner:
@@ -91,15 +97,39 @@ def _demand_safe(arranged: Arrangement) -> None:
 
 
 def pack_planner(pack: Pack, intent: str, name: str = "") -> TemplatePlanner | TaskPlanner:
-    """The planner of this name; without one, the methods where there is a goal for the intent and no template."""
+    """The planner of this name that asks nobody; without one, the methods where there is a goal for the intent and no
+    template."""
+    chosen = name or _usual(pack, intent)
+    return TaskPlanner(pack) if chosen == TaskPlanner.name else TemplatePlanner(pack)
+
+
+def choose_planner(
+    pack: Pack, intent: str, name: str = "", *, named: NamedModels, models: Sequence[str] = ()
+) -> TemplatePlanner | TaskPlanner | ModelPlanner:
+    """The planner of this name. Without one: models where some are named, the pack's template for the intent, its methods
+    where there is a goal for the intent, else the models of the pack, if it has any."""
     if name and name not in PLANNER_NAMES:
         raise UsageError(
             f"there is no planner {name}",
             code="unknown_planner",
             remedy=f"choose one of {', '.join(PLANNER_NAMES)}",
         )
-    has_template = any(plan.intent == intent for plan in pack.templates)
-    by_methods = name == "htn" or (
-        not name and not has_template and pack.library.goal_for(intent) is not None
-    )
-    return TaskPlanner(pack) if by_methods else TemplatePlanner(pack)
+    chosen = name or (MODEL if models else _usual(pack, intent))
+    if models and chosen != MODEL:
+        raise UsageError(
+            f"the planner {chosen} asks no model that one could name",
+            code="wrong_planner",
+            remedy="choose the planner model, or name no models",
+        )
+    if chosen in ASKING:
+        return named.planner(pack, chosen, models)
+    return pack_planner(pack, intent, chosen)
+
+
+def _usual(pack: Pack, intent: str) -> str:
+    """The planner where nobody names one."""
+    if any(plan.intent == intent for plan in pack.templates):
+        return TEMPLATE
+    if pack.library.goal_for(intent) is not None:
+        return TaskPlanner.name
+    return MODEL if pack.models.planner else TEMPLATE

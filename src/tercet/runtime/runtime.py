@@ -10,17 +10,25 @@ import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
+from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
 from tercet.contracts.saga import RollbackResult
-from tercet.contracts.session import BackgroundSession, ProgressEnvelope, SessionRules
+from tercet.contracts.session import (
+    BackgroundSession,
+    ProgressEnvelope,
+    RoleLimit,
+    RoleName,
+    SessionRules,
+)
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.retrieval import Retriever
 from tercet.evidence.store import EvidenceStore
@@ -31,19 +39,22 @@ from tercet.journal import events as e
 from tercet.journal.errors import ClaimHeld, LeaseHeld
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
+from tercet.models.opening import open_model
 from tercet.packs.pack import Pack
 from tercet.runtime import artifacts, mail, messages, nesting, opening, progress, retention
 from tercet.runtime.artifacts import Artifact
 from tercet.runtime.desk import LEASE_MS, Desk, Held
 from tercet.runtime.driver import Driver
+from tercet.runtime.interview import Inquirer
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.library import NO_SHELF, Library, Shelf
 from tercet.runtime.messages import Said
+from tercet.runtime.named_models import MODEL, NamedModels, OpenModel, names_of, open_all
 from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind, demand_kind
 from tercet.runtime.notifying import Notifier
 from tercet.runtime.people import People
-from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, pack_planner
+from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, choose_planner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
@@ -53,7 +64,7 @@ from tercet.runtime.surroundings import Surroundings, unmeasured, untold
 from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
-from tercet.runtime.work import AnyPlanner, Planner, Work
+from tercet.runtime.work import AnyPlanner, Work
 from tercet.tools import ToolContext
 from tercet.tools.outside import Lines
 
@@ -69,6 +80,11 @@ def _demand_period(watchdog_ms: int | None) -> int | None:
             remedy="give how many milliseconds lie between two looks, or None for no watchdog",
         )
     return watchdog_ms
+
+
+def _limits(pack: Pack, setting: Setting) -> Callable[[RoleName], RoleLimit]:
+    """The limits of each role in a run for this decision."""
+    return partial(pack.limit_for, decision=setting.spec)
 
 
 def _demand_life(ttl_ms: int | None) -> None:
@@ -107,10 +123,12 @@ class Runtime(People):
         watchdog_ms: int | None = WATCHDOG_MS,
         evidence: str | EvidenceStore | None = None,
         retriever: Retriever | None = None,
+        open_model: OpenModel = open_model,
     ) -> None:
         """`evidence` is a store, or its address, where plans may look for facts beside the pack's own, by their words unless
-        a `retriever` is given; `packs` are older ones whose sessions may go on, `progress` is told how far each session of this process is,
-        and `watchdog_ms` is how often sessions are looked after that nobody carries: None leaves that to others."""
+        a `retriever` is given; `packs` are older ones whose sessions may go on, `progress` is told how far each session of
+        this process is, `watchdog_ms` is how often sessions are looked after that nobody carries (None leaves that to
+        others), and `open_model` opens language models by their names."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
         self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
@@ -131,6 +149,7 @@ class Runtime(People):
         self._watchdog_ms = _demand_period(watchdog_ms)
         self._lines = Lines()
         self._tools = self._lines.bind(pack.tools)
+        self._models = NamedModels(open_model)
         self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
@@ -171,6 +190,7 @@ class Runtime(People):
             await asyncio.gather(*listening, return_exceptions=True)
             await self._watchdog.close()
             await self._notifier.close()
+            await self._models.aclose()
         finally:
             await self._lines.aclose()
             await self._stack.aclose()
@@ -217,6 +237,7 @@ class Runtime(People):
         snapshot: str | None = None,
         actor: Actor | None = None,
         planner: AnyPlanner | PlannerName | None = None,
+        models: Sequence[str] = (),
         ttl_ms: int | None = None,
         shadow: bool = False,
         parent: ToolContext | None = None,
@@ -225,7 +246,8 @@ class Runtime(People):
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
-        called, and no key is used up. `planner` is one of the pack's by its name, or one of your own. A tool that starts
+        called, and no key is used up. `planner` is one of the pack's by its name, or one of your own; `models` are the names of the
+        language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere.
         """
         _demand_life(ttl_ms)
@@ -241,10 +263,12 @@ class Runtime(People):
         shelf = await self._shelf(request, now)
         setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
         frozen = opening.freeze(self.pack, setting.compiled.snapshot, shelf)
-        proposing = None if plan is not None else self._planner(planner, request.intent)
+        proposing = None if plan is not None else self._planner(planner, request.intent, models)
         if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
-        work = Work(proposing, plan, limit_for=self.pack.limit_for)
+        asking = proposing.models if isinstance(proposing, Inquirer) else ()
+        open_all(asking)  # nor does one whose models cannot be asked
+        work = Work(proposing, plan, limit_for=_limits(self.pack, setting))
         await self._pin(session, "", shelf.snapshot)
         driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
         started = opening.started(
@@ -254,6 +278,7 @@ class Runtime(People):
             session,
             now,
             planner="" if proposing is None else proposing.name,
+            models=names_of(asking),
             is_fallible=work.is_fallible,
             is_stepwise=work.is_stepwise,
             ttl_ms=ttl_ms,
@@ -293,10 +318,12 @@ class Runtime(People):
             )
         return await self.run(envelope.request, plan=plan, actor=envelope.actor, ttl_ms=duration)
 
-    def _planner(self, given: AnyPlanner | PlannerName | None, intent: str) -> AnyPlanner:
+    def _planner(
+        self, given: AnyPlanner | PlannerName | None, intent: str, models: Sequence[str]
+    ) -> AnyPlanner:
         """The planner that was handed in, or the pack's own by its name."""
         if given is None or isinstance(given, str):
-            return pack_planner(self.pack, intent, given or "")
+            return choose_planner(self.pack, intent, given or "", named=self._models, models=models)
         return given
 
     def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
@@ -442,11 +469,15 @@ class Runtime(People):
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
         is_callers = state.plan_origin == "caller" and bool(state.plan)
-        usual = self._usual(pack, setting, state)
+        proposing = (
+            None if is_callers else opening.planner_of(state, planner, self._usual(pack, setting, state))
+        )
+        if isinstance(proposing, Inquirer) and Phase.PLAN in (state.phase, state.halted_from):
+            open_all(proposing.models)
         work = Work(
-            None if is_callers else opening.planner_of(state, planner, usual),
+            proposing,
             read_plan(state.plan) if is_callers else None,
-            limit_for=pack.limit_for,
+            limit_for=_limits(pack, setting),
         )
         driver = self._driver(pack, setting, state, lease, work, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
@@ -463,11 +494,16 @@ class Runtime(People):
             )
         return driver
 
-    def _usual(self, pack: Pack, setting: Setting, state: State) -> Planner:
-        """The pack's planner that a session was started with, or that it would be started with now."""
+    def _usual(self, pack: Pack, setting: Setting, state: State) -> AnyPlanner:
+        """The planner by its name that a session was started with, or that it would be started with now."""
         started = str(state.start.get("planner") or "")
         intent = setting.compiled.request.intent if setting.compiled.request else ""
-        return pack_planner(pack, intent, started if started in PLANNER_NAMES else "")
+        if started not in PLANNER_NAMES:
+            return choose_planner(pack, intent, named=self._models)
+        models = tuple(map(str, state.start.get("models") or ()))
+        return choose_planner(
+            pack, intent, started, named=self._models, models=models if started == MODEL else ()
+        )
 
     async def _pinned(self, state: State) -> tuple[Pack, Setting]:
         """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to.

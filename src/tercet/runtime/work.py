@@ -37,6 +37,7 @@ from tercet.executor.backoff import delay_ms
 from tercet.executor.identity import call_hash
 from tercet.journal import events as e
 from tercet.models.model import Model
+from tercet.planner.prompt import PROMPT_TOO_LONG
 from tercet.planner.template import PlanningError
 from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
@@ -46,6 +47,7 @@ from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
 from tercet.runtime.interview import OVERDRAWN, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
+from tercet.runtime.model_planner import NO_STEPS_LEFT, NO_TOOLS
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
@@ -644,7 +646,7 @@ def _changed(changes: tuple[str, ...]) -> Verdict:
     )
 
 
-_HOPELESS = (OVERDRAWN, "model_refused")
+_HOPELESS = (OVERDRAWN, "model_refused", PROMPT_TOO_LONG, NO_TOOLS, NO_STEPS_LEFT)
 """The codes of planning that would fail again: there is nothing left to pay with, or nobody who would answer."""
 
 _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)

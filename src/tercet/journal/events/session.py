@@ -30,6 +30,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """The snapshot of the library that plans may ask; empty where there is none."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
+    models: tuple[str, ...] = ()
+    """The language models that it asks, by their names: the one to ask, and those that take its place."""
     fallible: bool = False
     """Whether that planner may fail where another try succeeds: then a person takes over when no try is left."""
     stepwise: bool = False

@@ -1,0 +1,76 @@
+"""What a run tried before it was handed to a person: plans, what the critic said of them, and what models answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from tercet.cli.gate_view import Row
+from tercet.cli.text import printable
+from tercet.cli.values import name_text
+from tercet.contracts.shape import JsonObject, as_list, as_object
+
+_LONGEST = 300
+"""How much of an answer is shown; the packet has all of it."""
+
+
+def attempt_rows(attempts: Sequence[JsonObject]) -> Iterator[Row]:
+    """One row for each thing that was tried, in its order."""
+    told = [line for attempt in attempts if (line := _line(attempt)) is not None]
+    for number, line in enumerate(told):
+        yield "" if number else "tried", line
+
+
+def _line(attempt: Mapping[str, Any]) -> Text | str | None:
+    match attempt.get("what"):
+        case "asked":
+            return f"asked {attempt.get('model')}"
+        case "answered" if attempt.get("code"):
+            return Text.assemble(("✗ ", "red"), printable(f"no answer: {_because(attempt, 'error')}"))
+        case "answered":
+            return f"  it answered {_answer(attempt)}"
+        case "no_plan":
+            return Text.assemble(("✗ ", "red"), printable(f"no plan: {_because(attempt, 'reason')}"))
+        case "plan":
+            return f"  a plan: {_plan(as_object(attempt.get('plan')) or {})}"
+        case "verdict":
+            return _verdict(attempt)
+        case "step":
+            return Text.assemble(
+                ("✗ ", "red"), printable(f"step {attempt.get('step')}: {attempt.get('reason')}")
+            )
+        case "turn":
+            return f"turn: {attempt.get('action')} {attempt.get('critic', '')} {attempt.get('reason', '')}".rstrip()
+        case _:
+            return None
+
+
+def _because(attempt: Mapping[str, Any], field: str) -> str:
+    return f"{attempt.get('code')}: {attempt.get(field)}"
+
+
+def _answer(attempt: Mapping[str, Any]) -> str:
+    if attempt.get("blob"):
+        return f"at length, see {attempt['blob']}"
+    text = " ".join(str(attempt.get("answer", "")).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text) - _LONGEST:,} more characters)"
+
+
+def _plan(plan: Mapping[str, Any]) -> str:
+    steps = [as_object(step) or {} for step in as_list(plan.get("steps")) or ()]
+    shown = [
+        f"{name_text(str(step.get('id')))} {name_text(str(step.get('tool') or 'note'))}"
+        for step in steps[:12]
+    ]
+    more = [f"and {len(steps) - 12} more"] if len(steps) > 12 else []
+    return ", ".join((*shown, *more)) or "no steps"
+
+
+def _verdict(verdict: Mapping[str, Any]) -> Text:
+    if verdict.get("outcome") == "ok":
+        return Text.assemble(("✓ ", "green"), "the critic let it through")
+    word = verdict.get("code") or verdict.get("kind") or verdict.get("outcome")
+    reasons = "; ".join(map(str, as_list(verdict.get("reasons")) or ()))
+    return Text.assemble(("✗ ", "red"), printable(f"the critic refused it: {word}: {reasons}"))

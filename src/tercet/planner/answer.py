@@ -1,0 +1,211 @@
+"""From what a model answered to a plan.
+
+A model may answer anything. One JSON object is looked for, alone, in a code block or among words; everything else is a
+`PlanningError` whose reason tells the model what to do better: `answer_not_json`, `answer_cut_off`, `answer_too_long`,
+`answer_not_a_plan`. What is found goes through the loader of all plans, so nothing untyped comes out of here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import isfinite
+from typing import Any
+
+from tercet.contracts.errors import PlanError
+from tercet.contracts.plan import Plan
+from tercet.contracts.plan_formats import load_plan
+from tercet.contracts.question import Reply
+from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.planner.assignment import Assignment
+from tercet.planner.fence import show
+from tercet.planner.plan_schema import is_nullable
+from tercet.planner.revision import merge
+from tercet.planner.template import PlanningError
+
+NOT_JSON = "answer_not_json"
+CUT_OFF = "answer_cut_off"
+TOO_LONG = "answer_too_long"
+NOT_A_PLAN = "answer_not_a_plan"
+
+MAX_CHARS = 256 * 1024
+"""An answer of more characters is not read."""
+_MOST_TRIES = 64
+"""At how many opening braces an object is looked for."""
+_SHOWN = 120
+_OURS = ("plan_id", "revision", "parent", "intent")
+"""What the runtime says about a plan, and no model."""
+_REMEDY = 'answer with one JSON object: {"steps": […], "outputs": {…}}, and no other words'
+
+
+def read_answer(reply: Reply, assignment: Assignment) -> Plan:
+    """The plan that a reply comes to, together with what stays of the one before; raises `PlanningError`."""
+    document = find_object(reply.text, is_cut=reply.is_cut)
+    steps = as_list(document.get("steps"))
+    if steps is None:
+        raise _refused(NOT_A_PLAN, f"the object has no list of steps but {show(sorted(document), _SHOWN)}")
+    if len(steps) > assignment.max_steps:
+        raise _refused(
+            TOO_LONG,
+            f"the plan has {len(steps):,} steps, and at most {assignment.max_steps} are left",
+            "plan fewer steps",
+        )
+    return _merged({**document, "steps": [_cleaned(step, assignment) for step in steps]}, assignment)
+
+
+def _merged(document: JsonObject, assignment: Assignment) -> Plan:
+    written = {name: value for name, value in document.items() if name not in _OURS}
+    try:
+        return merge(assignment, load_plan(_named(written, assignment)))
+    except PlanError as error:
+        told = "; ".join(problem.line() for problem in error.problems[:3])
+        more = f"; and {len(error.problems) - 3} more" if len(error.problems) > 3 else ""
+        raise _refused(NOT_A_PLAN, f"the object is no plan: {told}{more}", "mend what is named") from error
+
+
+# --- finding the object ---
+
+
+class _UnfitError(ValueError):
+    """Something that the JSON parser would let pass."""
+
+
+def find_object(text: str, *, is_cut: bool = False) -> JsonObject:
+    """The one JSON object of an answer; raises `PlanningError` if there is none, half a one, or another one."""
+    if len(text) > MAX_CHARS:
+        raise _refused(TOO_LONG, f"the answer has {len(text):,} characters", "plan fewer steps")
+    found = list(_objects(text, is_cut=is_cut))
+    plans = [each for each in found if "steps" in each]
+    if len(plans) > 1:
+        raise _refused(NOT_JSON, f"the answer holds {len(plans)} plans, and it is not said which one counts")
+    if plans:
+        return plans[0]
+    if found and _parses_at(text, text.find("{")):
+        return found[0]  # another shape, and no part of a broken one
+    raise _refused(NOT_JSON, f"the answer is no JSON object, it begins with {show(text.strip(), _SHOWN)}")
+
+
+def _objects(text: str, *, is_cut: bool) -> Iterator[JsonObject]:
+    """The objects that stand in a text, none inside of another."""
+    at, first = text.find("{"), True
+    for _ in range(_MOST_TRIES):
+        if at < 0:
+            return
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except _UnfitError as error:
+            raise _refused(NOT_JSON, str(error)) from error
+        except RecursionError as error:
+            raise _refused(NOT_JSON, "the answer nests too deep", "write it flat") from error
+        except ValueError as error:
+            if first and _runs_out(error, text, is_cut=is_cut):
+                raise _refused(
+                    CUT_OFF,
+                    f"the answer ends in the middle, behind {show(text.rstrip()[-40:], _SHOWN)}",
+                    "write a shorter plan: fewer steps, and shorter values",
+                ) from error
+            end = at + 1
+        else:
+            yield value
+            first = False
+        at = text.find("{", end)
+
+
+def _parses_at(text: str, at: int) -> bool:
+    try:
+        _DECODER.raw_decode(text, at)
+    except ValueError:
+        return False
+    return True
+
+
+def _runs_out(error: ValueError, text: str, *, is_cut: bool) -> bool:
+    """Whether the parser wanted more at the very end, or inside of a string that is never closed."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    is_open = error.msg.startswith("Unterminated string")
+    return is_cut or is_open or error.pos >= len(text.rstrip())
+
+
+def _members(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _UnfitError(f"the key {show(twice, _SHOWN)} stands twice in one object")
+    return found
+
+
+def _constant(name: str) -> Any:
+    raise _UnfitError(f"{name} is no JSON number")
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise _UnfitError(f"the number {show(text, 40)} is too large")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > 20:  # longer ones are refused by the loader, and take time to read
+        raise _UnfitError(f"the number {show(text, 40)} is too large")
+    return int(text)
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_members, parse_constant=_constant, parse_float=_number, parse_int=_whole
+)
+
+
+# --- making a plan of it ---
+
+
+def _cleaned(step: Any, assignment: Assignment) -> Any:
+    """A step without the parameters that are null because the schema has no other way to leave them out."""
+    fields = as_object(step)
+    params = as_object((fields or {}).get("params"))
+    tool = assignment.tools.get(str((fields or {}).get("tool")))
+    if fields is None or params is None or tool is None:
+        return step
+    schemas = as_object(tool.parameters.get("properties")) or {}
+    required = as_list(tool.parameters.get("required")) or []
+    kept = {
+        name: value
+        for name, value in params.items()
+        if value is not None or name in required or name not in schemas or is_nullable(schemas[name])
+    }
+    return {**fields, "params": kept}
+
+
+def _named(document: JsonObject, assignment: Assignment) -> JsonObject:
+    """The document with an id for every step that has none of its own: s1, s2 and so on, as the prompt says.
+
+    Steps run one after the other unless they say what they wait for.
+    """
+    taken = {*assignment.kept}
+    previous: str | None = None
+    steps: list[Any] = []
+    for position, raw in enumerate(document["steps"]):
+        fields = as_object(raw)
+        if fields is None:
+            steps.append(raw)
+            continue
+        own = fields.get("id")
+        name = own if isinstance(own, str) and own not in taken else _fresh(assignment, position, taken)
+        taken.add(name)
+        waits = {} if previous is None or "depends_on" in fields else {"depends_on": [previous]}
+        steps.append({**fields, **waits, "id": name})
+        previous = name
+    return {**document, "steps": steps}
+
+
+def _fresh(assignment: Assignment, position: int, taken: set[str]) -> str:
+    number = assignment.first + position
+    while f"s{number}" in taken:
+        number += 1
+    return f"s{number}"
+
+
+def _refused(code: str, message: str, remedy: str = _REMEDY) -> PlanningError:
+    return PlanningError(message, code=code, remedy=remedy)

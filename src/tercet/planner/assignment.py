@@ -1,0 +1,85 @@
+"""What a language model is asked to plan: the whole, or the part of a plan that has to be planned again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tercet.contracts.context import CompiledContext, KnownResult
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.mode import Trust
+from tercet.contracts.plan import Plan
+from tercet.contracts.references import Place
+from tercet.contracts.shape import as_object
+from tercet.contracts.tool import ALL_FIELDS, ToolSpec
+from tercet.contracts.trust import overlaps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Complaint:
+    """One typed reason why the plan before was given up. `reason` may quote other people's words; the rest is ours."""
+
+    code: str
+    reason: str
+    place: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """All that a prompt and the schema of its answer are made of."""
+
+    compiled: CompiledContext
+    spec: DecisionSpec
+    tools: Mapping[str, ToolSpec]
+    """The tools that are offered, by name."""
+    max_steps: int
+    """How many steps the answer may have."""
+    first: int = 1
+    """The number of the first step that is to be written: steps are called s1, s2 and so on."""
+    attempt: int = 1
+    """The how-manieth try this is."""
+    before: Plan | None = None
+    """The plan that was given up."""
+    kept: tuple[str, ...] = ()
+    """The steps of it that stay, in the same words."""
+    done: tuple[str, ...] = ()
+    """Those of them that are done."""
+    results: tuple[KnownResult, ...] = ()
+    """What those brought, unless it is too large to be shown."""
+    outputs_kept: tuple[str, ...] = ()
+    """The outputs of it that stay."""
+    complaints: tuple[Complaint, ...] = ()
+    wish: str = ""
+    """What a person who decides about this run asks for."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something stays, so that only the rest is asked for."""
+        return bool(self.kept)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The ids of the steps that are to be written."""
+        return tuple(f"s{number}" for number in range(self.first, self.first + self.max_steps))
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that are asked for."""
+        schema = as_object(self.spec.outputs_schema) or {}
+        wanted = self.spec.required_outputs or tuple(map(str, schema.get("required", ())))
+        return tuple(name for name in wanted if name not in self.outputs_kept)
+
+    @cached_property
+    def _untrusted_inputs(self) -> tuple[str, ...]:
+        return tuple(mark if mark.startswith("/") else f"/{mark}" for mark in self.spec.untrusted_inputs)
+
+    def is_trusted_input(self, place: Place) -> bool:
+        """Whether a part of the request carries nobody else's words."""
+        return not any(overlaps(mark, place) for mark in self._untrusted_inputs)
+
+    def is_trusted_field(self, tool: ToolSpec, place: Place) -> bool:
+        """Whether a part of a tool's result carries nobody else's words, if what it was called with does not either."""
+        is_marked = any(mark == ALL_FIELDS or overlaps(mark, place) for mark in tool.untrusted)
+        return tool.result_trust is Trust.TRUSTED and not is_marked

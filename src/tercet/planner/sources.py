@@ -1,0 +1,168 @@
+"""Where the values of a plan can come from: references, with the type and the trust of what they point at, and the
+trusted values themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from tercet.contracts import pointer
+from tercet.contracts.context import KnownResult
+from tercet.contracts.mode import Trust
+from tercet.contracts.references import REQUEST, Leaf
+from tercet.contracts.shape import as_object
+from tercet.contracts.tool import ToolSpec
+from tercet.contracts.trust import scalar, scalars
+from tercet.planner.assignment import Assignment
+
+MAX_SOURCES = 240
+"""How many references a schema lists; a grammar of thousands takes seconds to make."""
+MAX_VALUES = 120
+"""How many trusted values a schema lists; the others are still reached by reference."""
+_LONGEST = 200
+"""A longer value is not worth listing."""
+
+
+class Source(NamedTuple):
+    """Something that a parameter or an output can refer to."""
+
+    key: Literal["$from", "$evidence"]
+    text: str
+    types: frozenset[str]
+    """The JSON types that it may have; empty if that is not known."""
+    is_trusted: bool
+
+
+def find_sources(assignment: Assignment) -> tuple[Source, ...]:
+    """Every reference that can be listed, in a fixed order."""
+    found = (
+        *_in_request(assignment),
+        *_in_results(assignment),
+        *_in_evidence(assignment),
+        *_in_kept(assignment),
+        *_in_steps(assignment),
+    )
+    return tuple({(source.key, source.text): source for source in reversed(found)}.values())[::-1]
+
+
+def is_whole(assignment: Assignment) -> bool:
+    """Whether the sources that can be listed are all there are: every tool says what it gives, and they are not too many."""
+    known = all(_fields(tool) for tool in assignment.tools.values())
+    return known and len(find_sources(assignment)) <= MAX_SOURCES
+
+
+def trusted_values(assignment: Assignment) -> tuple[Any, ...]:
+    """The scalars that an authority parameter may be given as they are, in a fixed order."""
+    compiled = assignment.compiled
+    leaves = [leaf for leaf in _ordered(compiled.input()) if assignment.is_trusted_input(leaf.place)]
+    for entry in compiled.manifests.evidence_manifest:
+        if entry.trust is Trust.TRUSTED:
+            leaves += _ordered(entry.content)
+    found: dict[Any, Any] = {}
+    for leaf in leaves:
+        if leaf.value is not None and len(str(leaf.value)) <= _LONGEST and not _is_container(leaf.value):
+            found.setdefault((type(leaf.value), scalar(leaf.value)), leaf.value)
+    return tuple(found.values())[:MAX_VALUES]
+
+
+def type_of(value: Any) -> frozenset[str]:
+    """The JSON types that a value has: a whole number is a number too."""
+    match value:
+        case None:
+            return frozenset({"null"})
+        case bool():
+            return frozenset({"boolean"})
+        case int():
+            return frozenset({"integer", "number"})
+        case float():
+            return frozenset({"number"})
+        case str():
+            return frozenset({"string"})
+        case list():
+            return frozenset({"array"})
+        case _:
+            return frozenset({"object"})
+
+
+def types_in(schema: Any) -> frozenset[str]:
+    """The JSON types that a schema allows; empty if it does not say."""
+    members = as_object(schema) or {}
+    given = members.get("type")
+    if isinstance(given, str):
+        return frozenset({given})
+    if isinstance(given, list):
+        return frozenset(map(str, given))  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(members.get("enum"), list):
+        return frozenset[str]().union(*map(type_of, members["enum"]))
+    if "const" in members:
+        return type_of(members["const"])
+    parts = [types_in(part) for part in members.get("anyOf", ())]
+    return frozenset[str]().union(*parts) if parts and all(parts) else frozenset()
+
+
+def _ordered(value: Any) -> list[Leaf]:
+    """The scalars of plain data by their places, so that the order of an object's keys does not matter."""
+    return sorted(scalars(value), key=lambda leaf: [str(token) for token in leaf.place])
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, dict | list)
+
+
+def _in_request(assignment: Assignment) -> Iterator[Source]:
+    for leaf in _ordered(assignment.compiled.input()):
+        text = f"{REQUEST}#{pointer.join(leaf.place)}"
+        yield Source("$from", text, type_of(leaf.value), assignment.is_trusted_input(leaf.place))
+
+
+def _in_evidence(assignment: Assignment) -> Iterator[Source]:
+    for entry in assignment.compiled.manifests.evidence_manifest:
+        for leaf in _ordered(entry.content):
+            text = f"{entry.id}#{pointer.join(leaf.place)}" if leaf.place else entry.id
+            yield Source("$evidence", text, type_of(leaf.value), entry.trust is Trust.TRUSTED)
+
+
+def _in_results(assignment: Assignment) -> Iterator[Source]:
+    """What steps that are done have brought."""
+    for result in assignment.results:
+        trusted = {leaf.place for leaf in assignment.compiled.trusted_leaves(result)}
+        for leaf in _ordered(result.value):
+            yield Source("$from", _at(result, leaf), type_of(leaf.value), leaf.place in trusted)
+
+
+def _at(result: KnownResult, leaf: Leaf) -> str:
+    return f"{result.step_id}#{pointer.join(leaf.place)}" if leaf.place else result.step_id
+
+
+def _in_kept(assignment: Assignment) -> Iterator[Source]:
+    """What steps will bring that stay and are not done yet."""
+    done = {result.step_id for result in assignment.results}
+    steps = () if assignment.before is None else assignment.before.steps
+    for step in steps:
+        tool = assignment.tools.get(step.tool or "")
+        if step.id in assignment.kept and step.id not in done and tool is not None:
+            yield from _promised(assignment, step.id, (tool,))
+
+
+def _in_steps(assignment: Assignment) -> Iterator[Source]:
+    """What the steps will bring that are to be written: whichever tools they call."""
+    for name in assignment.names:
+        yield from _promised(assignment, name, assignment.tools.values())
+
+
+def _promised(assignment: Assignment, name: str, tools: Iterable[ToolSpec]) -> Iterator[Source]:
+    fields: dict[str, tuple[frozenset[str], bool]] = {}
+    for tool in tools:
+        for field, schema in _fields(tool).items():
+            types, is_trusted = fields.get(field, (frozenset[str](), False))
+            fields[field] = (
+                types | types_in(schema),
+                is_trusted or assignment.is_trusted_field(tool, (field,)),
+            )
+    for field in sorted(fields):
+        yield Source("$from", f"{name}#{pointer.join((field,))}", *fields[field])
+
+
+def _fields(tool: ToolSpec) -> dict[str, Any]:
+    """The fields of a tool's result; none if it does not say."""
+    return as_object((tool.result or {}).get("properties")) or {}
