@@ -78,7 +78,6 @@ async def retrieve(
     """Ask what these steps of a plan want to know, and pin to each what was found."""
     facts: dict[str, Fact] = {}
     refs: dict[str, tuple[str, ...]] = {}
-    calls = 0
     for step in steps:
         searches = [query for query in step.evidence_queries if query.tool is None]
         found: list[Fact] = []
@@ -86,7 +85,6 @@ async def retrieve(
             found = await library.find(setting.ctx.tenant, setting.library_snapshot, searches, now)
         for query in step.evidence_queries:
             if query.tool is not None and (fact := await look_up(step.id, query)) is not None:
-                calls += 1
                 found.append(fact)
         facts |= {fact.evidence.id: fact for fact in found}
         refs[step.id] = tuple(dict.fromkeys(fact.evidence.id for fact in found))
@@ -99,7 +97,6 @@ async def retrieve(
         plan=revised.model_dump(mode="json", exclude_defaults=True),
         hash=revised.hash,
         facts=hash_bytes(blob) if blob else "",
-        calls=calls,
     )
     return Found(event=event, facts=known, blob=blob)
 
