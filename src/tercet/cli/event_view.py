@@ -151,7 +151,7 @@ def _about_planning(event: e.Event) -> Text | None:
         case e.ModelAsked() | e.ModelAnswered():
             return _about_model(event)
         case e.TurnJudged():
-            return _turned(event)
+            return turn_line(event)
         case _:
             return _about_people(event)
 
@@ -178,7 +178,7 @@ _TURNS: dict[TurnAction, tuple[str, str, str]] = {
 }
 
 
-def _turned(event: e.TurnJudged) -> Text:
+def turn_line(event: e.TurnJudged) -> Text:
     """The line of a turn of an agent."""
     mark, style, what = _TURNS[event.action]
     by = f" by {printable(event.critic, 80)}" if event.critic and event.reason else ""

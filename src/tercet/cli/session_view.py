@@ -20,6 +20,7 @@ from tercet.cli.screen import Screen
 from tercet.cli.session_json import budget_of
 from tercet.cli.standing import Commands, Standing, left_over, standing
 from tercet.cli.text import ago, count, listed, printable, took
+from tercet.cli.turn_view import show_turns
 from tercet.contracts import graph
 from tercet.contracts.plan import Plan
 from tercet.contracts.saga import RollbackResult, RollbackStatus
@@ -56,7 +57,7 @@ def show_start(screen: Screen, event: e.SessionStarted) -> None:
         screen,
         {
             "session": printable(event.session),
-            "pack": f"{printable(event.pack, 120)}{_snapshot(event.snapshot)}",
+            "pack": f"{printable(event.pack, 120)}{_snapshot(event.snapshot, event.library)}",
             "decision": f"{printable(event.decision, 120)}, safety mode {event.safety_mode}",
         },
     )
@@ -75,15 +76,18 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
     rows = {
         "session": f"{printable(start['session'])}, {standing(state)}",
         "intent": f"{printable(start['request']['intent'], 200)}, for {printable(start['actor']['id'], 80)}",
-        "pack": f"{printable(start['pack'], 120)}{_snapshot(start['snapshot'])}, safety mode {start['safety_mode']}",
+        "pack": f"{printable(start['pack'], 120)}{_snapshot(start['snapshot'], start.get('library', ''))}, safety mode {start['safety_mode']}",
         "started": f"{timestamp(start['at'])}, last event {ago(now - state.at)}",
         "used": _used(state),
     }
     show_rows(screen, rows)
     if state.plan:
         screen.say()
-        _show_steps(screen, story)
-        show_revisions(screen, story)
+        if state.is_stepwise:
+            show_turns(screen, story)
+        else:
+            _show_steps(screen, story)
+            show_revisions(screen, story)
     told = timing_rows(story) | {label: text for label, text in _told(state, record) if text}
     if told:
         screen.say()
@@ -95,8 +99,11 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
     )
 
 
-def _snapshot(snapshot: str) -> str:
-    return f", snapshot {printable(snapshot, 80)}" if snapshot else ", no evidence"
+def _snapshot(snapshot: str, library: str) -> str:
+    """The evidence of a session: the pack's own, and that of a store."""
+    own = f", snapshot {printable(snapshot, 80)}" if snapshot else ""
+    stored = f", store at {printable(library, 80)}" if library else ""
+    return f"{own}{stored}" or ", no evidence"
 
 
 def _used(state: State) -> str:

@@ -126,7 +126,10 @@ class Commands:
                 options = gate.shown.get("options", ())
                 short = _extension(str(gate.shown.get("reason", "")))
                 ways = {**_OPTIONS, "extend": ("extend", *short)}
-                return [self._said("gates", "decide", gate.id, *ways[word]) for word in options]
+                # More of a budget helps where one was short; elsewhere it comes last.
+                is_short = " are left" in str(gate.shown.get("reason", ""))
+                ordered = sorted(options, key=lambda word: word == "extend" and not is_short)
+                return [self._said("gates", "decide", gate.id, *ways[word]) for word in ordered]
             case "compensation":
                 return [self._said("gates", "decide", gate.id, word) for word in ("compensate", "keep")]
 

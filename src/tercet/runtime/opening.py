@@ -326,6 +326,12 @@ def demand_pack(pack: Pack, state: State) -> None:
     Asked first: a foreign pack need not even know the intent of the session.
     """
     start = state.start
+    if pack.hash != start["pack_hash"] and state.is_stepwise:
+        raise UsageError(
+            f"session {start['session']} belongs to the agent {start.get('planner')}, which decides step by step",
+            code="pack_version_mismatch",
+            remedy=f"go on with it in Python: await engine.resume({start['session']!r}); or end it with tercet sessions cancel",
+        )
     if pack.hash != start["pack_hash"]:
         raise UsageError(
             f"session {start['session']} is pinned to {start['pack']} with hash {start['pack_hash'][:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",

@@ -79,7 +79,7 @@ def _goal(knowledge: Knowledge, setting: Setting) -> Goal:
         raise PlanningError(
             "no plan was given, and the pack's methods have no goal for this intent",
             code="no_goal",
-            remedy="give a plan, or add a [[goal]] with this intent to methods.toml",
+            remedy="add a [[goal]] with this intent to methods.toml, or run a plan of your own: tercet run PACK --plan FILE",
         )
     return goal
 

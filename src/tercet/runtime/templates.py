@@ -24,10 +24,11 @@ class TemplatePlanner:
         if request is None or template is None:
             raise PlanningError(
                 "no plan was given, and the pack has no template for this intent",
-                remedy="give a plan, or add one with this intent to the pack's templates folder",
+                remedy="add one with this intent to the pack's templates folder, or run a plan of your own: tercet run PACK --plan FILE",
             )
         if feedback:
             raise PlanningError(
-                f"{'; '.join(feedback)}; the template knows no other plan", remedy="give a plan"
+                f"{'; '.join(feedback)}; the template knows no other plan",
+                remedy="run a plan of your own: tercet run PACK --plan FILE",
             )
         return fill(template, request, setting.compiled.snapshot)
