@@ -45,7 +45,7 @@ from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
 from tercet.runtime.rest import Rest
-from tercet.runtime.retrieving import asking, pinned, read_facts, retrieve
+from tercet.runtime.retrieving import Spent, asking, pinned, read_facts, retrieve
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings, untold
@@ -408,14 +408,15 @@ class Driver:
             self.ledger.unit.blobs.append(found.blob)
         self._record(found.event)
 
-    async def _look_up(self, step: str, query: EvidenceQuery) -> Fact | None:
-        """Ask a read_only tool for evidence, if it may be asked."""
-        params = looking_up.resolved(self.setting, query)
+    async def _look_up(self, step: str, query: EvidenceQuery, spent: Spent) -> Fact | None:
+        """Ask a read_only tool for evidence, if it may be asked; a rehearsal asks none."""
+        params = None if self.state.start.get("shadow") else looking_up.resolved(self.setting, query)
         tool = self.around.tools.get(query.tool or "")
-        limit = self.setting.ctx.run_budget.tool_calls
-        is_affordable = limit is None or self.state.used.tool_calls < limit
-        if params is None or tool is None or not is_affordable or self.around.board.stopped(tool.name):
+        if params is None or tool is None or self.around.board.stopped(tool.name):
             return None
+        if looking_up.shortage(self.state.used, self.setting, tool, spent) is not None:
+            return None
+        spent.calls, spent.cost = spent.calls + 1, spent.cost + tool.cost_microcents
         deadline = self._now() + tool.timeout_ms
         context = self.calls.context(self.state.start, step, f"look_up:{step}", 1, deadline)
         ended = await self.around.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)

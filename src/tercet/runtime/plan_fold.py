@@ -134,7 +134,7 @@ def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
         plan=event.plan,
         plan_hash=event.hash,
         facts=(*state.facts, event.facts) if event.facts else state.facts,
-        used=more(state, tool_calls=event.calls) if event.calls else state.used,
+        used=more(state, tool_calls=event.calls, cost=event.cost) if event.calls else state.used,
     )
 
 
