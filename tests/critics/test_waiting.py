@@ -378,3 +378,21 @@ def test_a_turn_that_is_cut_off_while_it_is_judged_is_taken_in_once() -> None:
     result = play(main(), clock)
     assert (result.status, sent) == ("completed", ["a"])
     assert result.state.seen == [[{"word": "a"}], []]
+
+
+def test_a_runtime_without_the_agent_does_not_judge_its_turn() -> None:
+    """It makes the call that was approved and pauses; the Engine goes on from there."""
+    clock = VirtualClock()
+    send, sent = counted("desk.send", mode="network")
+    engine = Engine(Scripted([act("a", "desk.send"), DONE], [send]), clock=clock, actor=ADA)
+
+    async def main() -> EngineResult:
+        waiting = await engine.run("a")
+        await answer(engine, gate_of(waiting), "approve")
+        async with engine.runtime() as runtime:
+            paused = await runtime.resume(waiting.session_id)
+        assert (paused.status, "agent:Scripted" in paused.reason) == ("paused", True)
+        return await engine.resume(waiting.session_id)
+
+    result = play(main(), clock)
+    assert (result.status, result.final_answer, sent) == ("completed", "done", ["a"])

@@ -381,11 +381,17 @@ class Driver:
         """Let an agent take in what its turn brought."""
         await self._begin_turns()
         events = await self.ledger.events()
-        self._record(
-            await self.around.work.reflect(
-                self.state, self.setting, self._followed(), events, self._blobs, self._now()
+        course, now = self._followed(), self._now()
+        try:
+            judged = await self.around.work.reflect(
+                self.state, self.setting, course, events, self._blobs, now
             )
-        )
+        except UsageError as error:
+            if error.code != PLANNER_MISSING:
+                raise
+            self.stop(Halt(reason=error.message))
+            return
+        self._record(judged)
         self.ledger.point("turn")
 
     async def _retrieve(self) -> None:
