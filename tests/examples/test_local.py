@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -22,8 +23,6 @@ from tercet.runtime.state import State
 
 LOCAL = Path(__file__).parents[2] / "examples" / "local"
 ASKED = (
-    "run",
-    str(LOCAL),
     "--intent",
     "library.renew",
     "--input",
@@ -48,15 +47,21 @@ def changes(library: Path) -> list[Any]:
 
 
 @pytest.mark.req("R57", "R63", "R274")
+@pytest.mark.parametrize("replans", [2, 0])
 def test_a_real_model_proposes_and_the_critic_has_the_last_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replans: int
 ) -> None:
     """No effect without a passed review, budgets respected, every question and answer recorded and enough to fold the
     run again; it ends in one of the ways that the page names, and if a person is asked, they get the whole story."""
     journal, library = f"sqlite:///{tmp_path}/tercet.db", tmp_path / "library.db"
     monkeypatch.setenv("TERCET_JOURNAL", journal)
     monkeypatch.setenv("TERCET_LIBRARY_DB", str(library))
-    run = CliRunner().invoke(app, [*ASKED, "--json"])
+    pack = shutil.copytree(LOCAL, tmp_path / "local", ignore=shutil.ignore_patterns("*.db", "__pycache__"))
+    said = (pack / "pack.toml").read_text(encoding="utf-8")
+    (pack / "pack.toml").write_text(
+        said.replace("max_replans = 2", f"max_replans = {replans}"), encoding="utf-8"
+    )
+    run = CliRunner().invoke(app, ["run", str(pack), *ASKED, "--json"])
     assert run.exit_code in (0, 3, 5), run.output
     session = json.loads(run.stdout)["session_id"]
     state, passed = State(), set[str]()
@@ -68,13 +73,15 @@ def test_a_real_model_proposes_and_the_critic_has_the_last_word(
         assert not isinstance(event, e.Intent) or state.plan_hash in passed
     asked = [event for event in events if isinstance(event, e.ModelAsked)]
     answered = [event for event in events if isinstance(event, e.ModelAnswered)]
-    assert 1 <= len(asked) == len(answered) <= 3
+    assert 1 <= len(asked) == len(answered) <= 1 + replans
     assert {event.model for event in asked} == {"local:smollm2-135m"}
     assert state.used.tokens == sum(event.tokens_in + event.tokens_out for event in answered)
     assert state.used.tokens <= state.start["budget"]["tokens"]
-    assert (state.used.reserved_tokens, state.used.replans <= 2) == (0, True)
+    assert (state.used.reserved_tokens, state.used.replans <= replans) == (0, True)
     assert changes(library) in ([], [("ln_7", 14)])
     assert passed or not changes(library)
+    refused = [event for event in events if isinstance(event, e.PlanReviewed) and event.escalates]
+    assert bool(state.gates) == bool(refused) or not passed
     if state.gates:
         shown = CliRunner().invoke(app, ["gates", "show", next(iter(state.gates))])
         assert shown.output.count("asked local:smollm2-135m") == len(asked)

@@ -159,6 +159,20 @@ def test_a_part_takes_the_place_of_what_was_given_up() -> None:
     assert (plan.revision, plan.parent) == (2, BEFORE.hash)
 
 
+@pytest.mark.req("R75")
+def test_a_step_that_is_said_again_is_the_one_that_stays() -> None:
+    """A model that writes the whole plan, whatever it was asked for, repeats nothing; references follow."""
+    asked = assignment(before=BEFORE, kept=("s1",), done=("s1",), first=4, outputs_kept=("total",))
+    find = {"tool": "shop.find", "params": {"order": "ord_1"}}
+    refund = {"tool": "shop.refund", "params": {"payment": {"$from": "s4#/payment"}, "amount": 9}}
+    plan = read(
+        json.dumps({"steps": [find, refund], "outputs": {"refund_id": {"$from": "s5#/refund_id"}}}), asked
+    )
+    assert [step.id for step in plan.steps] == ["s1", "s5"]
+    assert plan.steps[1].params["payment"] == {"$from": "s1#/payment"}
+    assert plan.steps[1].depends_on == ("s1",)
+
+
 def test_an_id_of_a_step_that_stays_is_not_taken_again() -> None:
     """A model that counts from one again does not write over what was done."""
     asked = assignment(before=BEFORE, kept=("s1", "s3"), first=4)

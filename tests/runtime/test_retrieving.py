@@ -229,7 +229,6 @@ def test_stale_evidence_closes_no_gate() -> None:
     workshop.run(main())
 
 
-@pytest.mark.req("R218")
 def test_a_session_sees_nothing_that_changed_after_it_began() -> None:
     """While it waits at a gate the store gets another snapshot; the session stays at its own, pinned until it is over."""
     workshop = Workshop()
@@ -261,7 +260,7 @@ def test_a_session_sees_nothing_that_changed_after_it_began() -> None:
     workshop.run(main())
 
 
-@pytest.mark.req("R324")
+@pytest.mark.req("R218")
 def test_what_a_run_learned_is_evidence_for_later_ones() -> None:
     """It has the trust of its lowest source; a failed run teaches nothing; a crash does not teach twice."""
     workshop = Workshop()

@@ -181,23 +181,53 @@ def _cleaned(step: Any, assignment: Assignment) -> Any:
 def _named(document: JsonObject, assignment: Assignment) -> JsonObject:
     """The document with an id for every step that has none of its own: s1, s2 and so on, as the prompt says.
 
-    Steps run one after the other unless they say what they wait for.
+    Steps run one after the other unless they say what they wait for. A step that only says again what stays of the plan
+    before is that step: models like to write the whole plan, whatever they were asked for.
     """
     taken = {*assignment.kept}
     previous: str | None = None
     steps: list[Any] = []
+    same: dict[str, str] = {}
     for position, raw in enumerate(document["steps"]):
         fields = as_object(raw)
         if fields is None:
             steps.append(raw)
             continue
         own = fields.get("id")
+        if (stays := _said_again(fields, assignment)) is not None:
+            same[own if isinstance(own, str) else f"s{assignment.first + position}"] = previous = stays
+            continue
         name = own if isinstance(own, str) and own not in taken else _fresh(assignment, position, taken)
         taken.add(name)
         waits = {} if previous is None or "depends_on" in fields else {"depends_on": [previous]}
         steps.append({**fields, **waits, "id": name})
         previous = name
-    return {**document, "steps": steps}
+    named = {**document, "steps": steps}
+    return {name: _renamed(value, same) for name, value in named.items()} if same else named
+
+
+def _said_again(fields: JsonObject, assignment: Assignment) -> str | None:
+    """The step that stays and does the same, if there is one."""
+    before = () if assignment.before is None else assignment.before.steps
+    said = (fields.get("tool"), fields.get("params", {}))
+    return next(
+        (step.id for step in before if step.id in assignment.kept and (step.tool, step.params) == said), None
+    )
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:
+    """The value with references to these steps leading to those that stand for them."""
+    if (items := as_list(value)) is not None:
+        return [_renamed(item, names) for item in items]
+    if (fields := as_object(value)) is None:
+        return value
+    renamed = {key: _renamed(member, names) for key, member in fields.items()}
+    if isinstance(source := fields.get("$from"), str):
+        step, mark, place = source.partition("#")
+        renamed["$from"] = f"{names.get(step, step)}{mark}{place}"
+    if (waits := as_list(fields.get("depends_on"))) is not None:
+        renamed["depends_on"] = list(dict.fromkeys(names.get(str(name), name) for name in waits))
+    return renamed
 
 
 def _fresh(assignment: Assignment, position: int, taken: set[str]) -> str:

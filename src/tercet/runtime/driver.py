@@ -4,6 +4,9 @@ One turn: fold what has ended into events, ask `decide` for the next command, ca
 until nothing is due; append everything as one unit; then begin the calls whose INTENT has become durable. So COMPLETE,
 verdict, checkpoint and the next INTENT share one append, and a step costs one barrier. An effect never begins before
 its INTENT is durable: if the append fails, nothing is called.
+
+What can be told apart stands elsewhere: calls under way, the ledger, rest, and whatever is asked of planners and libraries.
+The rest stays in one place, since all of it reads and writes one state between two appends.
 """
 
 from __future__ import annotations
@@ -18,38 +21,34 @@ import msgspec
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.context import KnownResult
 from tercet.contracts.effective import EffectiveStep
-from tercet.contracts.errors import InternalError, TercetError, UsageError
+from tercet.contracts.errors import InternalError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import Trust
-from tercet.contracts.plan import EvidenceQuery, Plan
+from tercet.contracts.plan import Plan
 from tercet.contracts.session import ProgressEnvelope
 from tercet.contracts.shape import as_object
-from tercet.evidence.store import Fact
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.backoff import delay_ms
 from tercet.journal import events as e
-from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Lease
-from tercet.models.model import Model
 from tercet.runtime import commands as c
-from tercet.runtime import deciding, looking_up, mail, undoing
+from tercet.runtime import deciding, mail, undoing
 from tercet.runtime.calls import Calls
-from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED, IllegalEvent
+from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED
 from tercet.runtime.drift import approved_drift
 from tercet.runtime.expiry import overdue
-from tercet.runtime.interview import Interrupted, Interview
 from tercet.runtime.ledger import Ledger
 from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
 from tercet.runtime.rest import Rest
-from tercet.runtime.retrieving import Spent, asking, pinned, read_facts, retrieve
+from tercet.runtime.retrieving import read_facts
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings, untold
-from tercet.runtime.work import PLANNER_MISSING
+from tercet.runtime.thinking import Thinking
 
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
@@ -83,8 +82,6 @@ class Driver:
         self.halt: Halt | None = None
         """Set once nothing more shall begin."""
         self._let_go = asyncio.Event()
-        self._has_begun = False
-        """Whether an agent was brought to where its run stands."""
         self._has_mail = False
         """Whether somebody may have put something into the inbox."""
         self._listeners: list[tuple[int, asyncio.Future[State | None]]] = []
@@ -98,7 +95,9 @@ class Driver:
         self._grace_until: float | None = None
         self._course: Course | None = None
         self._course_of: tuple[Any, Any] = (state.plan, state.undo) if not state.plan else (None, None)
-        self._blobs: dict[str, Any] = {}
+        self.blobs: dict[str, Any] = {}
+        """The large results at hand, by their digest."""
+        self._thinking = Thinking(self, around, self.calls)
 
     def begin(self, event: e.Event, *, claims: tuple[str, ...] = (), blobs: tuple[bytes, ...] = ()) -> None:
         """The event with which this process begins or takes over; it is appended with the first turn."""
@@ -127,7 +126,7 @@ class Driver:
             KnownResult(
                 step_id=result.step,
                 tool=result.tool,
-                value=self._blobs[result.blob] if result.blob else result.value,
+                value=self.blobs[result.blob] if result.blob else result.value,
                 trust=Trust.TRUSTED,
             )
             for result in self.state.learned
@@ -179,8 +178,8 @@ class Driver:
             self._facts[digest] = read_facts(await self.blob(digest))
 
     async def _load(self, digests: Iterable[str]) -> None:
-        for digest in {*digests} - {"", *self._blobs}:
-            self._blobs[digest] = msgspec.json.decode(await self.blob(digest))
+        for digest in {*digests} - {"", *self.blobs}:
+            self.blobs[digest] = msgspec.json.decode(await self.blob(digest))
 
     # --- the loop ---
 
@@ -207,13 +206,13 @@ class Driver:
         """Carry out all that is due; the time at which more will be, if that is known."""
         if self._has_mail:
             await self._read_inbox()
-        if (late := overdue(self.state, self._now())) is not None:
+        if (late := overdue(self.state, self.now())) is not None:
             self._record(late)
             self.ledger.point("expired")
         while True:
             wake: int | None = None
             position = self.state.position
-            for command in deciding.decide(self.state, self.setting, self.course, self._blobs):
+            for command in deciding.decide(self.state, self.setting, self.course, self.blobs):
                 not_before: int = getattr(command, "not_before", 0)
                 if not_before and not_before > self.around.clock.now():
                     wake = not_before if wake is None else min(wake, not_before)
@@ -232,7 +231,7 @@ class Driver:
         """Make events of what people said; a wish to pause waits until the calls under way have ended."""
         self._has_mail = False
         letters = await mail.unread(self.around.journal, self.lease.tenant, self.state)
-        for event, _ in mail.heard(self.state, letters, self._now(), outside=False):
+        for event, _ in mail.heard(self.state, letters, self.now(), outside=False):
             if isinstance(event, e.SessionPaused):
                 self.stop(Halt(reason=event.reason, by=event.by, inbox=event.inbox, grace_ms=None))
                 return
@@ -283,7 +282,7 @@ class Driver:
 
     async def _halted(self, halt: Halt) -> State:
         if not self.state.is_over and self.state.status == "in_progress" and not self.state.ending:
-            self._record(e.SessionPaused(at=self._now(), reason=halt.reason, by=halt.by, inbox=halt.inbox))
+            self._record(e.SessionPaused(at=self.now(), reason=halt.reason, by=halt.by, inbox=halt.inbox))
             await self._flush(is_folded=True)
         return self.state
 
@@ -294,7 +293,7 @@ class Driver:
             case c.Dispatch():
                 self._dispatch(command)
             case c.Judge():
-                now, draw = self._now(), self.around.draw
+                now, draw = self.now(), self.around.draw
                 for event in self.around.work.judge(
                     self.state, self.setting, self.course, command.step, now, draw
                 ):
@@ -303,7 +302,7 @@ class Driver:
             case c.Note():
                 self._note(command)
             case c.Retrieve():
-                await self._retrieve()
+                await self._thinking.retrieve()
             case c.Propose() | c.Reflect() | c.Settle():
                 await self._flush()  # what comes next may take long: nothing is left unwritten
                 await self._look_outside(command)
@@ -312,11 +311,11 @@ class Driver:
             case c.Review():
                 changes = await self._changes_outside()
                 self._record(
-                    self.around.work.review(self.state, self._plan(), self.setting, self._now(), changes)
+                    self.around.work.review(self.state, self._plan(), self.setting, self.now(), changes)
                 )
                 self.ledger.point(str(self.state.verdict.get("outcome", "")))
                 for tool in {step.tool for step in self._plan().steps if step.tool}:
-                    await self.around.breakers.refresh(tool, self._now())
+                    await self.around.breakers.refresh(tool, self.now())
             case _:
                 self._record(self._fact(command))
 
@@ -333,7 +332,7 @@ class Driver:
         self, command: c.Decompose | c.Skip | c.Fault | c.Ask | c.Grant | c.Finish | c.GiveUp
     ) -> e.Event:
         """The event of a command that needs nothing but the state."""
-        now, work = self._now(), self.around.work
+        now, work = self.now(), self.around.work
         match command:
             case c.Decompose():
                 return e.Decomposed(at=now, steps=len(self.state.steps))
@@ -350,106 +349,40 @@ class Driver:
             case c.GiveUp():
                 return e.GivenUp(at=now, reason=command.reason, iterations=self.state.iterations)
             case c.Finish():
-                return work.finish(self.state, self.setting, self.course, self._blobs, now)
+                return work.finish(self.state, self.setting, self.course, self.blobs, now)
 
     async def _look_outside(self, command: c.Propose | c.Reflect | c.Settle) -> None:
         """Commands that ask a planner, an agent or a tool."""
         match command:
             case c.Propose():
-                await self._propose()
+                await self._thinking.propose()
             case c.Reflect():
-                await self._reflect()
+                await self._thinking.reflect()
+                if not self.state.is_turn_open:
+                    self.ledger.point("turn")
             case c.Settle():
                 await self._settle(command.step)
 
-    async def _propose(self) -> None:
-        work = self.around.work
-        await self._begin_turns()  # an agent that cannot be brought to where its run stands must not decide
-        try:
-            self._record(await work.propose(self.state, self.setting, self._now(), self._interview))
-        except Interrupted:
-            return
-        except Exception as error:
-            if isinstance(error, JournalError | IllegalEvent):
-                raise
-            if isinstance(error, UsageError) and error.code == PLANNER_MISSING:
-                self.stop(Halt(reason=error.message))
-                return
-            self._record(work.failed(self.state, self.setting, error, self._now()))
-
-    async def _reflect(self) -> None:
-        """Let an agent take in what its turn brought."""
-        await self._begin_turns()
-        events = await self.ledger.events()
-        course, now = self._followed(), self._now()
-        try:
-            judged = await self.around.work.reflect(
-                self.state, self.setting, course, events, self._blobs, now
-            )
-        except UsageError as error:
-            if error.code != PLANNER_MISSING:
-                raise
-            self.stop(Halt(reason=error.message))
-            return
-        self._record(judged)
-        self.ledger.point("turn")
-
-    async def _retrieve(self) -> None:
-        """Look up what the plan pins and asks for; a library that cannot be reached lets the run come to a halt."""
-        plan, library = self._plan(), self.around.library
-        steps = asking(plan, self.state)
-        if not steps:
-            self._record(pinned(plan, self.setting, self._now()))
-            return
-        await self._flush()  # what comes next may take long: nothing is left unwritten
-        try:
-            found = await retrieve(plan, steps, self.setting, library, self._look_up, self._now())
-        except JournalError:
-            raise
-        except TercetError as error:
-            self.stop(Halt(reason=f"evidence cannot be looked up: {error.message}"))
-            return
-        if found.blob:
-            self._facts[found.event.facts] = found.facts
-            self.ledger.unit.blobs.append(found.blob)
-        self._record(found.event)
-
-    async def _look_up(self, step: str, query: EvidenceQuery, spent: Spent) -> Fact | None:
-        """Ask a read_only tool for evidence, if it may be asked; a rehearsal asks none."""
-        params = None if self.state.start.get("shadow") else looking_up.resolved(self.setting, query)
-        tool = self.around.tools.get(query.tool or "")
-        if params is None or tool is None or self.around.board.stopped(tool.name):
-            return None
-        if looking_up.shortage(self.state.used, self.setting, tool, spent) is not None:
-            return None
-        spent.calls, spent.cost = spent.calls + 1, spent.cost + tool.cost_microcents
-        deadline = self._now() + tool.timeout_ms
-        context = self.calls.context(self.state.start, step, f"look_up:{step}", 1, deadline)
-        ended = await self.around.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
-        if not isinstance(ended, Done) or ended.error:
-            return None
-        return looking_up.fact_of(self.setting, query, params, ended.value)
-
-    async def _begin_turns(self) -> None:
-        """Bring an agent to where its run stands, once in this process."""
-        if self._has_begun or not self.around.work.is_stepwise:
-            return
-        self._has_begun = True
-        events = await self.ledger.events()
-        await self._load(event.blob for event in events if isinstance(event, e.Complete))
-        await self.around.work.begin(self.setting, events, self._blobs)
-
-    def _interview(self, models: Sequence[Model]) -> Interview:
-        around = self.around
-        limit = around.work.limit_for("planner")
-        return Interview(self, models, clock=around.clock, draw=around.draw, limit=limit)
-
-    # --- what an interview is lent ---
+    # --- what thinking is lent ---
 
     def note(self, event: e.Event, *blobs: bytes) -> None:
         """Record an event, and bytes that belong to it."""
         self._record(event)
         self.ledger.unit.blobs += blobs
+
+    async def events(self) -> Sequence[e.Event]:
+        """All that has happened, and the large results that belong to it at hand."""
+        events = await self.ledger.events()
+        await self._load(event.blob for event in events if isinstance(event, e.Complete))
+        return events
+
+    def learn(self, digest: str, facts: tuple[Evidence, ...]) -> None:
+        """Have facts at hand that the next event is about."""
+        self._facts[digest] = facts
+
+    def let_go(self, reason: str) -> None:
+        """Come to a halt from which the session can be resumed."""
+        self.stop(Halt(reason=reason))
 
     async def flush(self) -> None:
         """Make durable what was recorded, and hear whether an operator stopped the pack or the tenant."""
@@ -477,42 +410,30 @@ class Driver:
         match command:
             case c.Score():
                 self._record(
-                    work.score(self.state, self.setting, self.course, events, self._blobs, self._now())
+                    work.score(self.state, self.setting, self.course, events, self.blobs, self.now())
                 )
                 self.ledger.point("run")
             case c.End():
-                await self._remember()
+                await self._thinking.remember()
                 ended, record = work.end(
-                    self.state, self.setting, self.course, events, self._blobs, command.status, self._now()
+                    self.state, self.setting, self.course, events, self.blobs, command.status, self.now()
                 )
                 self.ledger.unit.blobs.append(record)
                 self._record(ended)
                 self.ledger.point(command.status)
             case c.HandOver():
-                opened, packet = work.hand_over(self.state, self.setting, events, self._now())
+                opened, packet = work.hand_over(self.state, self.setting, events, self.now())
                 self.ledger.unit.blobs.append(packet)
                 self._record(opened)
             case c.TakeBack():
                 await self._take_back(command, events)
 
-    async def _remember(self) -> None:
-        """Let the library keep what the run learned; a library that cannot does not keep the run from its end."""
-        library, state = self.around.library, self.state
-        if library is None or not state.memory or state.phase is not Phase.COMMIT:
-            return
-        accepted = self.around.work.memories(state)
-        try:
-            if accepted:
-                await library.remember(self.lease.tenant, self.lease.stream, accepted, self._now())
-        except TercetError as error:
-            self.around.signal("memory_failed", {"loop_id": state.start["run"], "error": error.message})
-
     async def _take_back(self, command: c.TakeBack, events: list[e.Event]) -> None:
         """Take the effects of the run back, ask whether to, or leave them, where there are any."""
         done = undoing.effects(events)
         await self._load(effect.blob for effect in done)
-        ways = undoing.ways_back(done, self.setting, self.around.tools, self._blobs)
-        now = self._now()
+        ways = undoing.ways_back(done, self.setting, self.around.tools, self.blobs)
+        now = self.now()
         if not ways or command.how == "keep":
             self._record(e.EffectsKept(at=now))
         elif command.how == "ask" and any(way.tool for way in ways):
@@ -521,7 +442,7 @@ class Driver:
             self._record(e.CompensationBegun(at=now, undo=ways))
 
     def _dispatch(self, command: c.Dispatch) -> None:
-        now = self._now()
+        now = self.now()
         call = self._call(command.step)
         tool = self.around.tools[call.tool.name]
         if (stop := self.around.board.stopped(tool.name)) is not None:
@@ -534,7 +455,7 @@ class Driver:
         if circuit == "OPEN" and self.state.steps[command.step].is_unsettled:
             # It cannot be refused, since it may have happened: a person is asked instead.
             step = self.state.steps[command.step]
-            acting = deciding.Acting(self.state, self.setting, self._followed(), self._blobs)
+            acting = deciding.Acting(self.state, self.setting, self._followed(), self.blobs)
             self._record(self.around.work.ask(self.state, acting.ask_whether(command.step, step), now))
             return
         if circuit == "OPEN":
@@ -562,7 +483,7 @@ class Driver:
         return e.StepRefused(at=now, step=name, code=found.code, reason=found.reason)
 
     def _note(self, command: c.Note) -> None:
-        now = self._now()
+        now = self.now()
         attempt = self.state.steps[command.step].attempt + 1
         self._record(
             e.Intent(
@@ -584,13 +505,13 @@ class Driver:
             by = "idempotent" if call.tool.idempotent else "pure"
             # In a run that is ending nothing is called again, and what leaves no effect need not be known.
             is_over = self.state.phase is Phase.FAIL and not name.startswith(UNDO)
-            self._settled(name, "absent" if is_over else "run_again", by, self._now() + wait)
+            self._settled(name, "absent" if is_over else "run_again", by, self.now() + wait)
             return
         tool = self.around.tools[call.tool.name]
         found = await self.around.gateway.look_up(
             tool, self.calls.context(self.state.start, name, step.key, step.attempt)
         )
-        now, due = self._now(), step.since + call.tool.settle_after_ms
+        now, due = self.now(), step.since + call.tool.settle_after_ms
         match found:
             case Done():
                 self._completed(name, found, is_reconciled=True)
@@ -617,7 +538,7 @@ class Driver:
     ) -> None:
         attempt = self.state.steps[name].attempt
         self._record(
-            e.Settled(at=self._now(), step=name, attempt=attempt, how=how, by=by, not_before=not_before)
+            e.Settled(at=self.now(), step=name, attempt=attempt, how=how, by=by, not_before=not_before)
         )
 
     # --- calls ---
@@ -631,7 +552,7 @@ class Driver:
                 is_known = isinstance(ended, NotHappened)
                 self._record(
                     e.Abort(
-                        at=self._now(),
+                        at=self.now(),
                         step=intent.step,
                         attempt=intent.attempt,
                         outcome="not_done" if is_known else "unknown",
@@ -654,10 +575,10 @@ class Driver:
         if blob:
             self.ledger.unit.blobs.append(data)
             if name in self.state.needed or carries:
-                self._blobs[blob] = ended.value
+                self.blobs[blob] = ended.value
         self._record(
             e.Complete(
-                at=self._now(),
+                at=self.now(),
                 step=name,
                 attempt=step.attempt,
                 value=None if blob else ended.value,
@@ -678,7 +599,7 @@ class Driver:
         if is_success and not self.around.breakers.glance(tool).failures:
             return
         await self._flush()
-        await self.around.breakers.record(tool, is_success=is_success, now=self._now())
+        await self.around.breakers.record(tool, is_success=is_success, now=self.now())
 
     # --- events ---
 
@@ -696,7 +617,7 @@ class Driver:
             self._has_mail = True
             await self.around.board.refresh(self._bell)
         for intent in unit.begin:
-            self.calls.begin(intent, self.state.start, self._now())
+            self.calls.begin(intent, self.state.start, self.now())
         if self._listeners:
             self._tell_listeners()
         if self.around.tell is not untold:
@@ -708,7 +629,7 @@ class Driver:
     def _show_progress(self, show: Callable[[ProgressEnvelope], None]) -> None:
         """Whoever watches may fail; the run does not."""
         try:
-            show(envelope(self.state, self._now()))
+            show(envelope(self.state, self.now()))
         except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
             run = self.state.start["run"]
             self.around.signal(
@@ -744,5 +665,6 @@ class Driver:
     def _call(self, step: str) -> EffectiveStep:
         return self._followed().calls[step]
 
-    def _now(self) -> int:
+    def now(self) -> int:
+        """The time, which never runs backwards within a session."""
         return max(self.around.clock.now(), self.state.at)

@@ -1,4 +1,4 @@
-"""A small model that runs offline, in this process, from two wheels: the extra `tercet[local-model]`.
+"""A small model that runs offline, in a process of its own, from two wheels: the extra `tercet[local-model]`.
 
 It writes well-formed, poor plans: enough to try everything that a model can be asked, without a key or a network.
 """

