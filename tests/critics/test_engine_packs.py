@@ -10,12 +10,13 @@ from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.gate import Gate
 from tercet.contracts.policy import Policy
 from tercet.critics import Action, Decision, Engine, StopReason
 from tercet.packs.pack import Pack
 from tercet.testing.clock import VirtualClock
 
-from .bench import Scripted, act, actions, counted, last, play
+from .bench import ADA, BOB, Scripted, act, actions, counted, last, play
 
 REF = "kg:window:w1#snapshot_s1"
 
@@ -130,3 +131,35 @@ def test_values_of_the_task_and_of_trusted_results_carry_authority() -> None:
     assert (waiting.stop_reason, noted) == (StopReason.WAITING, ["ann@example.org"])
     assert waiting.gate is not None
     assert "equals nothing in the trusted request fields" in waiting.gate.shown["sources"]["word"]
+
+
+GRANT = Policy(name="mail", scope="step", effect="grant", expression="step.tool == 'desk.send'")
+
+
+@pytest.mark.parametrize("objection", ["none", "refused", "modified"])
+def test_no_policy_grants_what_is_decided_after_an_objection(objection: str) -> None:
+    """A turn that review refused, or that a person sent back, is planned anew: what follows it is a person's to approve."""
+    send, sent = counted("desk.send", mode="network", authority=())
+    ask, _ = counted("desk.ask", gates=["GATE"])
+    first = {
+        "none": act("a", "desk.send"),
+        "refused": act("a", "desk.nowhere"),
+        "modified": act("a", "desk.ask"),
+    }
+    made = pack(send, ask, policies=[GRANT], gates=[Gate(name="GATE", roles=())])
+    agent = Scripted([first[objection], act("b", "desk.send"), Decision.final("done")], [send, ask])
+    clock = VirtualClock()
+    engine = Engine(agent, pack=made, clock=clock, actor=ADA)
+
+    async def main() -> Any:
+        result = await engine.run("t")
+        if objection == "modified":
+            assert result.gate is not None
+            async with engine.runtime() as runtime:
+                await runtime.modify(result.gate.id, actor=BOB, note="write to nobody")
+            return await engine.resume(result.session_id)
+        return result
+
+    result = play(main(), clock)
+    assert result.status == ("completed" if objection == "none" else "awaiting_gate")
+    assert sent == (["a", "b"] if objection == "none" else [])

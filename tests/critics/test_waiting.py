@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -350,3 +351,48 @@ def test_retries_are_counted_across_processes(desk: Desk) -> None:
     other = desk.engine(Scripted([line], [say, send]), critics, stop=[MaxSteps(3)])
     desk.play(answer(other, gate_of(waiting), "approve"))
     assert desk.play(other.resume(waiting.session_id)).stop_reason is StopReason.MAX_STEPS
+
+
+def test_a_turn_that_is_cut_off_while_it_is_judged_is_taken_in_once() -> None:
+    """Whoever gives up waiting for a critic and resumes with the same Engine finds the state of the turn before."""
+    clock = VirtualClock()
+    send, sent = counted("desk.send", mode="network")
+    is_slow = [True]
+
+    @critic
+    async def slow(state: Any, decision: Any, results: Any) -> CriticResult:
+        if is_slow and decision.mode == "act":
+            is_slow.clear()
+            await asyncio.Event().wait()
+        return CriticResult(action="continue")
+
+    engine = Engine(Scripted([act("a", "desk.send"), DONE], [send]), [slow], clock=clock, actor=ADA)
+
+    async def main() -> EngineResult:
+        waiting = await engine.run("a")
+        await answer(engine, gate_of(waiting), "approve")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(engine.resume(waiting.session_id), 1)
+        return await engine.resume(waiting.session_id)
+
+    result = play(main(), clock)
+    assert (result.status, sent) == ("completed", ["a"])
+    assert result.state.seen == [[{"word": "a"}], []]
+
+
+def test_a_runtime_without_the_agent_does_not_judge_its_turn() -> None:
+    """It makes the call that was approved and pauses; the Engine goes on from there."""
+    clock = VirtualClock()
+    send, sent = counted("desk.send", mode="network")
+    engine = Engine(Scripted([act("a", "desk.send"), DONE], [send]), clock=clock, actor=ADA)
+
+    async def main() -> EngineResult:
+        waiting = await engine.run("a")
+        await answer(engine, gate_of(waiting), "approve")
+        async with engine.runtime() as runtime:
+            paused = await runtime.resume(waiting.session_id)
+        assert (paused.status, "agent:Scripted" in paused.reason) == ("paused", True)
+        return await engine.resume(waiting.session_id)
+
+    result = play(main(), clock)
+    assert (result.status, result.final_answer, sent) == ("completed", "done", ["a"])

@@ -177,8 +177,12 @@ def test_an_episode_is_trusted_like_its_lowest_source() -> None:
     for sources, expected in cases:
         proposal = MemoryProposal(classification="customer", content={"likes": "tea"}, sources=sources)
         (made,) = accept([proposal], session="ses_1", trust=trust)
-        assert (made.classification, made.trust, made.source) == (EPISODE, expected, "session ses_1")
-        assert made.content["learned"] == {"likes": "tea"}
+        assert (made.classification, made.trust, made.source) == (
+            EPISODE,
+            expected,
+            "session ses_1: customer",
+        )
+        assert made.content == {"learned": {"likes": "tea"}}
 
 
 @given(st.lists(st.sampled_from(list(Trust))))

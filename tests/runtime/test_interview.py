@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -250,6 +251,84 @@ def test_a_model_that_is_too_late_is_given_up_and_counted() -> None:
 
     asyncio.run(main())
     assert was_cancelled.is_set()
+
+
+async def books_of(*answers: Any, **header: Any) -> tuple[int, int, list[str]]:
+    """The tokens and the money that a run has used whose model answers so, and what became of each call."""
+    workshop, pack = at_work(**{"budget": {"max_replans": 1}, **header})
+    async with Runtime(pack, watchdog_ms=None) as runtime:
+        result = await runtime.run(ASK, planner=Thinker(Scripted(*answers)), actor=ADA)
+        assert (result.status, len(workshop.calls)) == ("completed", 1)
+        used = (await runtime.state(result.session_id)).used
+        assert (used.reserved_tokens, used.reserved_cost) == (0, 0)
+        found = [event for event in await events_of(runtime, result) if isinstance(event, e.ModelAnswered)]
+        return used.tokens, used.cost, [event.code for event in found]
+
+
+def test_an_answer_that_is_none_is_paid_for() -> None:
+    """What the model says that it took is booked, also where there is nothing to read."""
+    assert asyncio.run(books_of(" ", GOOD)) == (60, 60, ["model_empty", ""])
+
+
+def test_a_call_that_is_too_late_counts_as_paid() -> None:
+    """The provider may have worked for it: all that was kept for it is used up."""
+
+    async def never(_: Question) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    tokens, cost, codes = asyncio.run(books_of(never, GOOD, limits={"planner": {"timeout_ms": 20}}))
+    assert codes == ["model_timeout", ""]
+    assert (tokens > 30 + 50, cost) == (True, 40 + 30)
+
+
+def test_what_a_model_reports_never_adds_to_a_budget() -> None:
+    """A count below nothing is nothing."""
+
+    class Generous(Scripted):
+        async def ask(self, question: Question) -> Reply:
+            reply = await super().ask(question)
+            return reply.model_copy(update={"tokens_in": -9_000, "tokens_out": 5, "cost_microcents": -1})
+
+    _, pack = at_work()
+
+    async def main() -> None:
+        async with Runtime(pack) as runtime:
+            result = await runtime.run(ASK, planner=Thinker(Generous(GOOD)), actor=ADA)
+            used = (await runtime.state(result.session_id)).used
+            assert (result.status, used.tokens, used.cost) == ("completed", 5, 0)
+
+    asyncio.run(main())
+
+
+def test_a_model_that_cancels_itself_is_one_that_does_not_answer() -> None:
+    """The run is not cancelled with it."""
+
+    async def cancelled(_: Question) -> str:
+        raise asyncio.CancelledError
+
+    assert asyncio.run(books_of(cancelled, GOOD)) == (30, 30, ["model_unavailable", ""])
+
+
+def test_a_model_that_cannot_be_cancelled_is_left_behind() -> None:
+    """The session does not wait for it for longer than it may."""
+    is_over = asyncio.Event()
+
+    async def deaf(_: Question) -> str:
+        while not is_over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await is_over.wait()
+        return ""
+
+    workshop, pack = at_work(limits={"planner": {"timeout_ms": 20}}, budget={"max_replans": 1})
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, planner=Thinker(Scripted(deaf, GOOD)), actor=ADA)
+            assert result.status == "completed"
+        is_over.set()
+
+    workshop.run(main())
 
 
 def test_stopping_during_a_call_loses_nothing() -> None:

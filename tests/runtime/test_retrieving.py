@@ -282,8 +282,45 @@ def test_what_a_run_learned_is_evidence_for_later_ones() -> None:
             head = await store.newest("default")
             assert head is not None
             found = await store.facts("default", head.name, classes=["episode"])
-            told = {each.evidence.content["class"]: each.evidence.trust.value for each in found}
-            assert told == {"habit": "trusted", "gossip": "untrusted"}
+            told = {each.evidence.content["learned"]: each.evidence.trust.value for each in found}
+            assert told == {"o1": "trusted", "hello": "untrusted"}
+
+    workshop.run(main())
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        {"acct_666": {"$from": "request#/order"}},
+        {"habit": {"$from": "acct_666#/order"}},
+        {"habit": {"acct_666": {"$from": "request#/order"}}},
+    ],
+    ids=["class", "source", "key"],
+)
+def test_words_of_a_plan_are_not_trusted_because_they_were_remembered(memory: dict[str, Any]) -> None:
+    """Neither the class of a memory, nor the step that it comes from, nor a key in it can name an account later on."""
+    workshop = Workshop()
+    workshop.tool("do.it", mode="read_only")
+    workshop.tool("bank.pay", mode="network", authority=("to",), reversibility="reversible")
+    learning = plan(step("acct_666", params={"order": {"$from": "request#/order"}}), memory=memory)
+    queries = ({"classification": "episode", "query": "o1"},)
+    asking = step("a", evidence_queries=queries)
+    paying = plan(asking, step("b", "bank.pay", params={"to": "acct_666"}))
+
+    async def main() -> None:
+        store = await shelved(fact("ann"))
+        pack = workshop.pack(budget={"max_replans": 0})
+        async with workshop.runtime(pack, evidence=store) as runtime:
+            assert (await runtime.run(ASK, planner=Planner(learning), actor=ADA)).status == "completed"
+            result = await runtime.run(ASK, planner=Planner(paying), actor=ADA)
+            state = await runtime.state(result.session_id)
+            assert state.plan["steps"][0]["evidence_refs"]
+            assert (result.status, state.verdict["code"]) == ("failed", "unbound_argument")
+            head = await store.newest("default")
+            assert head is not None
+            [found] = await store.facts("default", head.name, classes=["episode"])
+            is_trusted = found.evidence.trust.value == "trusted"
+            assert not (is_trusted and "acct_666" in json.dumps(found.evidence.content))
 
     workshop.run(main())
 

@@ -37,9 +37,17 @@ def _names(found: references.Found) -> Iterator[str]:
 
 
 def is_trusted(review: Review, value: Any) -> bool:
-    """Whether everything that a proposal is made of is trusted."""
+    """Whether everything that a proposal is made of is trusted, the keys included."""
     worth = Worth(review)
-    return all(worth.is_trusted(found) for found in references.scan({"value": value}))
+    return all(
+        worth.is_trusted(found) and all(map(worth.is_trusted_scalar, _keys(found)))
+        for found in references.scan({"value": value})
+    )
+
+
+def _keys(found: references.Found) -> Iterator[str]:
+    """The keys that a plan writes around a value."""
+    return (token for token in found.place[1:] if isinstance(token, str) and token != references.LITERAL)
 
 
 def dropped(report: CriticReport, proposal: MemoryProposal) -> str | None:

@@ -186,6 +186,13 @@ class Steps:
 
     async def reflect(self, turn: Turn, sofar: Sofar) -> Reflection:
         """Take in what a turn brought, let it be judged, and say what follows."""
+        # Cut off in the middle, the state holds half a turn: then it is rebuilt before anything else.
+        self._is_ready = False
+        reflection = await self._reflected(turn, sofar)
+        self._is_ready = True
+        return reflection
+
+    async def _reflected(self, turn: Turn, sofar: Sofar) -> Reflection:
         await self.hooks.settle()
         opened = self._open if self._open and self._open.number == turn.number else self._recalled(turn)
         seen = self._seen(opened, turn)

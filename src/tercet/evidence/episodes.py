@@ -2,7 +2,8 @@
 
 A run never writes evidence itself. What the critic accepted at commit is put into a draft, and later runs see it once a
 snapshot is made. An episode is trusted as little as the least trusted thing that it was learned from: words that came in
-from outside must not become trusted by being remembered.
+from outside must not become trusted by being remembered. For the same reason its content is only what was learned: its
+class, and the names of what it was learned from, are words of a plan, and stand in its source.
 """
 
 from __future__ import annotations
@@ -28,14 +29,13 @@ def accept(
     """
     found: dict[str, NewFact] = {}
     for proposal in proposals:
-        content = _content(proposal)
-        key = f"{session}/{digest(content).removeprefix('sha256:')[:16]}"
+        key = f"{session}/{digest(_whole(proposal)).removeprefix('sha256:')[:16]}"
         found[key] = NewFact(
             classification=EPISODE,
             key=key,
-            content=content,
+            content={"learned": proposal.content},
             trust=lowest(trust.get(source, Trust.UNTRUSTED) for source in proposal.sources),
-            source=f"session {session}",
+            source=f"session {session}: {proposal.classification}",
         )
     return tuple(found.values())
 
@@ -45,7 +45,7 @@ def lowest(trusts: Iterable[Trust]) -> Trust:
     return min(trusts, key=list(Trust).index, default=Trust.UNTRUSTED)
 
 
-def _content(proposal: MemoryProposal) -> dict[str, Any]:
+def _whole(proposal: MemoryProposal) -> dict[str, Any]:
     return {
         "class": proposal.classification,
         "learned": proposal.content,

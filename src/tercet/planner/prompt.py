@@ -1,12 +1,14 @@
 """What a language model is told when it is asked for a plan. The same assignment gives the same bytes.
 
 Our own words are instructions. The request's fields that the decision marks, evidence and results that are not trusted,
-errors of tools, descriptions that come from elsewhere, and all that a model wrote itself are data (`fence`).
+errors of tools, what tools from elsewhere say of themselves, and all that a model wrote itself are data (`fence`). So is
+a name, a place or a code that is more than one word.
 It is kept short, since small models read few thousand tokens: values are cut, further and further, until it fits.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +30,8 @@ _BYTES_PER_TOKEN = 3
 """What JSON comes to, rather too few than too many."""
 _SIMPLE = frozenset({"type", "title", "description", "default"})
 _MOST_COMPLAINTS = 8
+_LONGEST_WORD = 200
+_WORD = re.compile(r"(step )?[\w:./~#@+-]{1,200}")
 
 _RULES = """\
 You plan work and carry nothing out. Answer with one JSON object and nothing else:
@@ -95,6 +99,11 @@ def _task(assignment: Assignment, longest: int) -> Iterator[Piece]:
         yield "\n"
 
 
+def _word(text: str) -> Piece:
+    """A name, a place or a code: a model, a tool or a document may have made it up, and more than a word is data."""
+    return text if _WORD.fullmatch(text) else Data(show(text, _LONGEST_WORD))
+
+
 def _value(value: Any, longest: int, *, is_trusted: bool) -> Piece:
     text = show(value, longest)
     return text if is_trusted else Data(text)
@@ -106,7 +115,9 @@ def _value(value: Any, longest: int, *, is_trusted: bool) -> Piece:
 def _tools(assignment: Assignment, longest: int) -> Iterator[Piece]:
     yield "\n# Tools\n"
     for tool in assignment.tools.values():
-        yield f"{tool.name}({_parameters(tool, longest)}) {tool.mode}"
+        yield f"{tool.name}("
+        yield _declared(tool, _parameters(tool, longest))
+        yield f") {tool.mode}"
         if tool.description:
             yield ": "
             yield (
@@ -115,6 +126,10 @@ def _tools(assignment: Assignment, longest: int) -> Iterator[Piece]:
                 else Data(show(tool.description, longest))
             )
         yield "\n"
+        if fields := as_object((tool.result or {}).get("properties")):
+            yield "  gives: "
+            yield _declared(tool, ", ".join(map(visible, fields)))
+            yield "\n"
         for label, names in _notes(tool):
             yield f"  {label}: {', '.join(map(visible, names))}\n"
 
@@ -124,10 +139,13 @@ def _is_ours(tool: ToolSpec) -> bool:
     return tool.adapter == "python"
 
 
+def _declared(tool: ToolSpec, text: str) -> Piece:
+    """A part of a tool's schemas, which can hold as many words as its description."""
+    return text if _is_ours(tool) or not text else Data(text)
+
+
 def _notes(tool: ToolSpec) -> Iterator[tuple[str, tuple[str, ...]]]:
-    fields = tuple(as_object((tool.result or {}).get("properties")) or ())
     notes = (
-        ("gives", fields),
         ("needs evidence", tool.requires_evidence),
         ("needs first", tool.preconditions),
         ("brings about", tool.establishes),
@@ -165,7 +183,10 @@ def _facts(assignment: Assignment, longest: int) -> Iterator[Piece]:
     if entries:
         yield "\n# Facts\n"
     for entry in entries:
-        yield f"{visible(entry.id)} ({visible(entry.classification)}) = "
+        yield _word(entry.id)
+        yield " ("
+        yield _word(entry.classification)
+        yield ") = "
         yield _value(entry.content, longest, is_trusted=entry.trust is Trust.TRUSTED)
         yield "\n"
 
@@ -180,7 +201,9 @@ def _demands(assignment: Assignment, longest: int) -> Iterator[Piece]:
         yield f"{visible(name)}{f': {kind}' if name in properties else ''}\n"
     entries = assignment.compiled.manifests.evidence_manifest
     for needed in spec.required_evidence:
-        fitting = [entry.id for entry in entries if meets(needed, entry.classification)]
+        fitting = [
+            entry.id for entry in entries if meets(needed, entry.classification) and _WORD.fullmatch(entry.id)
+        ]
         yield f"Some step names evidence of class {visible(needed)} in evidence_refs"
         yield f": {', '.join(map(visible, fitting[:3]))}\n" if fitting else "\n"
     if spec.conditions:
@@ -237,8 +260,12 @@ def _setback(assignment: Assignment, longest: int) -> Iterator[Piece]:
 
 
 def _complaint(complaint: Complaint, longest: int) -> Iterator[Piece]:
-    place = f" at {visible(complaint.place)}" if complaint.place else ""
-    yield f"- {complaint.code}{place}: "
+    yield "- "
+    yield _word(complaint.code)
+    if complaint.place:
+        yield " at "
+        yield _word(complaint.place)
+    yield ": "
     yield Data(show(complaint.reason, longest))
     yield f" What to do: {visible(complaint.remedy)}\n" if complaint.remedy else "\n"
 

@@ -358,7 +358,8 @@ class Driver:
                 await self._thinking.propose()
             case c.Reflect():
                 await self._thinking.reflect()
-                self.ledger.point("turn")
+                if not self.state.is_turn_open:
+                    self.ledger.point("turn")
             case c.Settle():
                 await self._settle(command.step)
 

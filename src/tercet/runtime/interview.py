@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -38,6 +38,9 @@ LONGEST = 4 * 1024 * 1024
 LONGEST_WAIT_MS = 60_000
 """A model that asks to be left alone for longer is not asked again."""
 
+LETTING_GO_S = 2.0
+"""How many seconds a model has to let go of a call that is given up."""
+
 OVERDRAWN = "budget_exceeded"
 """The code of a question that the budget has nothing left for."""
 INTERRUPTED = "stopped"
@@ -46,6 +49,10 @@ INTERRUPTED = "stopped"
 
 class Interrupted(Exception):  # noqa: N818 - a signal between two functions of the driver, and no error
     """The session is let go of while a model is asked."""
+
+
+class _Late(ModelFault):
+    """A call that was given up while it was under way."""
 
 
 class Bench(Protocol):
@@ -218,19 +225,27 @@ class Interview:
             self._unanswered(call, "the session was let go of", INTERRUPTED, began, tokens=tokens, cost=cost)
             raise
         except ModelFault as fault:
-            self._unanswered(call, fault.message, fault.code, began)
-            await self._bench.flush()
+            # One that is too late may be paid for all the same, as one that is let go of.
+            kept = (tokens, cost) if isinstance(fault, _Late) else (0, 0)
+            await self._failed(call, fault, began, *kept)
             raise
+        if (fault := _unusable(model, reply)) is not None:
+            await self._failed(call, fault, began, reply.tokens_in + reply.tokens_out, reply.cost_microcents)
+            raise fault
         await self._answered(call, reply, began)
         return reply
+
+    async def _failed(self, call: int, fault: ModelFault, began: int, tokens: int, cost: int) -> None:
+        self._unanswered(call, fault.message, fault.code, began, tokens=max(0, tokens), cost=max(0, cost))
+        await self._bench.flush()
 
     async def _answer(self, model: Model, question: Question, timeout_ms: int) -> Reply:
         """The model's answer in time, or a fault; whatever else a model's code raises is its fault too."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                reply = await self._unless_interrupted(asyncio.ensure_future(model.ask(question)))
+                return await self._unless_interrupted(asyncio.ensure_future(model.ask(question)))
         except TimeoutError as error:
-            raise ModelFault(
+            raise _Late(
                 f"{model.name} took longer than {timeout_ms:,} ms",
                 code="model_timeout",
                 remedy="raise limits.planner.timeout_ms in the pack, or take a faster model",
@@ -239,11 +254,6 @@ class Interview:
             raise
         except Exception as error:
             raise ModelFault(f"{model.name} raised {type(error).__name__}: {error}") from error
-        if len(reply.text) > LONGEST:
-            raise ModelFault(f"{model.name} answered {len(reply.text):,} characters", code="model_refused")
-        if not reply.text.strip():
-            raise ModelFault(f"{model.name} answered nothing", code="model_empty")
-        return reply
 
     async def _unless_interrupted(self, task: asyncio.Future[ResultT]) -> ResultT:
         """What a task comes to, unless the session is let go of before."""
@@ -252,11 +262,15 @@ class Interview:
             await asyncio.wait((task, interrupted), return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise Interrupted
+            if task.cancelled():
+                raise ModelFault("it was cancelled by its own code")
             return task.result()
         finally:
             for each in (task, interrupted):
                 each.cancel()
-            await asyncio.gather(task, interrupted, return_exceptions=True)
+            # A model that does not let itself be cancelled is left behind: its session does not wait for it.
+            await asyncio.wait((task, interrupted), timeout=LETTING_GO_S)
+            task.add_done_callback(_forget)
 
     def _demand_budget(self, tokens: int, cost: int) -> None:
         """No call starts whose reservation exceeds what is left."""
@@ -284,9 +298,10 @@ class Interview:
             answer="" if is_large else storable(reply.text),
             blob=hash_bytes(data) if is_large else "",
             model=storable(reply.model),
-            tokens_in=reply.tokens_in,
-            tokens_out=reply.tokens_out,
-            cost=reply.cost_microcents,
+            # What a model reports is anybody's number, and less than nothing would add to the budget.
+            tokens_in=max(0, reply.tokens_in),
+            tokens_out=max(0, reply.tokens_out),
+            cost=max(0, reply.cost_microcents),
             cut=reply.is_cut,
             latency=max(0, now - began),
         )
@@ -308,6 +323,21 @@ class Interview:
                 latency=max(0, now - began),
             )
         )
+
+
+def _unusable(model: Model, reply: Reply) -> ModelFault | None:
+    """What is wrong with a reply that is no answer; it is paid for all the same."""
+    if len(reply.text) > LONGEST:
+        return ModelFault(f"{model.name} answered {len(reply.text):,} characters", code="model_refused")
+    if not reply.text.strip():
+        return ModelFault(f"{model.name} answered nothing", code="model_empty")
+    return None
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    """Take note of how a task ended that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _price(model: Model, question: Question) -> int:

@@ -1,8 +1,8 @@
 """Evidence by look-up: a read_only tool that a plan names is asked before the plan is reviewed.
 
 That is safe only within limits, so the call is reviewed by itself first, as a plan of one step: the tool must be on the
-surface and read_only, its arguments must fit and have trusted sources. What is refused is not asked, and the plan is then
-judged without that evidence.
+surface and read_only, its arguments must fit and have trusted sources, and no person may have to approve it. What is
+refused is not asked, and the plan is then judged without that evidence.
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Citation, Evidence, EvidenceRef
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
+from tercet.contracts.tool import ToolSpec
+from tercet.critic.dispatch import recheck
 from tercet.critic.flow import trusted_results
 from tercet.critic.review import Review
 from tercet.critic.verify import verify
 from tercet.evidence.store import Fact
 from tercet.policy.resolution import ResolutionError, resolve
-from tercet.runtime.setting import Setting
+from tercet.runtime.deciding import first_short, needs_approval
+from tercet.runtime.demands import gates_of
+from tercet.runtime.retrieving import Spent
+from tercet.runtime.setting import Course, Setting
+from tercet.runtime.state import Used
 
 _STEP = "look_up"
 
@@ -39,10 +45,29 @@ def resolved(setting: Setting, query: EvidenceQuery) -> dict[str, Any] | None:
     )
     if not verify(setting.ctx, setting.compiled, bare, plan_of(query)).ok:
         return None
+    course = Course.of(plan_of(query), setting.surface)
+    call = course.calls[_STEP]
     try:
-        return resolve(query.params, {"request": setting.compiled.input()}, setting.evidence)
+        params = resolve(call.params, {"request": setting.compiled.input()}, setting.evidence)
     except ResolutionError:
         return None
+    # Nobody can be asked here: what waits for a gate is called by a step, or not at all.
+    if needs_approval(call, gates_of(setting, course, _STEP, params)):
+        return None
+    refusal = recheck(setting.ctx, setting.compiled, bare, course.plan, _STEP, params)
+    return params if refusal is None else None
+
+
+def shortage(used: Used, setting: Setting, tool: ToolSpec, spent: Spent) -> str | None:
+    """Why the budget does not allow another look-up, after those that were made for the same plan."""
+    budget = setting.ctx.run_budget
+    calls = used.tool_calls + used.reserved_calls + used.held_calls + spent.calls
+    cost = used.cost + used.reserved_cost + used.held_cost + spent.cost
+    return first_short(
+        ("tool calls", budget.tool_calls, calls, 1),
+        ("micro-cents", budget.cost_microcents, cost, tool.cost_microcents),
+        ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
+    )
 
 
 def fact_of(setting: Setting, query: EvidenceQuery, params: dict[str, Any], value: Any) -> Fact:

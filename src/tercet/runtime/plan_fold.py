@@ -15,6 +15,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.journal import events as e
 from tercet.runtime.changes import (
+    MODIFIED,
     changed,
     demand,
     illegal,
@@ -86,7 +87,7 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
 def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
     """The steps that a re-plan brings, or that one before it brought. The next turn of an agent is no re-plan, unless
     the one before it was objected to."""
-    if not state.plan or (state.is_stepwise and not state.feedback):
+    if not state.plan or (state.is_stepwise and not _is_objected(state)):
         return frozenset()
     before = {step["id"]: step for step in state.plan.get("steps", ())}
     return frozenset(
@@ -94,6 +95,13 @@ def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
         for step in said.get("steps", ())
         if before.get(step["id"]) != step or state.steps[step["id"]].is_added
     )
+
+
+def _is_objected(state: State) -> bool:
+    """Whether the last turn of an agent was sent back: by its critics, by the review, or by a person at a gate."""
+    is_refused = state.verdict.get("outcome", "ok") != "ok"
+    is_sent_back = any(step.code == MODIFIED for step in state.steps.values())
+    return bool(state.feedback) or is_refused or is_sent_back
 
 
 def _needed(plan: Plan) -> frozenset[str]:
@@ -134,7 +142,7 @@ def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
         plan=event.plan,
         plan_hash=event.hash,
         facts=(*state.facts, event.facts) if event.facts else state.facts,
-        used=more(state, tool_calls=event.calls) if event.calls else state.used,
+        used=more(state, tool_calls=event.calls, cost=event.cost) if event.calls else state.used,
     )
 
 

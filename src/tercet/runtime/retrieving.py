@@ -68,8 +68,16 @@ def pinned(plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
     return e.EvidenceRetrieved(at=now, evidence=_pinned(plan, setting, ()))
 
 
-LookUp: TypeAlias = Callable[[str, EvidenceQuery], Awaitable[Fact | None]]
-"""Asks the tool that a query of a step names; None where it may not be asked, or has no answer."""
+@dataclass
+class Spent:
+    """What look-ups have taken so far: each counts as soon as it is made, whatever it brings."""
+
+    calls: int = 0
+    cost: int = 0
+
+
+LookUp: TypeAlias = Callable[[str, EvidenceQuery, Spent], Awaitable[Fact | None]]
+"""Asks the tool that a query of a step names, and books it; None where it may not be asked, or has no answer."""
 
 
 async def retrieve(
@@ -78,13 +86,14 @@ async def retrieve(
     """Ask what these steps of a plan want to know, and pin to each what was found."""
     facts: dict[str, Fact] = {}
     refs: dict[str, tuple[str, ...]] = {}
+    spent = Spent()
     for step in steps:
         searches = [query for query in step.evidence_queries if query.tool is None]
         found: list[Fact] = []
         if searches and library is not None and setting.library_snapshot:
             found = await library.find(setting.ctx.tenant, setting.library_snapshot, searches, now)
         for query in step.evidence_queries:
-            if query.tool is not None and (fact := await look_up(step.id, query)) is not None:
+            if query.tool is not None and (fact := await look_up(step.id, query, spent)) is not None:
                 found.append(fact)
         facts |= {fact.evidence.id: fact for fact in found}
         refs[step.id] = tuple(dict.fromkeys(fact.evidence.id for fact in found))
@@ -97,6 +106,8 @@ async def retrieve(
         plan=revised.model_dump(mode="json", exclude_defaults=True),
         hash=revised.hash,
         facts=hash_bytes(blob) if blob else "",
+        calls=spent.calls,
+        cost=spent.cost,
     )
     return Found(event=event, facts=known, blob=blob)
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import msgspec
-
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
@@ -25,7 +23,7 @@ from tercet.runtime.calls import Calls
 from tercet.runtime.changes import IllegalEvent
 from tercet.runtime.interview import Bench, Interrupted, Interview
 from tercet.runtime.plans import read_plan
-from tercet.runtime.retrieving import asking, pinned, retrieve
+from tercet.runtime.retrieving import Spent, asking, pinned, retrieve
 from tercet.runtime.setting import Course
 from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.work import PLANNER_MISSING
@@ -70,8 +68,6 @@ class Thinking:
         self._calls = calls
         self._has_begun = False
         """Whether an agent was brought to where its run stands."""
-        self._looked_up = 0
-        """How many tools were asked for the plan that is being looked at."""
 
     async def propose(self) -> None:
         """Ask for the next plan, or for the next decision of an agent."""
@@ -95,9 +91,15 @@ class Thinking:
         desk = self._desk
         events = await desk.events()
         course = desk.course or Course.of(read_plan(desk.state.plan), desk.setting.surface)
-        desk.note(
-            await self._around.work.reflect(desk.state, desk.setting, course, events, desk.blobs, desk.now())
-        )
+        work, now = self._around.work, desk.now()
+        try:
+            judged = await work.reflect(desk.state, desk.setting, course, events, desk.blobs, now)
+        except UsageError as error:
+            if error.code != PLANNER_MISSING:
+                raise
+            desk.let_go(error.message)
+            return
+        desk.note(judged)
 
     async def _begin_turns(self) -> None:
         """Bring an agent to where its run stands, once in this process."""
@@ -121,7 +123,6 @@ class Thinking:
             desk.note(pinned(plan, desk.setting, desk.now()))
             return
         await desk.flush()
-        self._looked_up = 0
         try:
             found = await retrieve(plan, steps, desk.setting, self._around.library, self._look_up, desk.now())
         except JournalError:
@@ -130,8 +131,7 @@ class Thinking:
             desk.let_go(f"evidence cannot be looked up: {error.message}")
             return
         desk.learn(found.event.facts, found.facts)
-        event = msgspec.structs.replace(found.event, calls=self._looked_up)
-        desk.note(event, *([found.blob] if found.blob else ()))
+        desk.note(found.event, *([found.blob] if found.blob else ()))
 
     async def remember(self) -> None:
         """Let the library keep what the run learned; a library that cannot does not keep the run from its end."""
@@ -145,16 +145,16 @@ class Thinking:
         except TercetError as error:
             self._around.signal("memory_failed", {"loop_id": start["run"], "error": error.message})
 
-    async def _look_up(self, step: str, query: EvidenceQuery) -> Fact | None:
-        """Ask a read_only tool for evidence, if it may be asked."""
+    async def _look_up(self, step: str, query: EvidenceQuery, spent: Spent) -> Fact | None:
+        """Ask a read_only tool for evidence, if it may be asked; a rehearsal asks none."""
         desk, around = self._desk, self._around
-        params = looking_up.resolved(desk.setting, query)
+        params = None if desk.state.start.get("shadow") else looking_up.resolved(desk.setting, query)
         tool = around.tools.get(query.tool or "")
-        limit = desk.setting.ctx.run_budget.tool_calls
-        is_affordable = limit is None or desk.state.used.tool_calls + self._looked_up < limit
-        if params is None or tool is None or not is_affordable or around.board.stopped(tool.name):
+        if params is None or tool is None or around.board.stopped(tool.name):
             return None
-        self._looked_up += 1
+        if looking_up.shortage(desk.state.used, desk.setting, tool, spent) is not None:
+            return None
+        spent.calls, spent.cost = spent.calls + 1, spent.cost + tool.cost_microcents
         deadline = desk.now() + tool.timeout_ms
         context = self._calls.context(desk.state.start, step, f"look_up:{step}", 1, deadline)
         ended = await around.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)

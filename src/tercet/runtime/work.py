@@ -13,6 +13,7 @@ import msgspec
 from tercet.contracts.budget import BudgetUse
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.context import RunContext
+from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import HandOff
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plain import storable
@@ -189,9 +190,14 @@ class Work:
         blobs: Mapping[str, Any],
         now: int,
     ) -> e.TurnJudged:
-        """What the agent and its critics make of the turn that has ended."""
+        """What the agent and its critics make of the turn that has ended; raises `UsageError` if nobody has brought it."""
+        if not isinstance(self._planner, Stepper):
+            raise UsageError(
+                f"session {state.start['session']} was started with {state.start.get('planner')}, which is not here",
+                code=PLANNER_MISSING,
+                remedy="resume it with the Engine of that agent",
+            )
         turn = last_turn(events, blobs, state.turns + 1)
-        assert isinstance(self._planner, Stepper)  # noqa: S101 - only an agent's session has turns
         sofar = Sofar(
             steps=turn.number,
             elapsed_ms=state.used.wall_clock,

@@ -55,6 +55,8 @@ class EvidenceRetrieved(Fact, frozen=True, kw_only=True, tag="evidence_retrieved
     """The digest of the facts that were found, whole."""
     calls: int = 0
     """How many read_only tools were asked."""
+    cost: int = 0
+    """What asking them cost, in micro-cents."""
 
 
 class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):
