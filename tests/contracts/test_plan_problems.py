@@ -178,7 +178,7 @@ WRONG_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"approval_mode": "sudo"}, "/steps/0/approval_mode"),
     ({"gates": "G"}, "/steps/0/gates"),
     ({"evidence_refs": ["\udc00"]}, "/steps/0/evidence_refs/0"),
-    ({"evidence_queries": [{"classification": "x"}]}, "/steps/0/evidence_queries/0/query"),
+    ({"evidence_queries": [{"classification": "x"}]}, "/steps/0/evidence_queries/0"),
     ({"when": "\ud800"}, "/steps/0/when"),
     ({"when": "x" * 2_001}, "/steps/0/when"),
     ({"kind": "shell"}, "/steps/0/kind"),

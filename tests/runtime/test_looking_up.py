@@ -39,7 +39,7 @@ def test_look_ups_stay_within_the_budget() -> None:
     """Each one counts at once: the third call of a budget of two is not made."""
     workshop = Workshop()
     workshop.tool("do.it")
-    workshop.tool("shop.order", mode="read_only")
+    workshop.tool("shop.order", attests=("order",), mode="read_only")
     _, state = run(workshop, asks_often("a", 5), budget={"tool_calls": 2})
     assert len(workshop.calls) == 2
     assert state.used.tool_calls == 2
@@ -53,7 +53,7 @@ def test_a_look_up_that_fails_counts_as_a_call() -> None:
         raise ValueError("no")
 
     workshop.tool("do.it")
-    workshop.tool("shop.order", fail, mode="read_only")
+    workshop.tool("shop.order", fail, attests=("order",), mode="read_only")
     _, state = run(workshop, asks_often("a", 2))
     assert state.used.tool_calls == len(workshop.calls) == 2
 
@@ -62,7 +62,7 @@ def test_a_look_up_is_paid_for() -> None:
     """What its tool costs is booked, and one that the budget cannot pay is not made."""
     workshop = Workshop()
     workshop.tool("do.it")
-    workshop.tool("shop.order", mode="read_only", cost_microcents=40)
+    workshop.tool("shop.order", attests=("order",), mode="read_only", cost_microcents=40)
     _, state = run(workshop, asks_often("a", 5), budget={"cost_microcents": 100})
     assert [name for name, _ in workshop.calls] == ["a", "a", "a"]  # two look-ups, and the step itself
     assert state.used.cost == 80
@@ -74,7 +74,7 @@ def test_what_waits_for_a_person_is_not_looked_up(by: str) -> None:
     workshop = Workshop()
     workshop.tool("do.it")
     gates = ("GATE_BOSS",) if by == "tool" else ()
-    workshop.tool("shop.order", mode="read_only", gates=gates)
+    workshop.tool("shop.order", attests=("order",), mode="read_only", gates=gates)
     policy = Policy(
         name="ask", scope="step", effect="gate", gate="GATE_BOSS", expression="step.tool != 'shop.order'"
     )
@@ -87,6 +87,6 @@ def test_a_rehearsal_looks_nothing_up() -> None:
     """Nothing is called, and the plan is judged without that evidence."""
     workshop = Workshop()
     workshop.tool("do.it")
-    workshop.tool("shop.order", mode="read_only")
+    workshop.tool("shop.order", attests=("order",), mode="read_only")
     run(workshop, looks_up("a", "shop.order", {"n": 1}), shadow=True)
     assert workshop.calls == []

@@ -336,7 +336,7 @@ def test_a_read_only_tool_can_be_asked_for_evidence() -> None:
     """What it says is pinned to the step that asked, with the tool as its source, and counts as a call."""
     workshop = Workshop()
     workshop.tool("do.it")
-    workshop.tool("shop.order", mode="read_only")
+    workshop.tool("shop.order", attests=("order",), mode="read_only")
     asking = looks_up("a", "shop.order", {"order": {"$from": "request#/order"}})
 
     async def main() -> None:
@@ -353,12 +353,13 @@ def test_a_read_only_tool_can_be_asked_for_evidence() -> None:
     workshop.run(main())
 
 
-@pytest.mark.parametrize("tool", ["do.it", "shop.unknown", "shop.secret"])
+@pytest.mark.parametrize("tool", ["do.it", "shop.unknown", "shop.secret", "misc.weather"])
 def test_nothing_else_is_asked_before_the_review(tool: str) -> None:
-    """A tool that may change something, is not there, or is not for this run is not called, and the plan is refused."""
+    """A tool that may change something, is not there, is not for this run or attests something else is not called, and the plan is refused."""
     workshop = Workshop()
     workshop.tool("do.it")
-    workshop.tool("shop.secret", mode="read_only", roles=("boss",))
+    workshop.tool("shop.secret", attests=("order",), mode="read_only", roles=("boss",))
+    workshop.tool("misc.weather", attests=("weather",), mode="read_only")
 
     async def main() -> None:
         async with workshop.runtime(workshop.pack(budget={"max_replans": 0})) as runtime:

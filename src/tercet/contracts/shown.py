@@ -19,7 +19,7 @@ from tercet.contracts.tool import ToolSpec
 
 _TOOL = {
     "name", "description", "parameters", "result", "mode", "reversibility", "gates", "compensate", "authority", "limits",
-    "requires_evidence", "preconditions", "establishes", "revokes", "untrusted", "trust", "endorses", "estimated_ms",
+    "requires_evidence", "preconditions", "establishes", "revokes", "attests", "untrusted", "trust", "endorses", "estimated_ms",
     "estimated_tokens",
 }  # fmt: skip
 _EVIDENCE = {"id", "classification", "content", "trust", "source"}

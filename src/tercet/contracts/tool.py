@@ -59,6 +59,8 @@ class ToolSpec(Authored):
     """Conditions that hold once this tool has completed."""
     revokes: tuple[str, ...] = ()
     """Conditions that no longer hold once this tool has completed."""
+    attests: tuple[str, ...] = ()
+    """Classes of evidence that its result may stand for: a plan can have it looked up as that, and as nothing else."""
     untrusted: tuple[str, ...] = ()
     """Result fields (names or JSON Pointers, `*` for any item) that can carry other people's words."""
     trust: Trust | None = None

@@ -42,6 +42,7 @@ class ToolTable(Authored):
     preconditions: tuple[str, ...] = ()
     establishes: tuple[str, ...] = ()
     revokes: tuple[str, ...] = ()
+    attests: tuple[str, ...] = ()
     untrusted: tuple[str, ...] = ()
     """Said here, also as an empty list, it means that all other fields of the result are trusted."""
     trust: Trust | None = None

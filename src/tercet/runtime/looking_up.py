@@ -1,7 +1,7 @@
 """Evidence by look-up: a read_only tool that a plan names is asked before the plan is reviewed.
 
 That is safe only within limits, so the call is reviewed by itself first, as a plan of one step: the tool must be on the
-surface and read_only, its arguments must fit and have trusted sources, and no person may have to approve it. What is
+surface, read_only and declared to attest the class, its arguments must fit and have trusted sources, and no person may have to approve it. What is
 refused is not asked, and the plan is then judged without that evidence.
 """
 
@@ -38,7 +38,7 @@ def plan_of(query: EvidenceQuery) -> Plan:
 def resolved(setting: Setting, query: EvidenceQuery) -> dict[str, Any] | None:
     """The parameters of a look-up that may be made; None where it may not."""
     spec = setting.surface.get(query.tool or "")
-    if spec is None or spec.mode is not ApprovalMode.READ_ONLY:
+    if spec is None or spec.mode is not ApprovalMode.READ_ONLY or query.classification not in spec.attests:
         return None
     bare = DecisionSpec(
         id=setting.spec.id, risk_tier=setting.spec.risk_tier, untrusted_inputs=setting.spec.untrusted_inputs
