@@ -116,6 +116,21 @@ def refused(ending: Ended) -> str:
     return ending.code
 
 
+def test_what_was_heard_before_a_redirect_is_not_taken_for_not_sent() -> None:
+    """A redirect that cannot be followed leaves open what the first request did, and the name is asked for once."""
+    away = respond(status="302 Found", headers={"location": f"/{'a' * 66_000}"})
+
+    async def main() -> tuple[Ended, int, list[str]]:
+        async with serving(saying(away)) as service:
+            world, asked = resolving("127.0.0.1")
+            said = {"operation": "getThing", "mode": "destructive"}
+            tools = service.tools(host="name.test", world=world, operations=[said])
+            return await call(tools["getThing"]), len(service.heard), asked
+
+    ending, count, asked = asyncio.run(main())
+    assert (type(ending), count, asked) == (Unknown, 1, ["name.test"])
+
+
 def test_a_private_address_is_not_called() -> None:
     """Nor is one that the pack does not list called because it lists another."""
 

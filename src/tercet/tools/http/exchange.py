@@ -80,9 +80,13 @@ class Lost(NamedTuple):
 
 async def exchange(sending: Sending, bounds: Bounds) -> Answered | Lost | Unusable:
     """The answer to a request, after redirects on the same host; why there is none; or why it cannot be used."""
-    for _ in range(MAX_REDIRECTS + 1):
-        addresses = await _looked_up(sending, bounds)
+    addresses = await _looked_up(sending, bounds)
+    for steps in range(MAX_REDIRECTS + 1):
         answered = await _try_addresses(sending, bounds, addresses)
+        if isinstance(answered, Lost) and steps:
+            return answered._replace(
+                was_sent=True
+            )  # the request before this one was heard, and may have done something
         if not isinstance(answered, Answered) or answered.status not in _REDIRECTS:
             return answered
         if sending.method not in ("GET", "HEAD"):
