@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -20,6 +21,7 @@ from tercet.executor.gateway import Gateway
 from tercet.tools.mcp import stdio
 from tercet.tools.mcp.line import McpLine
 from tercet.tools.mcp.link import Link
+from tercet.tools.mcp.secrets import Secrets
 from tercet.tools.outside import Lines
 
 Attempt = Callable[..., Coroutine[Any, Any, Ended]]
@@ -356,6 +358,36 @@ def test_a_server_sees_only_the_variables_that_the_pack_names(
             assert "RAW_TOKEN is not set" in missing.error
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("length", [280, 420, 900])
+def test_a_long_secret_does_not_come_back_in_part(
+    length: int, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a server says last is cut to some letters, after the secret was taken out of it."""
+    secret = "".join(f"{number:x}." for number in range(400))[:length]
+    monkeypatch.setenv("RAW_TOKEN", secret)
+    raw.spec = {"env": ["RAW_TOKEN"]}
+    raw.say(greet="death")
+
+    async def main() -> None:
+        async with calling(raw) as attempt:
+            told = cast("NotHappened", await attempt("echo")).error
+            assert "cannot open the book, token [hidden]" in told
+            assert not any(secret[start : start + 20] in told for start in range(length - 20))
+
+    asyncio.run(main())
+
+
+def test_a_secret_is_hidden_however_a_server_spells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Base64, percent-encoded, in capitals, or as a number."""
+    monkeypatch.setenv("A_TOKEN", "s3cret/value")
+    monkeypatch.setenv("A_NUMBER", "90817263")
+    secrets = Secrets(["A_TOKEN", "A_NUMBER"], os.environ)
+    told = [b64encode(b"user:s3cret/value").decode(), "s3cret%2Fvalue", "S3CRET/VALUE", 90817263, 5]
+    first, *others = secrets.hide_in(told)
+    assert "[hidden]" in first
+    assert others == ["[hidden]", "[hidden]", "[hidden]", 5]
 
 
 def test_a_call_with_little_time_is_not_done_while_another_waits_for_the_connection(raw: Raw) -> None:

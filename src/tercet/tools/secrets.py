@@ -48,7 +48,8 @@ def read_secret(environment: Mapping[str, str], name: str, tool: str) -> str:
 class Redaction:
     """Cuts secrets out of texts and JSON values."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: Iterable[str], *, mark: str = REDACTED) -> None:
+        self._mark = mark
         spellings = {text for secret in secrets for text in _spellings(secret) if len(text) >= MIN_LENGTH}
         longest_first = sorted(spellings, key=len, reverse=True)
         pattern = "|".join(map(_escaped, longest_first))
@@ -56,7 +57,7 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """The text without secrets."""
-        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
+        return text if self._pattern is None else self._pattern.sub(self._mark, text)
 
     def value(self, value: Any) -> Any:
         """A JSON value without secrets, also in its keys and numbers; the rest is as it was."""
@@ -69,7 +70,7 @@ class Redaction:
         if isinstance(value, str):
             return self.text(value)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return REDACTED if is_number and self._pattern.search(str(value)) else value
+        return self._mark if is_number and self._pattern.search(str(value)) else value
 
 
 def _spellings(secret: str) -> Iterator[str]:
