@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import signal
 import sys
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from mcp_servers.raw import Raw, all_gone, context, definition, is_alive, tool_of
-from tercet.contracts.errors import NotDone, UsageError
+from tercet.contracts.errors import NotDone, NotSent, UsageError
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
@@ -22,6 +24,7 @@ from tercet.tools.mcp import stdio
 from tercet.tools.mcp.line import McpLine
 from tercet.tools.mcp.link import Link
 from tercet.tools.mcp.secrets import Secrets
+from tercet.tools.mcp.server import ServerSpec
 from tercet.tools.outside import Lines
 
 Attempt = Callable[..., Coroutine[Any, Any, Ended]]
@@ -420,6 +423,29 @@ def test_a_secret_in_a_definition_is_not_pinned(raw: Raw, monkeypatch: pytest.Mo
         assert link.definitions["echo"].description == "Use [hidden]."
 
     asyncio.run(main())
+
+
+def test_a_packed_answer_of_a_url_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    """A few bytes can unpack to more than fits into memory: nobody asks for such an answer, and none is read."""
+    packed = gzip.compress(b"{" + b" " * 10**6)
+    head = f"content-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: {len(packed)}"
+    heard: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode() + packed)
+        writer.close()
+
+    async def main() -> str:
+        async with await asyncio.start_server(talk, "127.0.0.1", 0) as listening:
+            port = listening.sockets[0].getsockname()[1]
+            spec = ServerSpec(name="raw", url=f"http://127.0.0.1:{port}/mcp")
+            with pytest.raises(NotSent) as told:
+                await Link.opened(spec, tmp_path, within_ms=15_000)
+            return told.value.message
+
+    assert "an answer that is packed" in asyncio.run(main())
+    assert b"accept-encoding: identity\r\n" in heard[0].lower()
 
 
 def test_without_the_sdk_a_runtime_says_what_to_install(raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
