@@ -261,6 +261,31 @@ def test_a_session_sees_nothing_that_changed_after_it_began() -> None:
     workshop.run(main())
 
 
+@pytest.mark.parametrize("resume", ["same", "pinned"])
+def test_a_library_whose_snapshot_is_named_like_the_packs_is_kept_apart(resume: str) -> None:
+    """A session that began with facts of both goes on with exactly these."""
+    workshop = Workshop()
+    workshop.tool("do.it", mode="network", reversibility="reversible")
+    own = {"id": "kg:policy:own#snapshot_s7", "classification": "policy", "content": {"days": 30}}
+    pack = workshop.pack(
+        decision={"required_evidence": ("customer",)}, evidence=(own,), session={"resume": resume}
+    )
+
+    async def main() -> None:
+        store = await shelved(fact("ann"))
+        async with workshop.journal("memory:") as journal:
+            planner = Planner(plan(asks("a", params={"order": "o1"})))
+            async with workshop.runtime(pack, journal, evidence=store) as runtime:
+                result = await runtime.run(ASK, planner=planner, actor=ADA)
+                assert result.gate is not None
+                await runtime.approve(result.gate.id, actor=BOB)
+            async with workshop.runtime(pack, journal, evidence=store) as runtime:
+                result = await runtime.resume(result.session_id, planner=planner)
+                assert result.status == "completed"
+
+    workshop.run(main())
+
+
 @pytest.mark.req("R324")
 def test_what_a_run_learned_is_evidence_for_later_ones() -> None:
     """It has the trust of its lowest source; a failed run teaches nothing; a crash does not teach twice."""
