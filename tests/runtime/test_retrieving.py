@@ -286,6 +286,33 @@ def test_a_library_whose_snapshot_is_named_like_the_packs_is_kept_apart(resume: 
     workshop.run(main())
 
 
+@pytest.mark.req("R78")
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_session_asks_no_other_store_than_the_one_it_is_pinned_to(is_gone: bool) -> None:
+    """One in which a snapshot of the same name says something else, and none at all, bring it to a halt, not to its end."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        first, other = await shelved(fact("ann")), await shelved(fact("eve"))
+        pack, proposed = workshop.pack(), plan(asks("a"))
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(pack, journal, evidence=first, retriever=Closed()) as runtime:
+                result = await runtime.run(ASK, planner=Planner(proposed), actor=ADA)
+                assert result.status == "paused"
+            async with workshop.runtime(pack, journal, evidence=None if is_gone else other) as runtime:
+                result = await runtime.resume(result.session_id, planner=Planner(proposed))
+                assert (result.status, workshop.calls) == ("paused", [])
+                assert "evidence cannot be looked up" in (result.reason or "")
+            async with workshop.runtime(pack, journal, evidence=first) as runtime:
+                result = await runtime.resume(result.session_id, planner=Planner(proposed))
+                assert result.status == "completed"
+                [first_step] = (await runtime.state(result.session_id)).plan["steps"]
+                assert first_step["evidence_refs"] == ["kg:customer:ann#snapshot_s7"]
+
+    workshop.run(main())
+
+
 @pytest.mark.req("R324")
 def test_what_a_run_learned_is_evidence_for_later_ones() -> None:
     """It has the trust of its lowest source; a failed run teaches nothing; a crash does not teach twice."""

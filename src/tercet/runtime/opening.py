@@ -57,6 +57,7 @@ def setting_of(
         expiry=expiry,
         executor_tokens=pack.limit_for("executor").tokens,
         library_snapshot=shelf.snapshot,
+        library_hash=shelf.hash,
     )
 
 
@@ -95,6 +96,7 @@ def started(
         snapshot=setting.compiled.snapshot,
         context=setting.compiled.hash,
         library=setting.library_snapshot,
+        library_hash=setting.library_hash,
         planner=planner,
         models=models,
         fallible=is_fallible,
@@ -125,7 +127,11 @@ async def shelf_of(journal: Journal, state: State) -> Shelf:
     library = str(state.start.get("library", ""))
     if not library:
         return NO_SHELF
-    return Shelf(snapshot=library, facts=await _kept_facts(journal, state, is_shelved=True))
+    return Shelf(
+        snapshot=library,
+        hash=str(state.start.get("library_hash", "")),
+        facts=await _kept_facts(journal, state, is_shelved=True),
+    )
 
 
 async def _kept_facts(journal: Journal, state: State, *, is_shelved: bool) -> tuple[Evidence, ...]:
@@ -229,6 +235,7 @@ def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes)
         context=setting.compiled.hash,
         by=by,
         library=setting.library_snapshot,
+        library_hash=setting.library_hash,
         evidence=hash_bytes(frozen) if frozen else "",
     )
 
