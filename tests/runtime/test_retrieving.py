@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tercet.contracts.errors import GatewayError, UsageError
 from tercet.contracts.plan import Plan
 from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.retrieval import Named, WordRetriever
+from tercet.evidence.sqlite import SqliteEvidence
 from tercet.evidence.store import EvidenceStore, NewFact
 from tercet.journal import events as e
 from tercet.runtime.setting import Setting
@@ -311,6 +314,31 @@ def test_a_session_asks_no_other_store_than_the_one_it_is_pinned_to(is_gone: boo
                 assert first_step["evidence_refs"] == ["kg:customer:ann#snapshot_s7"]
 
     workshop.run(main())
+
+
+def test_a_store_that_is_locked_at_the_end_does_not_hide_how_a_run_ended(tmp_path: Path) -> None:
+    """A long import holds the file while a run gives its pin up: the run is completed all the same."""
+    workshop = Workshop()
+    importer = sqlite3.connect(tmp_path / "evidence.db", isolation_level=None)
+
+    async def lock(*_: Any) -> Any:
+        importer.execute("BEGIN IMMEDIATE")
+        return {}
+
+    workshop.tool("do.it", lock)
+
+    async def main() -> str:
+        store = await SqliteEvidence.open(tmp_path / "evidence.db", patience_s=0.01)
+        await add(store, fact("ann"), name="s7")
+        async with workshop.runtime(workshop.pack(), evidence=store) as runtime:
+            result = await runtime.run(ASK, planner=Planner(plan(step("a"))), actor=ADA)
+        await store.close()
+        return result.status
+
+    try:
+        assert workshop.run(main()) == "completed"
+    finally:
+        importer.close()
 
 
 @pytest.mark.req("R324")
