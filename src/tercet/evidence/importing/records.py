@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from tercet.contracts.evidence import EvidenceRef, parse_ref
@@ -257,9 +257,10 @@ def _moment(text: str) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+        is_usable = moment.tzinfo is not None and bool(moment.astimezone(UTC))
+    except (ValueError, OverflowError):  # the latter for one that is none in UTC
+        moment, is_usable = None, False
+    if not is_usable:
         raise Unreadable(
             f"{text[:60]!r} is no time with a zone",
             code="bad_expiry",
