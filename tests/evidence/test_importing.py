@@ -168,6 +168,17 @@ def test_a_store_takes_no_expiry_that_it_could_not_give_back(moment: datetime) -
         list(prepare([NewFact(classification="c", key="k", content={}, expires_at=moment)]))
 
 
+@pytest.mark.parametrize("value", [False, 1.5, ["untrusted"], {"at": "2020-01-01T00:00:00Z"}, 1_700_000_000])
+@pytest.mark.parametrize(("name", "code"), [("trust_field", "bad_trust"), ("expires_field", "bad_expiry")])
+def test_a_label_that_cannot_be_read_is_not_passed_over(here: Path, name: str, code: str, value: Any) -> None:
+    """A record that meant to be trusted less, or to go stale, does not become trusted for ever."""
+    path = write("f.jsonl", json.dumps({"id": 1, "label": value}))
+    named: dict[str, Any] = {name: "label"}
+    with pytest.raises(BadFiles) as caught:
+        read(path, trust=Trust.TRUSTED, **named)
+    assert [each.code for each in caught.value.problems] == [code]
+
+
 def test_every_bad_line_is_told(here: Path) -> None:
     """The lines are named, all at once, and nothing comes out; what is skipped is told as well."""
     lines = [
