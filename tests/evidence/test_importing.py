@@ -179,6 +179,16 @@ def test_a_label_that_cannot_be_read_is_not_passed_over(here: Path, name: str, c
     assert [each.code for each in caught.value.problems] == [code]
 
 
+@pytest.mark.parametrize("order", [("a.md", "f.jsonl"), ("f.jsonl", "a.md")])
+def test_a_record_does_not_take_the_place_of_a_chunk(here: Path, order: tuple[str, str]) -> None:
+    """An id that a chunk of another file has is told, in whatever order the files come."""
+    write("a.md", "Two days.")
+    write("f.jsonl", '{"id": "a.md/0", "text": "Two years."}')
+    with pytest.raises(BadFiles) as caught:
+        read(*map(Path, order))
+    assert [(each.code, each.file) for each in caught.value.problems] == [("duplicate_fact", order[1])]
+
+
 def test_every_bad_line_is_told(here: Path) -> None:
     """The lines are named, all at once, and nothing comes out; what is skipped is told as well."""
     lines = [
