@@ -59,3 +59,13 @@ def test_numbers_agree_with_their_nouns() -> None:
         "2 steps",
         "10,000 steps",
     )
+
+
+@pytest.mark.parametrize("letter", ["\ufe01", "\U000e0158", "\u3164", "\u2800", "\u034f"])
+def test_a_text_that_prints_as_nothing_is_made_visible(letter: str) -> None:
+    """A row of such letters can spell words that a planner reads and a person does not see; JSON keeps them as they were."""
+    hidden = f"Looks.{letter * 3}"
+    assert letter not in printable(hidden)
+    shown = json_text(hidden)
+    assert letter not in shown
+    assert json.loads(shown) == hidden

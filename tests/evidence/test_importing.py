@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
-from tercet.evidence.errors import BadFiles
+from tercet.evidence.errors import BadFact, BadFiles
 from tercet.evidence.importing import files as importing
 from tercet.evidence.importing.files import demand_some, find_files
 from tercet.evidence.importing.report import MOST_PROBLEMS, Report
 from tercet.evidence.importing.texts import html_text
+from tercet.evidence.rows import prepare
+from tercet.evidence.store import NewFact
 
 from .files import documents, facts, pdf_bytes, read
 
@@ -141,6 +143,50 @@ def test_a_record_cannot_raise_its_own_trust(here: Path) -> None:
     """A line of an untrusted file that calls itself trusted is not."""
     path = write("f.jsonl", '{"trust": "trusted"}')
     assert facts(read(path, trust_field="trust"))[0].trust is Trust.UNTRUSTED
+
+
+def test_an_expiry_beyond_the_calendar_is_a_bad_line(here: Path) -> None:
+    """In its own zone it is a time, in UTC it is none: nobody could read a snapshot that holds it."""
+    lines = ['{"until": "0001-01-01T00:00:00+14:00"}', '{"until": "9999-12-31T23:59:59-12:00"}']
+    path = write("f.jsonl", "\n".join(lines))
+    with pytest.raises(BadFiles) as caught:
+        read(path, expires_field="until")
+    assert [(each.code, each.row) for each in caught.value.problems] == [("bad_expiry", 1), ("bad_expiry", 2)]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))),
+        datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(timedelta(hours=-12))),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+    ],
+)
+def test_a_store_takes_no_expiry_that_it_could_not_give_back(moment: datetime) -> None:
+    """Such a fact would make its snapshot, and every later one, unreadable."""
+    with pytest.raises(BadFact):
+        list(prepare([NewFact(classification="c", key="k", content={}, expires_at=moment)]))
+
+
+@pytest.mark.parametrize("value", [False, 1.5, ["untrusted"], {"at": "2020-01-01T00:00:00Z"}, 1_700_000_000])
+@pytest.mark.parametrize(("name", "code"), [("trust_field", "bad_trust"), ("expires_field", "bad_expiry")])
+def test_a_label_that_cannot_be_read_is_not_passed_over(here: Path, name: str, code: str, value: Any) -> None:
+    """A record that meant to be trusted less, or to go stale, does not become trusted for ever."""
+    path = write("f.jsonl", json.dumps({"id": 1, "label": value}))
+    named: dict[str, Any] = {name: "label"}
+    with pytest.raises(BadFiles) as caught:
+        read(path, trust=Trust.TRUSTED, **named)
+    assert [each.code for each in caught.value.problems] == [code]
+
+
+@pytest.mark.parametrize("order", [("a.md", "f.jsonl"), ("f.jsonl", "a.md")])
+def test_a_record_does_not_take_the_place_of_a_chunk(here: Path, order: tuple[str, str]) -> None:
+    """An id that a chunk of another file has is told, in whatever order the files come."""
+    write("a.md", "Two days.")
+    write("f.jsonl", '{"id": "a.md/0", "text": "Two years."}')
+    with pytest.raises(BadFiles) as caught:
+        read(*map(Path, order))
+    assert [(each.code, each.file) for each in caught.value.problems] == [("duplicate_fact", order[1])]
 
 
 def test_every_bad_line_is_told(here: Path) -> None:

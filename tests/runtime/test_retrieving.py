@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tercet.contracts.errors import GatewayError, UsageError
 from tercet.contracts.plan import Plan
 from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.retrieval import Named, WordRetriever
+from tercet.evidence.sqlite import SqliteEvidence
 from tercet.evidence.store import EvidenceStore, NewFact
 from tercet.journal import events as e
 from tercet.runtime.setting import Setting
@@ -258,6 +261,83 @@ def test_a_session_sees_nothing_that_changed_after_it_began() -> None:
             assert await store.pins("default", "s7") == ()
 
     workshop.run(main())
+
+
+@pytest.mark.parametrize("resume", ["same", "pinned"])
+def test_a_library_whose_snapshot_is_named_like_the_packs_is_kept_apart(resume: str) -> None:
+    """A session that began with facts of both goes on with exactly these."""
+    workshop = Workshop()
+    workshop.tool("do.it", mode="network", reversibility="reversible")
+    own = {"id": "kg:policy:own#snapshot_s7", "classification": "policy", "content": {"days": 30}}
+    pack = workshop.pack(
+        decision={"required_evidence": ("customer",)}, evidence=(own,), session={"resume": resume}
+    )
+
+    async def main() -> None:
+        store = await shelved(fact("ann"))
+        async with workshop.journal("memory:") as journal:
+            planner = Planner(plan(asks("a", params={"order": "o1"})))
+            async with workshop.runtime(pack, journal, evidence=store) as runtime:
+                result = await runtime.run(ASK, planner=planner, actor=ADA)
+                assert result.gate is not None
+                await runtime.approve(result.gate.id, actor=BOB)
+            async with workshop.runtime(pack, journal, evidence=store) as runtime:
+                result = await runtime.resume(result.session_id, planner=planner)
+                assert result.status == "completed"
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R78")
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_session_asks_no_other_store_than_the_one_it_is_pinned_to(is_gone: bool) -> None:
+    """One in which a snapshot of the same name says something else, and none at all, bring it to a halt, not to its end."""
+    workshop = Workshop()
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        first, other = await shelved(fact("ann")), await shelved(fact("eve"))
+        pack, proposed = workshop.pack(), plan(asks("a"))
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(pack, journal, evidence=first, retriever=Closed()) as runtime:
+                result = await runtime.run(ASK, planner=Planner(proposed), actor=ADA)
+                assert result.status == "paused"
+            async with workshop.runtime(pack, journal, evidence=None if is_gone else other) as runtime:
+                result = await runtime.resume(result.session_id, planner=Planner(proposed))
+                assert (result.status, workshop.calls) == ("paused", [])
+                assert "evidence cannot be looked up" in (result.reason or "")
+            async with workshop.runtime(pack, journal, evidence=first) as runtime:
+                result = await runtime.resume(result.session_id, planner=Planner(proposed))
+                assert result.status == "completed"
+                [first_step] = (await runtime.state(result.session_id)).plan["steps"]
+                assert first_step["evidence_refs"] == ["kg:customer:ann#snapshot_s7"]
+
+    workshop.run(main())
+
+
+def test_a_store_that_is_locked_at_the_end_does_not_hide_how_a_run_ended(tmp_path: Path) -> None:
+    """A long import holds the file while a run gives its pin up: the run is completed all the same."""
+    workshop = Workshop()
+    importer = sqlite3.connect(tmp_path / "evidence.db", isolation_level=None)
+
+    async def lock(*_: Any) -> Any:
+        importer.execute("BEGIN IMMEDIATE")
+        return {}
+
+    workshop.tool("do.it", lock)
+
+    async def main() -> str:
+        store = await SqliteEvidence.open(tmp_path / "evidence.db", patience_s=0.01)
+        await add(store, fact("ann"), name="s7")
+        async with workshop.runtime(workshop.pack(), evidence=store) as runtime:
+            result = await runtime.run(ASK, planner=Planner(plan(step("a"))), actor=ADA)
+        await store.close()
+        return result.status
+
+    try:
+        assert workshop.run(main()) == "completed"
+    finally:
+        importer.close()
 
 
 @pytest.mark.req("R218")

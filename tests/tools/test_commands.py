@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -234,6 +235,35 @@ def test_an_exit_code_says_what_happened(code: int, mode: str, kind: type) -> No
     assert isinstance(ending, kind)
     if not isinstance(ending, Done):
         assert (ending.code, "why" in ending.error) == (f"exit_{code}", True)
+
+
+def test_why_a_program_failed_is_read_at_the_end_of_what_it_said() -> None:
+    """However much it said before."""
+    code = "import sys; sys.stderr.write('warning ' * 5_000 + 'the disk is full'); sys.exit(3)"
+    ending = run(python(code))
+    assert isinstance(ending, Unknown)
+    assert ending.error.endswith("warning the disk is full")
+
+
+@pytest.mark.parametrize(("before", "behind"), [(2_010, 0), (500, 3_900), (500, 4_000)])
+def test_no_half_of_a_secret_is_left_where_words_are_cut(before: int, behind: int) -> None:
+    """What is kept of a long text begins and ends with a whole word."""
+    planted = "".join(f"{number:x}" for number in range(200))
+    place = Place(environment={"PATH": os.defpath, "TOKEN": planted})
+    said = f"'w ' * {before} + os.environ['TOKEN'] + ' ' * {behind}"
+    ending = run(
+        python(f"import os, sys; sys.stderr.write({said}); sys.exit(3)"), place=place, secrets=["TOKEN"]
+    )
+    assert isinstance(ending, Unknown)
+    assert not any(planted[start : start + 12] in ending.error for start in range(len(planted) - 12))
+
+
+def test_a_program_that_is_given_up_leaves_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Its output is not read any more, and nobody is told of that as of an error."""
+    ending = run(python("import sys\nwhile True: sys.stderr.write('y' * 65_536)"), timeout_ms=500)
+    gc.collect()
+    assert isinstance(ending, Unknown)
+    assert not caplog.records
 
 
 def test_a_program_that_a_signal_ends_leaves_it_open() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -114,6 +115,42 @@ def refused(ending: Ended) -> str:
     assert isinstance(ending, NotHappened)
     assert not ending.is_retriable
     return ending.code
+
+
+def test_what_was_heard_before_a_redirect_is_not_taken_for_not_sent() -> None:
+    """A redirect that cannot be followed leaves open what the first request did, and the name is asked for once."""
+    away = respond(status="302 Found", headers={"location": f"/{'a' * 66_000}"})
+
+    async def main() -> tuple[Ended, int, list[str]]:
+        async with serving(saying(away)) as service:
+            world, asked = resolving("127.0.0.1")
+            said = {"operation": "getThing", "mode": "destructive"}
+            tools = service.tools(host="name.test", world=world, operations=[said])
+            return await call(tools["getThing"]), len(service.heard), asked
+
+    ending, count, asked = asyncio.run(main())
+    assert (type(ending), count, asked) == (Unknown, 1, ["name.test"])
+
+
+def test_a_host_of_many_addresses_that_is_not_reached_was_not_called() -> None:
+    """Each takes a connection and never greets; together they have no more time than one, so the outcome is known."""
+    hosts = [f"127.0.0.{number}" for number in range(1, 9)]
+
+    def main(port: int) -> Ended:
+        world, _ = resolving(*hosts)
+        tools = Loopback(port=port).tools(
+            host="name.test",
+            world=world,
+            base_url=f"https://name.test:{port}",
+            private=[f"{host}:{port}" for host in hosts],
+            operations=[{"operation": "makeThing", "timeout_ms": 1_500}],
+        )
+        return asyncio.run(call(tools["makeThing"], {"note": "a"}, timeout_ms=1_500))
+
+    with socket.create_server(("0.0.0.0", 0), backlog=32) as silent:  # noqa: S104 - every address of loopback
+        ending = main(silent.getsockname()[1])
+    assert isinstance(ending, NotHappened)
+    assert ending.code == "not_connected"
 
 
 def test_a_private_address_is_not_called() -> None:

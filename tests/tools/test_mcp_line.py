@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import signal
 import sys
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from mcp_servers.raw import Raw, all_gone, context, definition, is_alive, tool_of
-from tercet.contracts.errors import NotDone, UsageError
+from tercet.contracts.errors import NotDone, NotSent, UsageError
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.tools.mcp import stdio
 from tercet.tools.mcp.line import McpLine
 from tercet.tools.mcp.link import Link
+from tercet.tools.mcp.secrets import Secrets
+from tercet.tools.mcp.server import ServerSpec
 from tercet.tools.outside import Lines
 
 Attempt = Callable[..., Coroutine[Any, Any, Ended]]
@@ -358,6 +363,36 @@ def test_a_server_sees_only_the_variables_that_the_pack_names(
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("length", [280, 420, 900])
+def test_a_long_secret_does_not_come_back_in_part(
+    length: int, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a server says last is cut to some letters, after the secret was taken out of it."""
+    secret = "".join(f"{number:x}." for number in range(400))[:length]
+    monkeypatch.setenv("RAW_TOKEN", secret)
+    raw.spec = {"env": ["RAW_TOKEN"]}
+    raw.say(greet="death")
+
+    async def main() -> None:
+        async with calling(raw) as attempt:
+            told = cast("NotHappened", await attempt("echo")).error
+            assert "cannot open the book, token [hidden]" in told
+            assert not any(secret[start : start + 20] in told for start in range(length - 20))
+
+    asyncio.run(main())
+
+
+def test_a_secret_is_hidden_however_a_server_spells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Base64, percent-encoded, in capitals, or as a number."""
+    monkeypatch.setenv("A_TOKEN", "s3cret/value")
+    monkeypatch.setenv("A_NUMBER", "90817263")
+    secrets = Secrets(["A_TOKEN", "A_NUMBER"], os.environ)
+    told = [b64encode(b"user:s3cret/value").decode(), "s3cret%2Fvalue", "S3CRET/VALUE", 90817263, 5]
+    first, *others = secrets.hide_in(told)
+    assert "[hidden]" in first
+    assert others == ["[hidden]", "[hidden]", "[hidden]", 5]
+
+
 def test_a_call_with_little_time_is_not_done_while_another_waits_for_the_connection(raw: Raw) -> None:
     """Nothing was sent, so the outcome is known, whoever began to connect."""
     raw.say(greet="silence")
@@ -388,6 +423,29 @@ def test_a_secret_in_a_definition_is_not_pinned(raw: Raw, monkeypatch: pytest.Mo
         assert link.definitions["echo"].description == "Use [hidden]."
 
     asyncio.run(main())
+
+
+def test_a_packed_answer_of_a_url_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    """A few bytes can unpack to more than fits into memory: nobody asks for such an answer, and none is read."""
+    packed = gzip.compress(b"{" + b" " * 10**6)
+    head = f"content-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: {len(packed)}"
+    heard: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode() + packed)
+        writer.close()
+
+    async def main() -> str:
+        async with await asyncio.start_server(talk, "127.0.0.1", 0) as listening:
+            port = listening.sockets[0].getsockname()[1]
+            spec = ServerSpec(name="raw", url=f"http://127.0.0.1:{port}/mcp")
+            with pytest.raises(NotSent) as told:
+                await Link.opened(spec, tmp_path, within_ms=15_000)
+            return told.value.message
+
+    assert "an answer that is packed" in asyncio.run(main())
+    assert b"accept-encoding: identity\r\n" in heard[0].lower()
 
 
 def test_without_the_sdk_a_runtime_says_what_to_install(raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:

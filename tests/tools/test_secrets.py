@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import html
+import json
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -43,6 +45,29 @@ def test_values_are_cleaned_at_every_depth(value: Any, cleaned: Any) -> None:
     found = Redaction([PLANTED]).value(value)
     assert PLANTED not in str(found)
     assert found == cleaned or REDACTED in str(found)
+
+
+AWKWARD = "Zx/81+q&\"k'=\\ 7w"
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        json.dumps(AWKWARD),
+        json.dumps(AWKWARD).replace("/", "\\/"),
+        json.dumps(AWKWARD).replace("+", "\\u002B").replace('\\"', "\\u0022"),
+        html.escape(AWKWARD),
+        html.escape(AWKWARD).replace("+", "&#43;").replace("/", "&#x2F;"),
+        repr(AWKWARD),
+        quote(AWKWARD),
+        quote_plus(AWKWARD),
+    ],
+)
+def test_a_secret_is_known_as_other_writings_escape_it(spelt: str) -> None:
+    """An error quotes the JSON or HTML of a service as it came, in which signs of the secret may be escaped."""
+    told = Redaction([AWKWARD]).text(f"the key is {spelt}.")
+    assert REDACTED in told
+    assert not any(part in told for part in ("Zx", "81", "7w"))
 
 
 def test_a_number_that_is_the_secret_is_cut_out() -> None:

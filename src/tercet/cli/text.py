@@ -17,15 +17,20 @@ _UNSAFE = re.compile(
     r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
+# What prints, and cannot be seen: fillers, and selectors of variants, of which a row can spell a hidden text.
+_BLANK = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
+)
+
 
 def printable(text: str, limit: int = 600) -> str:
     """The text on one line, with everything that does not print made visible, and its middle left out if it is long."""
     if len(text) > limit:
         keep = limit // 2
         text = f"{text[:keep]} … {text[-keep // 4 :]}"
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else _visible(letter) for letter in text)
+    if not text.isprintable():
+        text = "".join(letter if letter.isprintable() else _visible(letter) for letter in text)
+    return text if text.isascii() else _BLANK.sub(_escape, text)
 
 
 def _visible(letter: str) -> str:
@@ -41,7 +46,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 def json_text(value: Any, *, indent: int | None = 2) -> str:
     """A value as JSON that is safe on a terminal too, indented or on one line; nothing in it is lost."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    return _UNSAFE.sub(_escape, text)
+    return _BLANK.sub(_escape, _UNSAFE.sub(_escape, text))
 
 
 def _escape(match: re.Match[str]) -> str:

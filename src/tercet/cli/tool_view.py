@@ -19,6 +19,7 @@ from tercet.tools.mcp.server import McpServer, ServerSpec, tool_name
 from tercet.tools.tool import Tool
 
 _SHOWN = 2_000
+_LEAD = 60
 _FIELDS = ("description", "inputSchema", "outputSchema", "annotations")
 
 
@@ -96,8 +97,10 @@ def show_changes(screen: Screen, changes: Sequence[Change]) -> None:
         name = (printable(change.tool, 200), "bold")
         if change.field:
             screen.put(Text.assemble(name, f", {printable(change.field, 200)}:"), first="  ! ")
-            _side(screen, "  - ", change.old, "red")
-            _side(screen, "  + ", change.new, "green")
+            old, new = _shown(change.old), _shown(change.new)
+            skipped = _shared(old, new)
+            _side(screen, "  - ", old, "red", skipped)
+            _side(screen, "  + ", new, "green", skipped)
         elif change.old is None:
             screen.put(Text.assemble(name, " is new"), first="  + ")
             _show_definition(screen, change.new)
@@ -109,18 +112,26 @@ def _show_definition(screen: Screen, dumped: dict[str, Any]) -> None:
     mode, hint = Definition.read(dumped).least_mode
     for field in _FIELDS:
         if field in dumped:
-            _side(screen, f"  {field}: ", dumped[field], "")
+            _side(screen, f"  {field}: ", _shown(dumped[field]), "")
     if hint:
         screen.put(f"its {hint} makes it at least {mode}", first="      ")
 
 
-def _side(screen: Screen, mark: str, value: Any, style: str) -> None:
+def _shown(value: Any) -> str:
     if value is None:
-        text = "(nothing)"
-    else:
-        text = value if isinstance(value, str) else json_text(value, indent=None)
-    left_out = (
-        f" ({count(len(text) - _SHOWN, 'letter')} left out; --json has them)" if len(text) > _SHOWN else ""
-    )
-    shown = f"{printable(text[:_SHOWN], _SHOWN)}{left_out}"
-    screen.put(Text(shown, style=style), first=f"  {mark}", rest="      ")
+        return "(nothing)"
+    return value if isinstance(value, str) else json_text(value, indent=None)
+
+
+def _shared(old: str, new: str) -> int:
+    """How many letters at the beginning are not shown: where two long texts part must be seen."""
+    pairs = enumerate(zip(old, new, strict=False))
+    parting = next((place for place, (a, b) in pairs if a != b), min(len(old), len(new)))
+    return parting - _LEAD if parting > _SHOWN // 2 else 0
+
+
+def _side(screen: Screen, mark: str, text: str, style: str, skipped: int = 0) -> None:
+    shown = printable(text[skipped : skipped + _SHOWN], _SHOWN)
+    missing = max(0, len(text) - skipped - _SHOWN) + skipped
+    left_out = f" ({count(missing, 'letter')} left out; --json has them)" if missing else ""
+    screen.put(Text(f"{'…' * bool(skipped)}{shown}{left_out}", style=style), first=f"  {mark}", rest="      ")

@@ -156,7 +156,19 @@ def _milliseconds(moment: datetime, name: str) -> int:
         raise BadFact(
             f"the expiry of fact {name[:200]!r} has no zone", remedy="write it as 2027-01-31T00:00:00Z"
         )
-    return round(moment.timestamp() * 1000)
+    try:
+        found = round(moment.timestamp() * 1000)
+        _moment(found)
+    except (ValueError, OverflowError, OSError):
+        raise BadFact(
+            f"the expiry of fact {name[:200]!r} is beyond the years 1 to 9999",
+            remedy="write an earlier or later time",
+        ) from None
+    return found
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 class Chain:
@@ -192,7 +204,7 @@ def fact_of(row: Row, snapshot: str, snapshot_hash: bytes, query: str | None = N
         content=orjson.loads(content),
         trust=Trust(row.trust),
         source=row.source,
-        expires_at=None if row.expires_at is None else datetime.fromtimestamp(row.expires_at / 1000, UTC),
+        expires_at=None if row.expires_at is None else _moment(row.expires_at),
     )
     citation = Citation(
         evidence=ref,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.errors import LimitError
+from tercet.contracts.errors import LimitError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import EvidenceQuery
@@ -27,6 +27,7 @@ class Shelf:
     """What of a library a run begins with: the snapshot that it is pinned to, and the facts that its decision requires."""
 
     snapshot: str = ""
+    hash: str = ""
     facts: tuple[Evidence, ...] = ()
 
 
@@ -52,12 +53,21 @@ class Library:
                 facts = await facts_for(
                     self.store, tenant, head.name, classes=classes, now=moment(now), most=MOST_FACTS
                 )
-        return Shelf(snapshot=head.name, facts=facts)
+        return Shelf(snapshot=head.name, hash=head.hash, facts=facts)
 
     async def find(
-        self, tenant: str, snapshot: str, queries: Sequence[EvidenceQuery], now: int
+        self, tenant: str, snapshot: str, pinned: str, queries: Sequence[EvidenceQuery], now: int
     ) -> list[Fact]:
-        """The facts that answer these queries and have not expired, each once, best first."""
+        """The facts that answer these queries and have not expired, each once, best first.
+
+        Raises `UsageError` if the snapshot is not the one with the pinned hash: the store is another one.
+        """
+        if (await self.store.head(tenant, snapshot)).hash != pinned:
+            raise UsageError(
+                f"snapshot {snapshot} has other content here than the one that the session is pinned to",
+                code="snapshot_version_mismatch",
+                remedy="resume it with the store of evidence that it was started with",
+            )
         answers = await retrieve(
             self.store, tenant, snapshot, queries, now=moment(now), retriever=self.retriever
         )

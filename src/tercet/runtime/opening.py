@@ -31,6 +31,9 @@ from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
 from tercet.runtime.work import PLANNER_MISSING, AnyPlanner
 
+_SHELVED = "library"
+"""Marks what a session has kept of a library, beside the fields of the fact."""
+
 
 def setting_of(
     pack: Pack,
@@ -54,6 +57,7 @@ def setting_of(
         expiry=expiry,
         executor_tokens=pack.limit_for("executor").tokens,
         library_snapshot=shelf.snapshot,
+        library_hash=shelf.hash,
     )
 
 
@@ -92,6 +96,7 @@ def started(
         snapshot=setting.compiled.snapshot,
         context=setting.compiled.hash,
         library=setting.library_snapshot,
+        library_hash=setting.library_hash,
         planner=planner,
         models=models,
         fallible=is_fallible,
@@ -108,9 +113,13 @@ def started(
 
 
 def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
-    """Evidence as bytes, which a session keeps: it stays what it was, whatever becomes of the files."""
-    kept = (*(pack.evidence_in(snapshot) if snapshot else ()), *shelf.facts)
-    return canonical([fact.model_dump(mode="json") for fact in kept]) if snapshot or kept else b""
+    """Evidence as bytes, which a session keeps: it stays what it was, whatever becomes of the files.
+
+    What is of the library says so: its snapshot may have the name of the pack's.
+    """
+    own = [fact.model_dump(mode="json") for fact in (pack.evidence_in(snapshot) if snapshot else ())]
+    shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in shelf.facts]
+    return canonical([*own, *shelved]) if snapshot or shelved else b""
 
 
 async def shelf_of(journal: Journal, state: State) -> Shelf:
@@ -118,22 +127,26 @@ async def shelf_of(journal: Journal, state: State) -> Shelf:
     library = str(state.start.get("library", ""))
     if not library:
         return NO_SHELF
-    kept = await _kept_facts(journal, state)
-    return Shelf(snapshot=library, facts=tuple(fact for fact in kept if fact.snapshot == library))
+    return Shelf(
+        snapshot=library,
+        hash=str(state.start.get("library_hash", "")),
+        facts=await _kept_facts(journal, state, is_shelved=True),
+    )
 
 
-async def _kept_facts(journal: Journal, state: State) -> tuple[Evidence, ...]:
-    """The evidence that a session has kept from its start."""
+async def _kept_facts(journal: Journal, state: State, *, is_shelved: bool) -> tuple[Evidence, ...]:
+    """The evidence that a session has kept from its start: of the library, or of the pack."""
     if not state.start.get("evidence"):
         return ()
     facts = msgspec.json.decode(await journal.blob(state.start["tenant"], state.start["evidence"]))
-    return tuple(Evidence.model_validate(fact) for fact in facts)
+    wanted = [fact for fact in facts if bool(fact.pop(_SHELVED, False)) is is_shelved]
+    return tuple(map(Evidence.model_validate, wanted))
 
 
 async def thawed(journal: Journal, pack: Pack, state: State) -> Pack:
     """The pack with the evidence that a session has kept, in place of what its files say now."""
     pinned = state.start["snapshot"]
-    kept = (fact for fact in await _kept_facts(journal, state) if fact.snapshot == pinned)
+    kept = await _kept_facts(journal, state, is_shelved=False)
     others = tuple(fact for fact in pack.evidence if fact.snapshot != pinned)
     return pack.model_copy(update={"evidence": (*others, *kept)})
 
@@ -222,6 +235,7 @@ def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes)
         context=setting.compiled.hash,
         by=by,
         library=setting.library_snapshot,
+        library_hash=setting.library_hash,
         evidence=hash_bytes(frozen) if frozen else "",
     )
 

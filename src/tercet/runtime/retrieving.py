@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.shape import JsonObject
@@ -90,8 +91,8 @@ async def retrieve(
     for step in steps:
         searches = [query for query in step.evidence_queries if query.tool is None]
         found: list[Fact] = []
-        if searches and library is not None and setting.library_snapshot:
-            found = await library.find(setting.ctx.tenant, setting.library_snapshot, searches, now)
+        if searches and setting.library_snapshot:
+            found = await _searched(setting, library, searches, now)
         for query in step.evidence_queries:
             if query.tool is not None and (fact := await look_up(step.id, query, spent)) is not None:
                 found.append(fact)
@@ -110,6 +111,20 @@ async def retrieve(
         cost=spent.cost,
     )
     return Found(event=event, facts=known, blob=blob)
+
+
+async def _searched(
+    setting: Setting, library: Library | None, searches: Sequence[EvidenceQuery], now: int
+) -> list[Fact]:
+    """What the pinned snapshot answers; raises `UsageError` where it is not here: that is not the same as no answer."""
+    snapshot = setting.library_snapshot
+    if library is None:
+        raise UsageError(
+            f"the session is pinned to snapshot {snapshot} of a store of evidence, and none is open here",
+            code="library_missing",
+            remedy="resume it with the store of evidence that it was started with",
+        )
+    return await library.find(setting.ctx.tenant, snapshot, setting.library_hash, searches, now)
 
 
 def _kept(fact: Fact) -> JsonObject:

@@ -9,7 +9,7 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -29,6 +29,7 @@ from tercet.contracts.session import (
     RoleName,
     SessionRules,
 )
+from tercet.evidence.errors import StoreError
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.retrieval import Retriever
 from tercet.evidence.store import EvidenceStore
@@ -349,7 +350,8 @@ class Runtime(People):
     async def _carry(self, driver: Driver) -> RunResult:
         state = await self._keeper.carry(driver)
         if state.is_over and (pinned := str(state.start.get("library", ""))):
-            await self._pin(str(state.start["session"]), pinned, "")
+            with suppress(StoreError):  # the run has ended; a pin that stays costs room, and nothing else
+                await self._pin(str(state.start["session"]), pinned, "")
         if state.start.get("root"):
             await nesting.settle(self.journal, self.tenant, state)
         return RunResult.of(state)

@@ -162,7 +162,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
     pins = {
         name: getattr(event, name)
-        for name in ("pack", "pack_hash", "snapshot", "context", "evidence", "library")
+        for name in ("pack", "pack_hash", "snapshot", "context", "evidence", "library", "library_hash")
     }
     if state.phase in (P.COMMIT, P.FAIL):
         # It is brought to its end elsewhere; whether to take its effects back is asked anew, since the way may be another.

@@ -33,6 +33,7 @@ class Setting:
     """How many tokens the executor may use, where the pack gives it a limit of its own."""
     library_snapshot: str = ""
     """The snapshot of the library that the run is pinned to, where there is one."""
+    library_hash: str = ""
 
     @property
     def surface(self) -> dict[str, ToolSpec]:

@@ -1,7 +1,8 @@
 """Secrets of the environment: named where a tool is declared, read when it is called, and cut out of what comes back.
 
 A service may echo what it was sent, in an answer or in an error; so everything that leaves an adapter passes `Redaction`.
-It knows a secret as it is, in any case, percent-encoded, in Base64 and, where the secret is itself Base64, decoded.
+It knows a secret as it is, in any case, with any of its signs escaped as in a URL, in JSON or in HTML, in Base64 and,
+where the secret is itself Base64, decoded.
 What a service does to it beyond that, such as telling half of it, nobody can find.
 """
 
@@ -11,8 +12,9 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 from tercet.contracts.errors import NotSent
 from tercet.contracts.shape import as_list, as_object
@@ -46,15 +48,16 @@ def read_secret(environment: Mapping[str, str], name: str, tool: str) -> str:
 class Redaction:
     """Cuts secrets out of texts and JSON values."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: Iterable[str], *, mark: str = REDACTED) -> None:
+        self._mark = mark
         spellings = {text for secret in secrets for text in _spellings(secret) if len(text) >= MIN_LENGTH}
         longest_first = sorted(spellings, key=len, reverse=True)
-        pattern = "|".join(map(re.escape, longest_first))
+        pattern = "|".join(map(_escaped, longest_first))
         self._pattern = re.compile(pattern, re.IGNORECASE) if pattern else None
 
     def text(self, text: str) -> str:
         """The text without secrets."""
-        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
+        return text if self._pattern is None else self._pattern.sub(self._mark, text)
 
     def value(self, value: Any) -> Any:
         """A JSON value without secrets, also in its keys and numbers; the rest is as it was."""
@@ -67,20 +70,30 @@ class Redaction:
         if isinstance(value, str):
             return self.text(value)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return REDACTED if is_number and self._pattern.search(str(value)) else value
+        return self._mark if is_number and self._pattern.search(str(value)) else value
 
 
 def _spellings(secret: str) -> Iterator[str]:
     for plain in (secret, *_decoded(secret)):
         yield plain
         yield quote(plain, safe="")
-        yield quote_plus(plain)
-        yield repr(plain)[1:-1]
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             # The middle of it, however many bytes stand around: `user:` in basic authentication, for one.
             for before in range(3):
                 shifted = encode(b"\0" * before + plain.encode()).decode().rstrip("=")
                 yield shifted[4 if before else 0 : -1]
+
+
+def _escaped(text: str) -> str:
+    """A pattern for a text in which every sign may be escaped: errors quote what a service sent as it came."""
+    return "".join(letter if letter.isalnum() else _spelt(letter) for letter in text)
+
+
+def _spelt(sign: str) -> str:
+    code, plain = ord(sign), re.escape(sign)
+    ways = [rf"\\?{plain}", rf"%{code:02x}", rf"\\u{code:04x}", rf"\\x{code:02x}", rf"&#0*{code};"]
+    ways += [rf"&#x0*{code:x};", re.escape(escape(sign)), *([r"\+"] if sign == " " else [])]
+    return f"(?:{'|'.join(ways)})"
 
 
 def _decoded(secret: str) -> Iterator[str]:

@@ -141,6 +141,14 @@ def _read_text(stream: BinaryIO, file: File, suffix: str, labels: Labels, report
     found = list(_READERS[suffix](data))
     if not found:
         raise Unreadable("it holds no text", code="empty_file", remedy="leave it out")
+    keys = [(labels.classification, f"{file.name}/{number}") for number in range(len(found))]
+    if taken := report.ids.intersection(keys):
+        raise Unreadable(
+            f"there is another {':'.join(min(taken))[:100]} in this import",
+            code="duplicate_fact",
+            remedy="give each fact an id of its own, or import the files one after the other",
+        )
+    report.ids.update(keys)
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     yield NewDocument(name=file.name, hash=digest, media_type=KINDS[suffix], size=len(data))
     for number, chunk in enumerate(found):

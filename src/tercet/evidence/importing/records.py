@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from tercet.contracts.evidence import EvidenceRef, parse_ref
@@ -219,14 +219,15 @@ def _fact(record: _Record, name: str, labels: Labels) -> NewFact:
             code="bad_id",
             remedy="a class has no ':', '#' or space, an id no '#' or space; --id-field and --class-field name the fields",
         )
-    said = _text(fields, labels.trust_field)
+    said = _label(fields, labels.trust_field, "bad_trust", "write trusted or untrusted")
+    ends = _label(fields, labels.expires_field, "bad_expiry", "write it as 2027-01-31T00:00:00Z")
     return NewFact(
         classification=classification,
         key=key,
         content=fields,
         trust=_lower(labels.trust, said) if said else labels.trust,
         source=labels.source or name,
-        expires_at=_moment(_text(fields, labels.expires_field)) or labels.expires_at,
+        expires_at=_moment(ends) or labels.expires_at,
         document=name,
         chunk=record.line,
         start=record.start,
@@ -240,6 +241,16 @@ def _text(fields: dict[str, Any], name: str) -> str:
     if isinstance(value, str):
         return value.strip()
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def _label(fields: dict[str, Any], name: str, code: str, remedy: str) -> str:
+    """What a field says that makes a fact count for less: what cannot be read there is not passed over."""
+    value = fields.get(name) if name else None
+    if value is not None and not isinstance(value, str):
+        raise Unreadable(
+            f"{name[:60]!r} holds {str(value)[:60]!r}, which is no text", code=code, remedy=remedy
+        )
+    return _text(fields, name)
 
 
 def _lower(trust: Trust, said: str) -> Trust:
@@ -257,9 +268,10 @@ def _moment(text: str) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+        is_usable = moment.tzinfo is not None and bool(moment.astimezone(UTC))
+    except (ValueError, OverflowError):  # the latter for one that is none in UTC
+        moment, is_usable = None, False
+    if not is_usable:
         raise Unreadable(
             f"{text[:60]!r} is no time with a zone",
             code="bad_expiry",

@@ -28,6 +28,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """The digest of the snapshot, frozen whole beside the events; empty where the pack has none."""
     library: str = ""
     """The snapshot of the library that plans may ask; empty where there is none."""
+    library_hash: str = ""
+    """The hash of that snapshot: another store may have one of the same name."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
     models: tuple[str, ...] = ()
@@ -98,6 +100,7 @@ class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
     context: str
     by: str
     library: str = ""
+    library_hash: str = ""
     evidence: str = ""
     """The digest of the snapshot, which the session keeps from now on."""
 

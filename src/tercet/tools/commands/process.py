@@ -85,7 +85,7 @@ async def run(launch: Launch) -> Ran | NotRun:
     finally:
         os.close(telling)
     watch = _Watch(started, asyncio.get_running_loop())
-    pipes = [_Pipe(started.stdout, launch.max_output_bytes), _Pipe(started.stderr, STDERR_BYTES)]
+    pipes = _Pipe(started.stdout, launch.max_output_bytes), _Tail(started.stderr, STDERR_BYTES)
     try:
         await asyncio.gather(*(pipe.open() for pipe in pipes))
         return await _follow(watch, pipes, told)
@@ -124,9 +124,10 @@ def _input(data: bytes | None) -> IO[bytes]:
     return file
 
 
-async def _follow(watch: _Watch, pipes: Sequence[_Pipe], told: int) -> Ran | NotRun:
+async def _follow(watch: _Watch, pipes: tuple[_Pipe, _Tail], told: int) -> Ran | NotRun:
     output, errors = pipes
     reading = asyncio.gather(output.read(watch.kill), errors.read())
+    reading.add_done_callback(_take)
     try:
         code = await watch.ended
         with suppress(TimeoutError):
@@ -138,7 +139,13 @@ async def _follow(watch: _Watch, pipes: Sequence[_Pipe], told: int) -> Ran | Not
     with suppress(BlockingIOError):
         if fault := os.read(told, 500):
             return NotRun(fault.decode("utf-8", "replace"))
-    return Ran(code, bytes(output.data), bytes(errors.data), output.is_over)
+    return Ran(code, bytes(output.data), errors.words(), output.is_over)
+
+
+def _take(reading: asyncio.Future[tuple[None, None]]) -> None:
+    """Take the error of a reading that was given up, so that nobody warns that it was never taken."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 class _Watch:
@@ -181,7 +188,7 @@ class _Pipe:
     """What a program prints, up to a limit; the rest is read and thrown away."""
 
     def __init__(self, source: IO[bytes] | None, limit: int) -> None:
-        self.data = bytearray()
+        self.data: bytearray = bytearray()
         self.is_over = False
         self._source = source
         self._limit = limit
@@ -195,13 +202,30 @@ class _Pipe:
 
     async def read(self, when_over: Callable[[], None] = lambda: None) -> None:
         while part := await self._reader.read(2**16):
-            self.data += part[: self._limit + 1 - len(self.data)]
+            self.keep(part)
             if len(self.data) > self._limit and not self.is_over:
                 self.is_over = True
                 when_over()
+
+    def keep(self, part: bytes) -> None:
+        self.data += part[: self._limit + 1 - len(self.data)]
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
         elif self._source is not None:
             self._source.close()
+
+
+class _Tail(_Pipe):
+    """The end of what a program prints: why it failed stands there."""
+
+    def keep(self, part: bytes) -> None:
+        self.data += part
+        self.data[: -self._limit - 1] = b""
+
+    def words(self) -> bytes:
+        """What was kept, from its first whole word on: half a secret would not be known as one any more."""
+        if not self.is_over:
+            return bytes(self.data)
+        return b"".join(self.data.split(maxsplit=1)[1:])

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urljoin, urlsplit
@@ -80,9 +80,13 @@ class Lost(NamedTuple):
 
 async def exchange(sending: Sending, bounds: Bounds) -> Answered | Lost | Unusable:
     """The answer to a request, after redirects on the same host; why there is none; or why it cannot be used."""
-    for _ in range(MAX_REDIRECTS + 1):
-        addresses = await _looked_up(sending, bounds)
+    addresses = await _looked_up(sending, bounds)
+    for steps in range(MAX_REDIRECTS + 1):
         answered = await _try_addresses(sending, bounds, addresses)
+        if isinstance(answered, Lost) and steps:
+            return answered._replace(
+                was_sent=True
+            )  # the request before this one was heard, and may have done something
         if not isinstance(answered, Answered) or answered.status not in _REDIRECTS:
             return answered
         if sending.method not in ("GET", "HEAD"):
@@ -136,10 +140,18 @@ def _redirected(message: str) -> Lost:
 async def _try_addresses(
     sending: Sending, bounds: Bounds, addresses: tuple[str, ...]
 ) -> Answered | Lost | Unusable:
-    """The answer from the first address that takes a connection."""
+    """The answer from the first address that takes a connection.
+
+    All of them together have the time of one to connect and to greet: a host of many addresses, none of which answers, is
+    then known not to have been reached before the call runs out of time.
+    """
+    began, whole = asyncio.get_running_loop().time(), 2 * bounds.connect_timeout_ms
     told: Answered | Lost | Unusable = Lost(was_sent=False, code="not_connected", error="there is no address")
     for address in addresses:
-        told = await _send(sending, bounds, address)
+        left = int(whole - 1_000 * (asyncio.get_running_loop().time() - began)) // 2
+        if left <= 0:
+            break
+        told = await _send(sending, replace(bounds, connect_timeout_ms=left), address)
         if not isinstance(told, Lost) or told.was_sent:
             break
     return told

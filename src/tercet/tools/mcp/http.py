@@ -36,7 +36,7 @@ async def _reached(url: str, headers: Mapping[str, str], turned_away: set[str]) 
     # How long a server may be silent is the business of whoever waits: of the connecting, and of each call.
     async with (
         httpx2.AsyncClient(
-            headers=dict(headers),
+            headers={"accept-encoding": "identity", **headers},
             timeout=httpx2.Timeout(_CONNECT_S, read=None),
             transport=_Bounded(turned_away),
             trust_env=False,
@@ -61,6 +61,9 @@ class _Bounded(httpx2.AsyncBaseTransport):
             raise
         if _is_turned_away(request, response):
             self._turned_away.update(_marks(request))
+        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            await response.aclose()  # what it unpacks to could not be counted here
+            raise httpx2.ReadError("it sent an answer that is packed, which it was not asked for")
         if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             return response
         response.stream = _Counted(response.stream)

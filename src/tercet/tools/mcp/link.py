@@ -43,7 +43,7 @@ class Link:
 
     def __init__(self, spec: ServerSpec, folder: Path) -> None:
         self.secrets = Secrets(spec.variables, os.environ)
-        self.notes = stdio.Notes()
+        self.notes = stdio.Notes(hide=self.secrets.hide)
         self.definitions: dict[str, Definition] = {}
         self.protocol = ""
         self._is_open = False

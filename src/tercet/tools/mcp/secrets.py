@@ -7,9 +7,11 @@ from typing import Any
 
 from tercet.contracts.errors import NotSent
 from tercet.contracts.shape import as_list, as_object
+from tercet.tools.secrets import MIN_LENGTH, Redaction
 
 LEAST = 4
 """A shorter value is no secret, and hiding it would make holes into ordinary words."""
+HIDDEN = "[hidden]"
 
 
 class Secrets:
@@ -26,23 +28,24 @@ class Secrets:
                 is_retriable=False,
             )
         self.values = {name: environment[name] for name in names}
+        found = self.values.values()
+        self._redaction = Redaction((value for value in found if len(value) >= MIN_LENGTH), mark=HIDDEN)
         # The longest first: one value may be a part of another.
-        self._hidden = sorted((value for value in self.values.values() if len(value) >= LEAST), key=len)[::-1]
+        self._short = sorted((value for value in found if LEAST <= len(value) < MIN_LENGTH), key=len)[::-1]
 
     def hide(self, text: str) -> str:
         """The text without the values."""
-        for value in self._hidden:
-            text = text.replace(value, "[hidden]")
+        text = self._redaction.text(text)
+        for value in self._short:
+            text = text.replace(value, HIDDEN)
         return text
 
     def hide_in(self, value: Any) -> Any:
         """A JSON value without them, wherever they stand in it."""
-        if not self._hidden:
-            return value
         if isinstance(value, str):
             return self.hide(value)
         if (members := as_object(value)) is not None:
             return {self.hide(key): self.hide_in(member) for key, member in members.items()}
         if (items := as_list(value)) is not None:
             return [self.hide_in(item) for item in items]
-        return value
+        return self._redaction.value(value)

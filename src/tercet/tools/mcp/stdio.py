@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,8 @@ Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 class Notes:
     """What was noticed about a program, for whoever has to find out why it does not work."""
 
+    hide: Callable[[str], str] = str
+    """Takes secrets out of a line while it is whole: half of one would not be known any more."""
     words: deque[str] = field(default_factory=lambda: deque[str](maxlen=5))
     """The last lines that it wrote to stderr."""
     stray: str = ""
@@ -135,7 +137,7 @@ def _message(line: bytes, notes: Notes) -> SessionMessage | None:
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
-        notes.stray = notes.stray or line[:200].decode(errors="replace").strip()
+        notes.stray = notes.stray or notes.hide(line.decode(errors="replace").strip())[:200]
         notes.stray_lines += 1
         return None
 
@@ -169,8 +171,8 @@ async def _overhear(process: asyncio.subprocess.Process, notes: Notes) -> None:
             continue  # a line beyond measure: the reader has let go of it
         if not line:
             return
-        if words := line[:500].decode(errors="replace").strip():
-            notes.words.append(words)
+        if words := line.decode(errors="replace").strip():
+            notes.words.append(notes.hide(words)[:500])
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
