@@ -14,6 +14,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question, Reply
 from tercet.journal import codec
 from tercet.journal import events as e
+from tercet.journal.opening import open_journal
 from tercet.planner.template import PlanningError
 from tercet.runtime.result import RunResult
 from tercet.runtime.runtime import Runtime
@@ -386,3 +387,35 @@ async def is_completed(runtime: Runtime, session: str, planner: Thinker) -> None
     used = (await runtime.state(session)).used
     assert used.reserved_tokens == 0
     assert used.tokens == 60 + (len(asked) - len(answered)) * asked[0].tokens
+
+
+@pytest.mark.parametrize("wish", ["pause", "cancel"])
+def test_a_wish_to_pause_or_end_does_not_wait_for_a_model(wish: str) -> None:
+    """Another process says it while the model thinks: the call is given up, and the session does as it was told."""
+    _, pack = at_work()
+
+    async def main() -> None:
+        async with (
+            open_journal("memory:") as journal,
+            Runtime(pack, journal) as carrying,
+            Runtime(pack, journal) as other,
+        ):
+            is_asked = asyncio.Event()
+
+            async def never(_: Question) -> str:
+                is_asked.set()
+                await asyncio.Event().wait()
+                return ""
+
+            run = asyncio.ensure_future(carrying.run(ASK, planner=Thinker(Scripted(never)), actor=ADA))
+            await is_asked.wait()
+            [row] = await other.sessions()
+            speak = other.pause if wish == "pause" else other.cancel
+            async with asyncio.timeout(10):
+                await speak(row.session_id, actor=ADA)
+                result = await run
+            assert result.status == ("paused" if wish == "pause" else "cancelled")
+            state = await other.state(row.session_id)
+            assert (state.asking, state.used.reserved_tokens) == (None, 0)
+
+    asyncio.run(main())

@@ -342,7 +342,7 @@ def test_a_store_that_is_locked_at_the_end_does_not_hide_how_a_run_ended(tmp_pat
 
 @pytest.mark.req("R218")
 def test_what_a_run_learned_is_evidence_for_later_ones() -> None:
-    """It has the trust of its lowest source; a failed run teaches nothing; a crash does not teach twice."""
+    """It has the trust of its lowest source, what is empty is dropped, and the record lists the rest."""
     workshop = Workshop()
     workshop.tool("do.it", mode="read_only")
     workshop.tool("read.mail", mode="read_only", untrusted=("/text",))
@@ -401,6 +401,54 @@ def test_words_of_a_plan_are_not_trusted_because_they_were_remembered(memory: di
             [found] = await store.facts("default", head.name, classes=["episode"])
             is_trusted = found.evidence.trust.value == "trusted"
             assert not (is_trusted and "acct_666" in json.dumps(found.evidence.content))
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R218")
+def test_a_run_that_fails_teaches_nothing() -> None:
+    """What it would have remembered is in no snapshot."""
+    workshop = Workshop()
+
+    async def fail(*_: Any) -> Any:
+        raise ValueError("no")
+
+    workshop.tool("do.it", fail, mode="read_only")
+    learning = plan(step("a"), memory={"habit": {"$from": "request#/order"}})
+
+    async def main() -> None:
+        store = await shelved(fact("ann"))
+        async with workshop.runtime(workshop.pack(budget={"max_replans": 0}), evidence=store) as runtime:
+            result = await runtime.run(ASK, planner=Planner(learning), actor=ADA)
+            assert result.status == "paused"
+            head = await store.newest("default")
+            assert head is not None
+            assert head.name == "s7"
+
+    workshop.run(main())
+
+
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_a_crash_does_not_teach_twice(nth: int) -> None:
+    """Whenever the process dies, another one finishes the run, and it is remembered once."""
+    workshop = Workshop()
+    workshop.tool("do.it", mode="read_only")
+    learning = plan(step("a"), memory={"habit": {"$from": "request#/order"}})
+
+    async def main() -> None:
+        store = await shelved(fact("ann"))
+        planner = Planner(*[learning] * 3)
+        async with workshop.journal("memory:") as journal:
+            death = Death("before_append", nth)
+            async with workshop.runtime(workshop.pack(), journal, evidence=store, crash=death) as first:
+                await death.of(first.run(ASK, planner=planner, actor=ADA))
+            async with workshop.runtime(workshop.pack(), journal, evidence=store) as runtime:
+                rows = await runtime.sessions()
+                for row in rows:
+                    assert (await runtime.resume(row.session_id, planner=planner)).status == "completed"
+                head = await store.newest("default")
+                assert head is not None
+                assert len(await store.facts("default", head.name, classes=["episode"])) == len(rows)
 
     workshop.run(main())
 

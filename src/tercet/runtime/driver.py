@@ -34,12 +34,13 @@ from tercet.executor.backoff import delay_ms
 from tercet.journal import events as e
 from tercet.journal.protocol import Lease
 from tercet.runtime import commands as c
-from tercet.runtime import deciding, mail, undoing
+from tercet.runtime import deciding, mail, messages, undoing
 from tercet.runtime.calls import Calls
 from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED
 from tercet.runtime.drift import approved_drift
 from tercet.runtime.expiry import overdue
 from tercet.runtime.ledger import Ledger
+from tercet.runtime.messages import Cancel, Pause
 from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
@@ -81,7 +82,8 @@ class Driver:
         self.calls = Calls(around, lease, nudge=self._rest.nudge, stop=self._stop_for)
         self.halt: Halt | None = None
         """Set once nothing more shall begin."""
-        self._let_go = asyncio.Event()
+        self._stirred = asyncio.Event()
+        """Set when whoever waits for a model has to look up: to stop, or for the inbox."""
         self._has_mail = False
         """Whether somebody may have put something into the inbox."""
         self._listeners: list[tuple[int, asyncio.Future[State | None]]] = []
@@ -144,6 +146,7 @@ class Driver:
     def look_into_inbox(self) -> None:
         """Somebody may have said something to this session."""
         self._has_mail = True
+        self._stirred.set()
         self._rest.nudge()
 
     async def read_up_to(self, position: int) -> State | None:
@@ -156,7 +159,7 @@ class Driver:
 
     def stop(self, halt: Halt | None = None) -> None:
         """Begin nothing more, and come to a halt."""
-        self._let_go.set()
+        self._stirred.set()
         if self.halt is None or self.halt.grace_ms is None:
             wanted = halt or Halt()
             read = (
@@ -229,6 +232,8 @@ class Driver:
 
     async def _read_inbox(self) -> None:
         """Make events of what people said; a wish to pause waits until the calls under way have ended."""
+        if not self._has_mail or self.state.is_over:
+            return
         self._has_mail = False
         letters = await mail.unread(self.around.journal, self.lease.tenant, self.state)
         for event, _ in mail.heard(self.state, letters, self.now(), outside=False):
@@ -356,6 +361,7 @@ class Driver:
         match command:
             case c.Propose():
                 await self._thinking.propose()
+                await self._read_inbox()
             case c.Reflect():
                 await self._thinking.reflect()
                 if not self.state.is_turn_open:
@@ -400,8 +406,17 @@ class Driver:
         return self.halt is not None
 
     async def interrupted(self) -> None:
-        """Returns once the session is to be let go of."""
-        await self._let_go.wait()
+        """Returns once the session is to be let go of, or somebody wants it to pause or to end."""
+        while self.halt is None and not await self._is_called_off():
+            await self._stirred.wait()
+            self._stirred.clear()
+
+    async def _is_called_off(self) -> bool:
+        """Whether the inbox holds a wish that must not wait for a model."""
+        if not self._has_mail:
+            return False
+        letters = await mail.unread(self.around.journal, self.lease.tenant, self.state)
+        return any(isinstance(messages.decode(letter.data), Pause | Cancel) for letter in letters)
 
     async def _look_back(self, command: c.Score | c.End | c.HandOver | c.TakeBack) -> None:
         """Commands that read all that has happened."""
