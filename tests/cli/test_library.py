@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def note(text: str) -> dict[str, str]:
     return {"text": text}
 ''',
 }
-PLAN = {
+PLAN: dict[str, Any] = {
     "intent": "desk.explain",
     "steps": [
         {
@@ -71,3 +72,20 @@ def test_a_store_that_is_named_must_be_there(tercet: Tercet, desk: Path) -> None
     assert answer.code == 2
     assert "tercet evidence add" in answer.err
     assert not Path("nowhere.db").exists()
+
+
+def test_what_is_judged_before_a_run_knows_the_store_too(tercet: Tercet, desk: Path, tmp_path: Path) -> None:
+    """A decision that requires evidence is shown it, and a plan that pins it passes review, as in the run itself."""
+    (desk / "decisions.toml").write_text(
+        '[[decision]]\nid = "desk.explain"\nrisk_tier = "low"\nrequired_evidence = ["policy"]\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "rules.jsonl").write_text('{"id": "parts", "days": 30}\n', encoding="utf-8")
+    assert tercet("evidence", "add", tmp_path / "rules.jsonl", "--class", "policy").code == 0
+    assert tercet("evidence", "snapshot", "may").code == 0
+    refs = ["kg:policy:parts#snapshot_may"]
+    pinned = {**PLAN, "steps": [{**PLAN["steps"][0], "evidence_queries": [], "evidence_refs": refs}]}
+    (tmp_path / "plan.json").write_text(json.dumps(pinned), encoding="utf-8")
+    assert refs[0] in tercet("context", desk, "--json").out
+    assert tercet("verify", desk, tmp_path / "plan.json").code == 0
+    assert tercet("run", desk, "--plan", tmp_path / "plan.json").code == 0

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from uuid import uuid4
 
+from tercet.cli.stores import read_shelf
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import ApprovalMode
@@ -52,11 +53,14 @@ def review_plan(
     request_input: JsonObject | None = None,
     snapshot: str | None = None,
     safety_mode: ApprovalMode | None = None,
+    store: str = "",
 ) -> Case:
     """Compiles what the run would see, and lets the critic judge the plan. Nothing is run."""
     request = asked(pack, intent or plan.intent, request_input)
     # Whoever hands over a plan is told what is wrong with it; no planner is asked for another.
-    setting = setting_for(pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="caller")
+    setting = setting_for(
+        pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="caller", store=store
+    )
     return judged(setting, plan)
 
 
@@ -73,8 +77,9 @@ def setting_for(
     snapshot: str | None,
     safety_mode: ApprovalMode | None,
     origin: Literal["planner", "caller"],
+    store: str = "",
 ) -> Setting:
-    """What a run of whoever sits at this machine would be planned and judged in."""
+    """What a run of whoever sits at this machine would be planned and judged in, with what a store adds to the pack."""
     context = pack.run_context(
         trace_id=f"trace_{uuid4().hex}",
         run_id=f"run_{uuid4().hex}",
@@ -83,7 +88,8 @@ def setting_for(
         started_at=datetime.now(UTC),
         plan_origin=origin,
     )
-    return setting_of(pack, context, request, snapshot)
+    shelf = read_shelf(store, pack.decision_for(request.intent))
+    return setting_of(pack, context, request, snapshot, shelf)
 
 
 def judged(setting: Setting, plan: Plan) -> Case:

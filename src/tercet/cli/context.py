@@ -17,6 +17,7 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, PackFolder
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.stores import StoreUrl, read_shelf
 from tercet.context import compile as compile_context
 from tercet.context import measure
 from tercet.contracts.buckets import BucketUse
@@ -106,6 +107,7 @@ def context(
             metavar="ID", help="Show what this session was given, by what it has recorded, and nothing else."
         ),
     ] = None,
+    store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -128,7 +130,7 @@ def context(
             safety_mode=safety_mode,
             started_at=datetime.now(UTC),
         )
-        view = View.of(loaded, frame, request, snapshot)
+        view = View.of(loaded, frame, request, snapshot, library=read_shelf(store, asked).facts)
     if as_json:
         print_json(_as_json(view))
     else:

@@ -12,6 +12,7 @@ from tercet.cli.options import AsJson, PackFolder
 from tercet.cli.plan_view import dot, show_proposal
 from tercet.cli.proposal import propose
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.stores import StoreUrl
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 
@@ -62,6 +63,7 @@ def plan(
     as_dot: Annotated[
         bool, typer.Option("--dot", help="Print the plan as a graph in the DOT language, and nothing else.")
     ] = False,
+    store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
     """Propose a plan for a request and review it, without a session and without running anything.
@@ -83,6 +85,7 @@ def plan(
         snapshot=snapshot,
         safety_mode=safety_mode,
         planner=planner or "",
+        store=store,
     )
     if as_json:
         print_json(found.as_json())

@@ -73,10 +73,13 @@ def propose(
     snapshot: str | None,
     safety_mode: ApprovalMode | None,
     planner: str,
+    store: str = "",
 ) -> Proposal:
     """Asks a planner of the pack for a plan, and the critic for its opinion; raises `PlanningError` if there is none."""
     request = asked(pack, intent, request_input)
-    setting = setting_for(pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="planner")
+    setting = setting_for(
+        pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="planner", store=store
+    )
     chosen = pack_planner(pack, request.intent, planner)
     if isinstance(chosen, TaskPlanner):
         arranged = chosen.arranged(setting)

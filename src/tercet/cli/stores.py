@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,10 +12,13 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tercet.cli import journals
+from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
 from tercet.evidence.opening import SQLITE, open_evidence
 from tercet.evidence.store import EvidenceStore
+from tercet.executor.clock import SystemClock
+from tercet.runtime.library import NO_SHELF, Library, Shelf
 
 VARIABLE = "TERCET_EVIDENCE"
 FILE = "evidence.db"
@@ -48,6 +52,18 @@ async def library_at(given: str, journal: str) -> AsyncGenerator[EvidenceStore |
         return
     async with store_at(url) as store:
         yield store
+
+
+def read_shelf(given: str, spec: DecisionSpec) -> Shelf:
+    """What a run for a decision would begin with, of the store that it would use."""
+
+    async def read() -> Shelf:
+        async with library_at(given, os.environ.get(journals.VARIABLE) or journals.DEFAULT) as store:
+            if store is None:
+                return NO_SHELF
+            return await Library(store).shelf(journals.TENANT, spec, SystemClock().now())
+
+    return asyncio.run(read())
 
 
 def _beside(journal: str) -> str:

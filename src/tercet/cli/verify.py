@@ -12,6 +12,7 @@ from tercet.cli.documents import load_pack, read_input, read_plan
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, PackFolder
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.stores import StoreUrl
 from tercet.contracts.mode import ApprovalMode
 
 EXAMPLES = """\
@@ -51,6 +52,7 @@ def verify(
             help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
         ),
     ] = None,
+    store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
     """Review a plan before anything happens: may it run, and if not, why not?
@@ -64,6 +66,7 @@ def verify(
         request_input=read_input(input_),
         snapshot=snapshot,
         safety_mode=safety_mode,
+        store=store,
     )
     if as_json:
         print_json(_as_json(case))
