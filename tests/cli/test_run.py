@@ -159,7 +159,7 @@ BAD = [
     ((*REFUND, "[1]"), "input_invalid", "give the fields names"),
     ((*REFUND, "@nowhere.json"), "input_not_found", "name the input's file"),
     (("run", REFUNDS, "--plan", "nowhere.json"), "plan_not_found", "name the plan's file"),
-    (("run", BAKERY, "--intent", "bake"), "planning_failure", "give a plan"),
+    (("run", BAKERY, "--intent", "bake"), "planning_failure", "tercet run PACK --plan FILE"),
     (("run", REFUNDS, "--snapshot", "kg_1999", "--input", ORDER_881), "unknown_snapshot", "choose one of"),
     (("run", BAKERY, "--journal", "nodir/x.db"), "unknown_journal", "sqlite:///nodir/x.db"),
 ]

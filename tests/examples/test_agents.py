@@ -45,10 +45,8 @@ def test_an_agent_says_what_its_page_shows(page: Path, words: str, output: str) 
 
 def test_both_agents_are_on_the_page_of_the_examples() -> None:
     """Each has its command in the list of all examples."""
-    assert [words for page, words, _ in SHOWN if page.parent == EXAMPLES] == [
-        "examples/agent/support.py",
-        "examples/react/react.py",
-    ]
+    shown = {words for page, words, _ in SHOWN if page.parent == EXAMPLES}
+    assert {"examples/agent/support.py", "examples/react/react.py"} <= shown
 
 
 def load(path: Path) -> ModuleType:

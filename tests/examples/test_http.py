@@ -36,10 +36,9 @@ def run(tmp_path: Path, *words: str) -> tuple[int, str, list[dict[str, str]]]:
 
 def test_the_command_on_the_page_reminds_of_an_invoice(tmp_path: Path) -> None:
     """It reads the invoice, writes the letter, sends it once, and takes the service down again."""
-    [line] = [
-        line for line in (ROOT / "examples/README.md").read_text().splitlines() if line.startswith("python ")
-    ]
-    code, shown, sent = run(tmp_path, *shlex.split(line)[1:])
+    page = (ROOT / "examples/README.md").read_text(encoding="utf-8")
+    [line] = [line for line in page.splitlines() if line.startswith("$ python examples/http/")]
+    code, shown, sent = run(tmp_path, *shlex.split(line)[2:])
     assert code == 0, shown
     text = "Dear Ada Example, your invoice over 42.50 was due on 2026-10-01. Lantern Books\n"
     assert sent == [{"reminder_id": "rem_1", "invoice_id": "inv_7", "text": text}]
