@@ -15,6 +15,12 @@ from typing import Any
 import pytest
 
 from tercet.contracts.question import ModelFault, Question, Reply
+from tercet.critics import StopReason
+from tercet.journal import events as e
+from tercet.journal.opening import open_journal
+from tercet.runtime import opening
+from tercet.runtime.machine import evolve
+from tercet.runtime.state import State
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -100,7 +106,36 @@ def test_whatever_a_model_says_no_rejected_answer_comes_out(answer: str | ModelF
 def test_a_model_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong name is wrong use, with what to do about it."""
     react: Any = load(EXAMPLES / "react" / "react.py")
-    if importlib.util.find_spec("tercet.models.opening") is None:
-        pytest.skip("no models can be opened by name")
     assert react.main(["--model", "nonsense"]) == 2
     assert "nonsense" in capsys.readouterr().err
+
+
+def test_a_real_model_decides_and_every_call_is_reviewed(tmp_path: Path) -> None:
+    """Whatever the small model says: no call without a passed review, every question booked, a typed end, and an answer
+    only if the critics let it through; folding the journal again gives the same."""
+    react: Any = load(EXAMPLES / "react" / "react.py")
+    journal = f"sqlite:///{tmp_path}/react.db"
+    model = react.open_model("local")
+
+    async def ask() -> tuple[Any, list[e.Event]]:
+        try:
+            result = await react.ask("Where do I find the book about tides?", model, journal=journal)
+        finally:
+            await model.aclose()
+        async with open_journal(journal) as opened:
+            return result, await opening.events_of(opened, "default", result.session_id)
+
+    result, events = asyncio.run(ask())
+    state, passed = State(), set[str]()
+    for event in events:
+        state = evolve(state, event)
+        if isinstance(event, e.PlanReviewed) and event.verdict["outcome"] == "ok":
+            passed.add(event.hash)
+        assert not isinstance(event, e.Intent) or state.plan_hash in passed
+    answered = [event for event in events if isinstance(event, e.ModelAnswered)]
+    assert 1 <= len(answered) == len([event for event in events if isinstance(event, e.ModelAsked)])
+    assert state.used.model_tokens == sum(event.tokens_in + event.tokens_out for event in answered)
+    assert (state.asking, state.used.reserved_tokens) == (None, 0)
+    assert result.stop_reason in StopReason
+    judged = [event for event in events if isinstance(event, e.TurnJudged)]
+    assert (result.final_answer is not None) == any(turn.action == "final" for turn in judged)
