@@ -184,7 +184,8 @@ class Link:
         command = spec.command or ()
         if command[:1] == ("python",):
             command = (sys.executable, *command[1:])
-        usual = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        seen = (*PASSED_ON, *spec.plain_env)
+        usual = {name: os.environ[name] for name in seen if name in os.environ}
         return stdio.start(command, folder=self._folder, environment={**usual, **values}, notes=self.notes)
 
     def _definition(self, tool: types.Tool) -> Definition:

@@ -30,7 +30,9 @@ class ServerSpec(Authored):
     Tercet."""
     url: str | None = None
     env: tuple[str, ...] = ()
-    """Environment variables that the program may see, by name, beside the usual few."""
+    """Environment variables that the program may see, by name, beside the usual few. Their values are secrets."""
+    plain_env: tuple[str, ...] = ()
+    """Those whose values are none, and may stand in results, names and descriptions."""
     headers: dict[str, str] = {}
     """HTTP headers, each with the name of the environment variable that holds its value."""
     timeout_ms: int = Field(default=30_000, ge=1)
@@ -58,7 +60,7 @@ class ServerSpec(Authored):
             raise ValueError("a url outside of this machine begins with https://")
         if parts.username is not None or parts.password is not None:
             raise ValueError("a url holds no password: name an environment variable under headers")
-        if self.env:
+        if self.env or self.plain_env:
             raise ValueError("env is for a command; a url gets what it needs by headers")
 
     @property
