@@ -336,7 +336,7 @@ def test_nothing_is_left_of_a_server_that_does_not_go(raw: Raw, greet: str) -> N
 def test_a_server_sees_only_the_variables_that_the_pack_names(
     raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The environment is a list of names; what it is given never comes back in a result or an error."""
+    """The environment is a list of names; what comes back of it is hidden, unless it is no secret."""
     monkeypatch.setenv("RAW_TOKEN", "s3cret-value")
     raw.offer("token", "fail")
 
@@ -349,6 +349,10 @@ def test_a_server_sees_only_the_variables_that_the_pack_names(
             failed = await attempt("fail")
             assert isinstance(failed, Unknown)
             assert "it broke; the token is [hidden]" in failed.error
+        raw.spec = {"plain_env": ["RAW_TOKEN"]}
+        async with calling(raw) as attempt:
+            assert cast("Done", await attempt("token")).value == {"token": "s3cret-value", "home": True}
+        raw.spec = {"env": ["RAW_TOKEN"]}
         raw.say(greet="death")
         async with calling(raw) as attempt:
             failed = await attempt("token")
