@@ -8,6 +8,7 @@ along.
 
 from __future__ import annotations
 
+import atexit
 import secrets
 import subprocess
 import sys
@@ -72,9 +73,18 @@ class LocalServer:
         if last is not None:
             last.add_done_callback(_stop)
 
+    def close(self) -> None:
+        """Stop the server, whoever still holds it."""
+        with self._lock:
+            self._users.clear()
+            last, self._started = self._started, None
+        if last is not None and last.done():
+            _stop(last)
+
 
 # The weights take a hundred megabytes and every core: a process has room for one such server, whoever asks.
 SERVER = LocalServer()
+atexit.register(SERVER.close)
 
 
 def find_weights() -> Path:
