@@ -193,6 +193,7 @@ def test_every_bad_line_is_told(here: Path) -> None:
     """The lines are named, all at once, and nothing comes out; what is skipped is told as well."""
     lines = [
         b'{"id": 1}', b"{", b"[1]", b'{"id": 1}', b'{"id": "a b"}', b'{"x": NaN}', b"\xff", b'{"x": "\0"}', b"", b'{"id": 2}',
+        b'{"id": 3, "x": 1, "x": 2}',
     ]  # fmt: skip
     path = write("f.jsonl", b"\n".join(lines))
     expected = [
@@ -203,6 +204,7 @@ def test_every_bad_line_is_told(here: Path) -> None:
         ("json_syntax", "f.jsonl", 6),
         ("not_utf8", "f.jsonl", 7),
         ("not_text", "f.jsonl", 8),
+        ("json_syntax", "f.jsonl", 11),
     ]
     assert problems(path) == expected
     report = Report(skips_bad=True)

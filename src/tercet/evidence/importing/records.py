@@ -56,7 +56,7 @@ def read_json_lines(stream: BinaryIO, name: str, labels: Labels, report: Report)
 
 def _object(line: _Line, name: str, report: Report) -> _Record | None:
     try:
-        value = json.loads(line.text, parse_constant=_refuse)
+        value = json.loads(line.text, parse_constant=_refuse, object_pairs_hook=_members)
     except (ValueError, RecursionError) as error:
         is_syntax = isinstance(error, json.JSONDecodeError)
         reason = f"{error.msg} (column {error.colno})" if is_syntax else str(error)
@@ -73,6 +73,15 @@ def _object(line: _Line, name: str, report: Report) -> _Record | None:
         )
         return None
     return _Record(fields, line.number, line.start, line.end)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object; one that stands twice would be read by others as something else."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        twice = next(name for name, _ in pairs if [key for key, _ in pairs].count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice")
+    return members
 
 
 def _refuse(constant: str) -> NoReturn:
