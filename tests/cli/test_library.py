@@ -64,6 +64,7 @@ def test_a_run_finds_what_was_added_beside_its_journal(tercet: Tercet, desk: Pat
     assert done.code == 0, done.err
     shown = json.loads(tercet("sessions", "show", json.loads(done.out)["session_id"], "--json").out)
     assert "#snapshot_may" in json.dumps(shown)
+    assert (shown["library"], shown["steps"][0]["result"]) == ("may", {"text": "hello"})
 
 
 def test_a_store_that_is_named_must_be_there(tercet: Tercet, desk: Path) -> None:

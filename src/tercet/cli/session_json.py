@@ -11,6 +11,7 @@ from tercet.cli.journals import Story
 from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.standing import Commands, standing
 from tercet.contracts.budget import RunBudget
+from tercet.journal import events as e
 from tercet.runtime.state import OpenGate, State
 from tercet.runtime.transcript import timestamp
 
@@ -19,7 +20,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
     """A session as one JSON object."""
     state = story.state
     start = state.start
-    latencies, tools = story.latencies, Columns.of(state.plan).tools
+    latencies, tools, results = story.latencies, Columns.of(state.plan).tools, _results(story)
     return {
         "session_id": start["session"],
         "status": state.status,
@@ -36,6 +37,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "pack": start["pack"],
         "pack_hash": start["pack_hash"],
         "snapshot": start["snapshot"],
+        "library": start.get("library", ""),
         "safety_mode": start["safety_mode"],
         "started_at": timestamp(start["at"]),
         "updated_at": timestamp(state.at),
@@ -51,6 +53,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
                 "attempts": step.attempt,
                 "latency_ms": latencies.get(name),
                 "error": step.error,
+                "result": results.get(name),
                 "gate": step.gate,
             }
             for name, step in state.steps.items()
@@ -67,6 +70,15 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "rollback": story.rollback.model_dump(mode="json") if story.rollback else None,
         "record": state.record,
         "next": commands.after(state, story.rollback),
+    }
+
+
+def _results(story: Story) -> dict[str, Any]:
+    """What each step brought, the last time that it did; a large value by its digest."""
+    return {
+        event.step: {"$blob": event.blob} if event.blob else event.value
+        for event in story.events
+        if isinstance(event, e.Complete)
     }
 
 
