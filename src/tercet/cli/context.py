@@ -15,7 +15,7 @@ from tercet.cli.context_view import show_context
 from tercet.cli.documents import load_pack, read_input
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl, read_shelf
 from tercet.context import compile as compile_context
@@ -25,7 +25,6 @@ from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor, Request
 from tercet.packs import Pack
 from tercet.runtime import opening
@@ -69,27 +68,10 @@ class View:
 def context(
     pack: PackFolder,
     *,
-    intent: Annotated[
-        str | None,
-        typer.Option(metavar="INTENT", help="What is asked for: by default the pack's only decision."),
-    ] = None,
-    input_: Annotated[
-        str | None,
-        typer.Option(
-            "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
-        ),
-    ] = None,
-    snapshot: Annotated[
-        str | None,
-        typer.Option(metavar="SNAPSHOT", help="The evidence to see: by default the pack's newest snapshot."),
-    ] = None,
-    safety_mode: Annotated[
-        ApprovalMode | None,
-        typer.Option(
-            metavar="MODE",
-            help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
-        ),
-    ] = None,
+    intent: Intent = None,
+    input_: RequestInput = None,
+    snapshot: SnapshotName = None,
+    safety_mode: SafetyMode = None,
     role: Annotated[
         list[str] | None,
         typer.Option(

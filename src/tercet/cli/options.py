@@ -7,6 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from tercet.contracts.mode import ApprovalMode
+
 PackFolder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="PACK", help="The pack's folder: the one with pack.toml in it.")
 ]
@@ -18,4 +20,30 @@ Note: TypeAlias = Annotated[
 ]
 SessionId: TypeAlias = Annotated[
     str, typer.Argument(metavar="ID", help="The session: ses_ and sixteen letters or digits.")
+]
+Intent: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="INTENT",
+        help="What is asked for: by default the plan's intent, where a plan is given, else the pack's only decision.",
+    ),
+]
+RequestInput: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
+    ),
+]
+SnapshotName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SNAPSHOT", help="Which of the pack's evidence counts: by default its newest snapshot."
+    ),
+]
+SafetyMode: TypeAlias = Annotated[
+    ApprovalMode | None,
+    typer.Option(
+        metavar="MODE",
+        help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
+    ),
 ]

@@ -8,13 +8,12 @@ import typer
 
 from tercet.cli.documents import load_pack, read_input
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.plan_view import dot, show_proposal
 from tercet.cli.proposal import propose
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
 from tercet.contracts.errors import UsageError
-from tercet.contracts.mode import ApprovalMode
 
 EXAMPLES = """\
 tercet plan examples/runbook --intent ops.recover --input '{"service": "cart"}'
@@ -30,16 +29,8 @@ OfflinePlanner = Literal["template", "htn"]
 def plan(
     pack: PackFolder,
     *,
-    intent: Annotated[
-        str | None,
-        typer.Option(metavar="INTENT", help="What is asked for: by default the pack's only decision."),
-    ] = None,
-    input_: Annotated[
-        str | None,
-        typer.Option(
-            "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
-        ),
-    ] = None,
+    intent: Intent = None,
+    input_: RequestInput = None,
     planner: Annotated[
         OfflinePlanner | None,
         typer.Option(
@@ -47,19 +38,8 @@ def plan(
             help="Who plans, template or htn: by default the pack's template for the intent, else its methods.",
         ),
     ] = None,
-    snapshot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SNAPSHOT", help="The evidence to plan with: by default the pack's newest snapshot."
-        ),
-    ] = None,
-    safety_mode: Annotated[
-        ApprovalMode | None,
-        typer.Option(
-            metavar="MODE",
-            help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
-        ),
-    ] = None,
+    snapshot: SnapshotName = None,
+    safety_mode: SafetyMode = None,
     as_dot: Annotated[
         bool, typer.Option("--dot", help="Print the plan as a graph in the DOT language, and nothing else.")
     ] = False,

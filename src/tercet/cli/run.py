@@ -12,7 +12,7 @@ from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.people import actors_of
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
@@ -20,7 +20,6 @@ from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import show_ending
 from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.stores import StoreUrl
-from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Request
 from tercet.executor.clock import SystemClock
 from tercet.runtime.planners import PlannerName
@@ -35,19 +34,8 @@ tercet run examples/refunds --plan examples/refunds/plans/plan_b.json --shadow
 def run(
     pack: PackFolder,
     *,
-    intent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="INTENT",
-            help="What is asked for: by default the plan's intent, else the pack's only decision.",
-        ),
-    ] = None,
-    input_: Annotated[
-        str | None,
-        typer.Option(
-            "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
-        ),
-    ] = None,
+    intent: Intent = None,
+    input_: RequestInput = None,
     plan: Annotated[
         str | None,
         typer.Option(
@@ -69,19 +57,8 @@ def run(
             help="The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
         ),
     ] = None,
-    snapshot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SNAPSHOT", help="The evidence to work with: by default the pack's newest snapshot."
-        ),
-    ] = None,
-    safety_mode: Annotated[
-        ApprovalMode | None,
-        typer.Option(
-            metavar="MODE",
-            help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
-        ),
-    ] = None,
+    snapshot: SnapshotName = None,
+    safety_mode: SafetyMode = None,
     shadow: Annotated[
         bool,
         typer.Option(

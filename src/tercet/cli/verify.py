@@ -10,10 +10,9 @@ from tercet.cli.case import Case, review_plan
 from tercet.cli.case_view import show_case
 from tercet.cli.documents import load_pack, read_input, read_plan
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
-from tercet.contracts.mode import ApprovalMode
 
 EXAMPLES = """\
 tercet verify examples/refunds examples/refunds/plans/plan_b.json
@@ -26,32 +25,10 @@ def verify(
     pack: PackFolder,
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="The plan's JSON file, or - for stdin.")],
     *,
-    intent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="INTENT",
-            help="What is asked for: by default the plan's intent, else the pack's only decision.",
-        ),
-    ] = None,
-    input_: Annotated[
-        str | None,
-        typer.Option(
-            "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
-        ),
-    ] = None,
-    snapshot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SNAPSHOT", help="The evidence to judge by: by default the pack's newest snapshot."
-        ),
-    ] = None,
-    safety_mode: Annotated[
-        ApprovalMode | None,
-        typer.Option(
-            metavar="MODE",
-            help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
-        ),
-    ] = None,
+    intent: Intent = None,
+    input_: RequestInput = None,
+    snapshot: SnapshotName = None,
+    safety_mode: SafetyMode = None,
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:

@@ -1,6 +1,7 @@
 """The front door: run, resume, and what people say to a run.
 
-A `Runtime` holds a pack, a journal, a clock and nothing else; all that a run is, is in the journal.
+A `Runtime` holds a pack, a journal, a clock and nothing else; all that a run is, is in the journal. It is one long list of
+what a caller may ask for, and stays whole because each of these hands on to a room of its own.
 """
 
 from __future__ import annotations

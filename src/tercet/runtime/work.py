@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -28,7 +27,6 @@ from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
 from tercet.critic.flow import trusted_results
 from tercet.critic.judge import judge, judge_step, review_outcome
-from tercet.critic.memory import dropped, is_trusted, sources_of
 from tercet.critic.pluggable.outcome import StepOutcome, step_outcome
 from tercet.critic.reading import Reading
 from tercet.critic.review import Review
@@ -42,7 +40,7 @@ from tercet.planner.prompt import PROMPT_TOO_LONG
 from tercet.planner.template import PlanningError
 from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
-from tercet.runtime import transcript
+from tercet.runtime import memories, story, transcript
 from tercet.runtime.asking import budget_left, people_of
 from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
@@ -364,8 +362,8 @@ class Work:
         packet = HandOff(
             plan=state.plan,
             transcript=tuple(entry.model_dump(mode="json", exclude_none=True) for entry in entries),
-            verdicts=tuple(_verdicts(state)),
-            attempts=tuple(_attempts(events)),
+            verdicts=tuple(story.verdicts(state)),
+            attempts=tuple(story.attempts(events)),
             reason=reason,
             budget_remaining=dict(budget_left(state, setting)),
             options=options,
@@ -421,7 +419,7 @@ class Work:
             at=now,
             outputs=outputs,
             missing=missing,
-            memory=tuple(_memories(setting, course.plan, results)) if course is not None else (),
+            memory=tuple(memories.proposed(setting, course.plan, results)) if course is not None else (),
         )
 
     def score(
@@ -492,7 +490,7 @@ class Work:
             verdicts=(verdict,) if verdict else (),
             run=run,
         )
-        accepted = tuple(proposal for proposal, _ in _remembered(state, report))
+        accepted = tuple(proposal for proposal, _ in memories.remembered(state, report))
         if accepted:
             record = record.model_copy(update={"memory_proposals": accepted})
         whole, kept = take_apart(record)
@@ -510,7 +508,7 @@ class Work:
         """What a run that is being committed may remember; a result that was accepted as partial teaches nothing."""
         if not state.report or state.partial:
             return []
-        return list(_remembered(state, CriticReport.model_validate(state.report)))
+        return list(memories.remembered(state, CriticReport.model_validate(state.report)))
 
     def _whole(
         self,
@@ -530,31 +528,6 @@ class Work:
         return transcript.run_of(setting, course, state, events, {}, is_whole=True)
 
 
-def _memories(setting: Setting, plan: Plan, results: Results) -> Iterator[JsonObject]:
-    """What a plan suggests remembering, as it turned out, with what it is made of; what did not come about is left out."""
-    if not plan.memory:
-        return
-    review = Review(setting.ctx, setting.compiled, setting.spec, plan)
-    for name, value in plan.memory.items():
-        with suppress(ResolutionError):
-            yield {
-                "class": name,
-                "content": resolve(value, results, setting.evidence),
-                "sources": sources_of(value),
-                "trusted": is_trusted(review, value),
-            }
-
-
-def _remembered(state: State, report: CriticReport) -> Iterator[tuple[MemoryProposal, bool]]:
-    """What the critic lets a run remember, each with whether all that it is made of is trusted."""
-    for said in state.memory:
-        proposal = MemoryProposal(
-            classification=said["class"], content=said["content"], sources=tuple(said["sources"])
-        )
-        if dropped(report, proposal) is None:
-            yield proposal, said["trusted"]
-
-
 def _dumped(plan: Plan) -> JsonObject:
     return plan.model_dump(mode="json", exclude_defaults=True)
 
@@ -570,42 +543,6 @@ def _end_of(state: State, now: int, ttl_ms: int) -> int:
 
 def _gate_id(state: State) -> str:
     return f"{state.start['session']}.g{state.opened + 1}"
-
-
-def _verdicts(state: State) -> Iterator[JsonObject]:
-    if state.verdict:
-        yield {**state.verdict, "stage": "review"}
-    for name, step in state.steps.items():
-        if step.status == "failed":
-            yield {"stage": "step", "step_id": name, "reasons": [step.error], "code": step.code}
-    if state.report:
-        yield {**state.report, "stage": "run"}
-
-
-def _attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
-    """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn."""
-    for event in events:
-        match event:
-            case e.PlanProposed():
-                yield {"what": "plan", "at": event.at, "hash": event.hash, "plan": event.plan}
-            case e.PlanReviewed():
-                yield {"what": "verdict", "at": event.at, **event.verdict}
-            case e.PlanningFailed():
-                yield {"what": "no_plan", "at": event.at, "code": event.code, "reason": event.reason}
-            case e.ModelAsked():
-                yield {"what": "asked", "at": event.at, "model": event.model, "prompt": event.prompt}
-            case e.ModelAnswered():
-                answer = (
-                    {"error": event.error, "code": event.code} if event.code else {"answer": event.answer}
-                )
-                yield {"what": "answered", "at": event.at, "blob": event.blob, **answer}
-            case e.TurnJudged():
-                said = {"action": event.action, "critic": event.critic, "reason": event.reason}
-                yield {"what": "turn", "at": event.at, **said}
-            case e.StepJudged(outcome="replan" | "escalate"):
-                yield {"what": "step", "at": event.at, "step": event.step, "reason": event.reason}
-            case _:
-                pass
 
 
 def _on_retry(state: State, setting: Setting, course: Course) -> StepOutcome:

@@ -1,0 +1,42 @@
+"""What a run suggests remembering, and what of that the critic lets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from tercet.contracts.plan import Plan
+from tercet.contracts.record import MemoryProposal
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.verdict import CriticReport
+from tercet.critic.memory import dropped, is_trusted, sources_of
+from tercet.critic.review import Review
+from tercet.policy.resolution import ResolutionError, resolve
+from tercet.runtime.results import Results
+from tercet.runtime.setting import Setting
+from tercet.runtime.state import State
+
+
+def proposed(setting: Setting, plan: Plan, results: Results) -> Iterator[JsonObject]:
+    """What a plan suggests remembering, as it turned out, with what it is made of; what did not come about is left out."""
+    if not plan.memory:
+        return
+    review = Review(setting.ctx, setting.compiled, setting.spec, plan)
+    for name, value in plan.memory.items():
+        with suppress(ResolutionError):
+            yield {
+                "class": name,
+                "content": resolve(value, results, setting.evidence),
+                "sources": sources_of(value),
+                "trusted": is_trusted(review, value),
+            }
+
+
+def remembered(state: State, report: CriticReport) -> Iterator[tuple[MemoryProposal, bool]]:
+    """What the critic lets a run remember, each with whether all that it is made of is trusted."""
+    for said in state.memory:
+        proposal = MemoryProposal(
+            classification=said["class"], content=said["content"], sources=tuple(said["sources"])
+        )
+        if dropped(report, proposal) is None:
+            yield proposal, said["trusted"]
