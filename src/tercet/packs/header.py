@@ -7,11 +7,12 @@ from pydantic import Field
 from tercet.contracts.buckets import ContextRules
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import Check
+from tercet.contracts.control import ANY_CLASS, ControlSpec
 from tercet.contracts.decision import OnFailure, RiskTier
 from tercet.contracts.gate import Notify
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName, SessionRules
-from tercet.contracts.shape import Authored
+from tercet.contracts.shape import Authored, Name
 
 NAME = "[a-z0-9][a-z0-9_-]{0,99}"
 _NUMBER = "(0|[1-9][0-9]{0,8})"
@@ -35,6 +36,8 @@ class Header(Authored):
     """How long each role may take at a time, and how many tokens it may use in a run."""
     context: ContextRules = ContextRules()
     """How much of a context a planner is shown."""
+    control: dict[Name, ControlSpec] = {}
+    """How outputs of each task class are repaired; `default` serves the classes that are not named."""
     notify: Notify | None = None
     """Who is told that a gate has opened."""
 
@@ -42,6 +45,10 @@ class Header(Authored):
     def ref(self) -> str:
         """The name and the version: `name@x.y.z`."""
         return f"{self.name}@{self.version}"
+
+    def control_for(self, task_class: str) -> ControlSpec | None:
+        """The controller of a task class: its own, or the default one; None where the pack has neither."""
+        return self.control.get(task_class) or self.control.get(ANY_CLASS)
 
     def limit_for(self, role: RoleName) -> RoleLimit:
         """The limit that applies to a role: what is declared, and the usual time for a planner where that is silent."""

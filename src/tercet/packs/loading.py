@@ -77,6 +77,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         session=pack_file.session,
         limits=pack_file.limits,
         context=pack_file.context,
+        control=pack_file.control,
         notify=pack_file.notify,
         tools=tools,
         decisions=decisions,

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from tercet.contracts.buckets import ContextRules
 from tercet.contracts.budget import RunBudget
+from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate, Notify
@@ -52,6 +53,7 @@ class Parts:
     session: SessionRules = field(default_factory=SessionRules)
     limits: Mapping[RoleName, RoleLimit] = field(default_factory=dict[RoleName, RoleLimit])
     context: ContextRules = field(default_factory=ContextRules)
+    control: Mapping[str, ControlSpec] = field(default_factory=dict[str, ControlSpec])
     notify: Notify | None = None
     tools: tuple[ToolSpec, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()
