@@ -27,6 +27,9 @@ PLANTS = 10_000
 SEED = 15
 SETTLING = 40
 """After so many repairs the slowest error that is drawn here has forgotten how it began."""
+LONG = 1_000
+FORGOTTEN = 400
+"""After so many repairs all but the slowest part has died away."""
 FREE: dict[str, Any] = {"u_max": 1e6, "k_max": 1_000, "delta_min": 0.0}
 """No clamp, no stall, and more repairs than anybody needs."""
 
@@ -136,6 +139,23 @@ def mean_square_error(spec: ControlSpec, count: int, random: Random) -> float:
         before, error = error, error - spec.gain * intensity - random.gauss(0.0, spec.sigma)
         total += error * error if number >= 0 else 0.0
     return total / count
+
+
+def growth(spec: ControlSpec) -> float:
+    """By how much the logarithm of the error grows in each repair: that of the largest root's absolute value."""
+    gain, kp, ki, kd = spec.gain, spec.proportional, spec.ki, spec.kd
+    error, before, total = 1.0, -0.7, 0.3 if ki else 0.0
+    grown = 0.0
+    for number in range(LONG):
+        if ki:
+            total += error
+        intensity = kp * error + ki * total + kd * (error - before)
+        before, error = error, error - gain * intensity
+        if number % 10 == 0:  # kept at a size of one, so that nothing overflows or vanishes
+            size = max(abs(error), abs(before), abs(total), 1e-300)
+            error, before, total = error / size, before / size, total / size
+            grown += log(size) if number > FORGOTTEN else 0.0
+    return grown / (LONG - FORGOTTEN)
 
 
 @dataclass(frozen=True, kw_only=True)

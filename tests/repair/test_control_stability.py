@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
 from typing import Any
 
 import pytest
@@ -13,30 +12,10 @@ from tercet.contracts.control import ControlSpec
 from tercet.repair.control import character_of, is_stable, kp_bound, noise_floor
 from tercet.repair.control.stability import passes_jury
 
-from .plants import lots
+from .plants import growth, lots
 
-LONG = 1_000
-FORGOTTEN = 400
-"""After so many repairs all but the slowest part has died away."""
 MARGINAL = 0.004
 """A loop that grows or shrinks by less in each repair is too near the edge to be told by so many of them."""
-
-
-def growth(spec: ControlSpec) -> float:
-    """By how much the logarithm of the error grows in each repair: that of the largest root's absolute value."""
-    gain, kp, ki, kd = spec.gain, spec.proportional, spec.ki, spec.kd
-    error, before, total = 1.0, -0.7, 0.3 if ki else 0.0
-    grown = 0.0
-    for number in range(LONG):
-        if ki:
-            total += error
-        intensity = kp * error + ki * total + kd * (error - before)
-        before, error = error, error - gain * intensity
-        if number % 10 == 0:  # kept at a size of one, so that nothing overflows or vanishes
-            size = max(abs(error), abs(before), abs(total), 1e-300)
-            error, before, total = error / size, before / size, total / size
-            grown += log(size) if number > FORGOTTEN else 0.0
-    return grown / (LONG - FORGOTTEN)
 
 
 def draw_gains(count: int) -> list[ControlSpec]:

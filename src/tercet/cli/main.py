@@ -12,7 +12,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tercet.cli import answers, carrying, check, context, gates, init, orders, schema, sessions, stops, verify
+from tercet.cli import (
+    answers,
+    carrying,
+    check,
+    context,
+    control,
+    gates,
+    init,
+    orders,
+    schema,
+    sessions,
+    stops,
+    verify,
+)
 from tercet.cli import run as running
 from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
@@ -95,6 +108,7 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "stop list": (stops.list_stops, stops.LIST_EXAMPLES),
     "stop lift": (stops.lift, stops.LIFT_EXAMPLES),
     "context": (context.context, context.EXAMPLES),
+    "control": (control.control, control.EXAMPLES),
     "check": (check.check, check.EXAMPLES),
     "init": (init.init, init.EXAMPLES),
     "schema": (schema.schema, schema.EXAMPLES),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from tercet.contracts.quality import RepairStrategy
 from tercet.contracts.shape import Authored, Count, Name, Score, Shape
@@ -24,6 +24,11 @@ ANY_CLASS = "default"
 
 Quality: TypeAlias = float | Mapping[str, float]
 """What was measured: one number, or one for each dimension of the setpoint."""
+Setpoint = Annotated[
+    Annotated[Score, Tag("number")] | Annotated[dict[Name, Score], Tag("dimensions")],
+    # So that a mistake is told of the one that was meant, not of both.
+    Discriminator(lambda given: "dimensions" if isinstance(given, dict) else "number"),
+]
 Amount = Annotated[float, Field(ge=0.0, le=MOST)]
 OverCost = Literal["fail", "relax_epsilon", "reduce_kp"]
 Character = Literal["monotone", "oscillating", "unstable"]
@@ -41,7 +46,7 @@ def rounded(value: float) -> float:
 class ControlSpec(Authored):
     """The controller of one task class, as a pack declares it."""
 
-    setpoint: Score | dict[Name, Score] = 1.0
+    setpoint: Setpoint = 1.0
     """The quality that is aimed at; or one for each dimension, such as correct, complete, coherent and safe."""
     epsilon: Score = 0.1
     """How far below the setpoint an output may be, in its worst dimension, and be accepted."""

@@ -6,6 +6,7 @@ its noise from recorded repairs, and `is_stable` and `kp_bound` say which gains 
 
 from tercet.repair.control.affordability import apply
 from tercet.repair.control.controller import escalation_after, quality_of, step, strategy_for
+from tercet.repair.control.convergence import mean_course, trajectories
 from tercet.repair.control.estimation import LEAST_SAMPLE, estimate, estimate_classes
 from tercet.repair.control.noise import noise_floor
 from tercet.repair.control.prediction import closed_cost, iterations_to_reach, predict
@@ -22,9 +23,11 @@ __all__ = [
     "is_stable",
     "iterations_to_reach",
     "kp_bound",
+    "mean_course",
     "noise_floor",
     "predict",
     "quality_of",
     "step",
     "strategy_for",
+    "trajectories",
 ]
