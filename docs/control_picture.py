@@ -94,6 +94,7 @@ def stability_panel() -> Panel:
     return Panel(
         title="Stability, with an integral term",
         note="each dot is a loop that was run for 1,000 repairs",
+        is_named_on_top=True,
         x_label="G·Kp",
         y_label="G·Ki",
         x_range=(0, 2.4),

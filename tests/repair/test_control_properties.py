@@ -34,7 +34,7 @@ def specs(draw: st.DrawFn) -> ControlSpec:
     fields: dict[str, Any] = {
         "setpoint": draw(st.one_of(scores, st.dictionaries(names, scores, min_size=1))),
         "epsilon": draw(scores),
-        "kp": draw(st.one_of(st.none(), st.floats(1e-6, 1e6), st.floats(1e-3, 5.0))),
+        "kp": draw(st.one_of(st.none(), st.just(1e-6), st.floats(1e-6, 1e6), st.floats(1e-3, 5.0))),
         "ki": draw(amounts),
         "kd": draw(amounts),
         "gain": draw(st.floats(1e-3, 1.0)),

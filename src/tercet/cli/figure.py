@@ -74,6 +74,8 @@ class Panel:
     marks: Sequence[Mark]
     note: str = ""
     """One line under the title."""
+    is_named_on_top: bool = False
+    """Whether the names of the marks stand in the upper corner; in the lower one, curves that rise leave room."""
 
 
 def draw(panels: Sequence[Panel], *, columns: int, size: tuple[int, int] = (420, 320)) -> str:
@@ -151,20 +153,21 @@ def _mark(mark: Mark, frame: _Frame) -> str:
 
 
 def _legend(panel: Panel, frame: _Frame) -> list[str]:
-    """The names of the marks, in the lower right corner, where curves that rise leave room."""
+    """The names of the marks, in a corner at the right."""
     named = [mark for mark in panel.marks if mark.name]
-    drawn = [_ground(frame, [mark.name for mark in named])] if named else []
+    foot = TOP + 16 * len(named) + 8 if panel.is_named_on_top else frame.bottom
+    drawn = [_ground(frame.right, foot, [mark.name for mark in named])] if named else []
     for place, mark in enumerate(reversed(named)):
-        y = frame.bottom - 10 - place * 16
+        y = foot - 10 - place * 16
         drawn.append(_text(frame.right - 26, y, mark.name, anchor="end", kind="small"))
         drawn.append(_sample(mark, frame.right - 20, y - 4))
     return drawn
 
 
-def _ground(frame: _Frame, names: Sequence[str]) -> str:
+def _ground(right: float, foot: float, names: Sequence[str]) -> str:
     """Paper behind the names, so that they can be read on top of marks."""
     wide, high = 34 + max(map(len, names)) * _LETTER, 8 + 16 * len(names)
-    x, y = frame.right - wide, frame.bottom - high - 1
+    x, y = right - wide, foot - high
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high}" fill="{PAPER}" fill-opacity="0.85"/>'
 
 

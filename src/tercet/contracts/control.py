@@ -50,7 +50,7 @@ class ControlSpec(Authored):
     """The quality that is aimed at; or one for each dimension, such as correct, complete, coherent and safe."""
     epsilon: Score = 0.1
     """How far below the setpoint an output may be, in its worst dimension, and be accepted."""
-    kp: float | None = Field(default=None, gt=0.0, le=MOST)
+    kp: float | None = Field(default=None, ge=1e-6, le=MOST)
     """None means the damped gain, (1 - alpha) / gain."""
     ki: Amount = 0.0
     kd: Amount = 0.0

@@ -9,20 +9,28 @@ its squares follows from the table of the Jury test without simulating anything 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
 from math import sqrt
 
 from tercet.contracts.control import ControlSpec, NoiseFloor, rounded
-from tercet.repair.control.stability import characteristic, is_stable
+from tercet.repair.control.stability import Gains, characteristic, is_stable
 
 
 def mean_square_floor(spec: ControlSpec) -> float | None:
     """The expected square of the error after many repairs, without the clamp; None for a loop that is not stable."""
     if not is_stable(spec):
         return None
-    polynomial = characteristic(spec)
+    return spec.sigma**2 * _amplification(Gains.of(spec)) if spec.sigma else 0.0
+
+
+@lru_cache(maxsize=256)
+def _amplification(gains: Gains) -> float:
+    """How much larger the mean square of the error is than that of the noise, in a loop that is stable."""
+    polynomial = characteristic(gains)
     # An integral term forgets a lasting error, which is what the root of the numerator at 1 says.
-    numerator = (1.0, -1.0, 0.0, 0.0) if spec.ki else (1.0, *[0.0] * (len(polynomial) - 1))
-    return spec.sigma**2 * _energy(numerator, polynomial)
+    numerator = (1, -1, 0, 0) if gains.ki else (1, *[0] * (len(polynomial) - 1))
+    return float(_energy([Fraction(each) for each in numerator], polynomial))
 
 
 def noise_floor(spec: ControlSpec) -> NoiseFloor | None:
@@ -38,10 +46,10 @@ def noise_floor(spec: ControlSpec) -> NoiseFloor | None:
     )
 
 
-def _energy(numerator: Sequence[float], denominator: Sequence[float]) -> float:
+def _energy(numerator: Sequence[Fraction], denominator: Sequence[Fraction]) -> Fraction:
     """The sum of the squares of the impulse response of a stable fraction of polynomials in z."""
     over, under = list(numerator), list(denominator)
-    total = 0.0
+    total = Fraction(0)
     while under:
         total += over[-1] ** 2 / under[0]
         alpha, beta = under[-1] / under[0], over[-1] / under[0]

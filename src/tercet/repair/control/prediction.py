@@ -6,7 +6,7 @@ and no clamp there is also a formula, which is given beside it.
 
 from __future__ import annotations
 
-from math import ceil, log
+from math import ceil, log, log1p
 
 from tercet.contracts.control import ControlPrediction, ControlSpec, Quality, StopReason, rounded
 from tercet.repair.control.affordability import affordable_options, chosen
@@ -54,7 +54,7 @@ def iterations_to_reach(spec: ControlSpec, start_error: float) -> int | None:
     reach = spec.gain * spec.proportional
     if spec.epsilon == 0.0 or not spec.is_proportional or reach >= 1.0 or _is_clamped(spec, start_error):
         return None
-    return ceil(log(spec.epsilon / start_error) / log(1.0 - reach))
+    return ceil(log(spec.epsilon / start_error) / log1p(-reach))
 
 
 def closed_cost(spec: ControlSpec, start_error: float) -> float | None:

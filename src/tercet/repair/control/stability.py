@@ -7,12 +7,16 @@ two such lines removes the sum, and leaves a recurrence whose characteristic pol
 
 Where there is no integral term, that difference has brought in a root at 1 which the loop does not have; it is divided
 out. The error dies away exactly if all roots lie inside the unit circle, which the Jury test says without finding them.
+It is done with fractions: small gains put roots so near to the circle that floats would decide by their rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from tercet.contracts.control import Character, ControlSpec
 
@@ -22,17 +26,30 @@ _GONE = 1e-3
 """An error that is smaller than this part of the first one is not looked at."""
 
 
-def characteristic(spec: ControlSpec) -> tuple[float, ...]:
+class Gains(NamedTuple):
+    """The four numbers that stability and noise depend on."""
+
+    gain: float
+    kp: float
+    ki: float
+    kd: float
+
+    @classmethod
+    def of(cls, spec: ControlSpec) -> Gains:
+        """Those of a controller."""
+        return cls(spec.gain, spec.proportional, spec.ki, spec.kd)
+
+
+def characteristic(gains: Gains) -> tuple[Fraction, ...]:
     """The coefficients of the loop's characteristic polynomial, the highest power first."""
-    p, i, d = (spec.gain * each for each in (spec.proportional, spec.ki, spec.kd))
-    if spec.is_proportional:
-        return (1.0, p - 1.0)
-    if spec.ki == 0.0:
-        return (1.0, p + d - 1.0, -d)
-    return (1.0, p + i + d - 2.0, 1.0 - p - 2.0 * d, d)
+    gain, one = Fraction(gains.gain), Fraction(1)
+    p, i, d = gain * Fraction(gains.kp), gain * Fraction(gains.ki), gain * Fraction(gains.kd)
+    if i == 0:
+        return (one, p - 1) if d == 0 else (one, p + d - 1, -d)
+    return (one, p + i + d - 2, 1 - p - 2 * d, d)
 
 
-def passes_jury(polynomial: Sequence[float]) -> bool:
+def passes_jury(polynomial: Sequence[Fraction]) -> bool:
     """Whether all roots lie inside the unit circle: each row of the Jury table is led by its larger end."""
     row = list(polynomial)
     while len(row) > 1:
@@ -46,16 +63,19 @@ def passes_jury(polynomial: Sequence[float]) -> bool:
 
 def is_stable(spec: ControlSpec) -> bool:
     """Whether the error dies away, whatever it is at first."""
-    return passes_jury(characteristic(spec))
+    return _is_stable(Gains.of(spec))
+
+
+@lru_cache(maxsize=256)  # exact fractions take a while, and a loop asks again after every repair
+def _is_stable(gains: Gains) -> bool:
+    return passes_jury(characteristic(gains))
 
 
 def kp_bound(spec: ControlSpec) -> float:
     """Every Kp above zero and below this is stable, with the other gains as they are; zero or less means none is.
 
-    It is what the Jury test demands of p where i and d are not negative: p < 2 - i/2 - 2d, and d < 1.
+    It is what the Jury test demands of p where i and d are not negative: p < 2 - i/2 - 2d, which leaves no p above zero unless d < 1.
     """
-    if spec.gain * spec.kd >= 1.0:
-        return 0.0
     return 2.0 / spec.gain - spec.ki / 2.0 - 2.0 * spec.kd
 
 
