@@ -163,6 +163,14 @@ def test_a_repair_costs_its_base_and_its_intensity() -> None:
     assert state.cost == pytest.approx(18.0 + 14.0)
 
 
+@pytest.mark.req("R306", "R311")
+@pytest.mark.parametrize(("most", "is_repaired"), [(18.0, True), (17.999999, False)])
+def test_all_of_the_money_may_be_spent_and_no_more(most: float, is_repaired: bool) -> None:
+    """A repair that costs just what is left is made."""
+    spec = PLAIN.model_copy(update={"c_base": 10.0, "beta": 2.0, "c_max": most})
+    assert (last_reason(spec, 0.5) is None) == is_repaired
+
+
 @pytest.mark.req("R314")
 @pytest.mark.parametrize(
     ("intensity", "strategy"),

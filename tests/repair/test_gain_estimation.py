@@ -47,6 +47,15 @@ def test_repairs_without_noise_give_the_gain_itself() -> None:
     assert (found.gain, found.low, found.high, found.sigma, found.sample) == (0.4, 0.4, 0.4, 0.0, 10)
 
 
+def test_an_estimate_worked_out_by_hand() -> None:
+    """Five repairs of 0.5 that bring 0.3 and five that bring 0.1: a slope of 0.4, and 0.1 to either side of it."""
+    found = estimate([row(0.5, 0.3)] * 5 + [row(0.5, 0.1)] * 5)
+    assert found is not None
+    assert (found.gain, found.sigma) == (0.4, round((10 * 0.1**2 / 9) ** 0.5, 6))
+    half = 2.262157 * (10 * 0.1**2 / 9) ** 0.5 / (10 * 0.5**2) ** 0.5  # the t of nine degrees of freedom
+    assert (found.low, found.high) == pytest.approx((0.4 - half, 0.4 + half), abs=1e-4)
+
+
 @pytest.mark.req("R307")
 def test_a_gain_is_found_again_in_noisy_runs() -> None:
     """Of 300 sets of recorded runs, about 95 in a hundred have the true gain within their interval."""
