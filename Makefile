@@ -47,8 +47,9 @@ bench: $(PEERS) ## measure durable steps beside LangGraph, DBOS and the journal'
 bench-critic: $(READY) ## measure the critic against parsing the same plan
 	@$(BIN)/python bench/critic.py
 
-pictures: $(READY) ## draw the pictures of the README anew, from what the commands really print
+pictures: $(READY) ## draw the pictures of the pages anew, from what commands print and controllers do
 	@$(BIN)/python docs/picture.py
+	@PYTHONPATH=tests $(BIN)/python docs/control_picture.py
 
 fmt: $(READY) ## format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix

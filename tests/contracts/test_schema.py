@@ -15,6 +15,7 @@ from tercet.contracts import (
     buckets,
     budget,
     context,
+    control,
     decision,
     evidence,
     gate,
@@ -255,6 +256,26 @@ SAMPLES: list[BaseModel] = [
     Problem(code="c", message="m"),
     buckets.ContextRules(tokens=buckets.TokenLimits(tools=100)),
     buckets.BucketUse(bucket="tools", used=4, limit=None),
+    control.ControlSpec(setpoint={"correct": 0.9, "safe": 1.0}),
+    control.ControlState(iteration=1, integral=0.4, last_error=0.4, cost=1.4),
+    control.RepairCommand(intensity=0.4, strategy="SECTION_REWRITE", cost=1.4, error=0.4, worst="safe"),
+    control.StopCommand(reason=control.StopReason.STALLED, error=0.4),
+    control.ControlPrediction(
+        start_error=0.4,
+        kp=1.4,
+        kp_bound=4.0,
+        character="monotone",
+        end=control.StopReason.COST,
+        iterations=0,
+        cost=0.0,
+        errors=(0.4,),
+        floor=control.NoiseFloor(mean_square=0.01, best_quality=0.9, is_above_epsilon=False),
+        options=(control.CostOption(kind="relax_epsilon", epsilon=0.2, iterations=1, cost=1.0),),
+    ),
+    control.RepairObservation(
+        task_class="letter", run="ses_1", iteration=0, intensity=0.4, before=0.5, after=0.7
+    ),
+    control.GainEstimate(sample=8, gain=0.5, low=0.4, high=0.6, sigma=0.02),
     TaskLibrary.model_validate(
         {
             "facts": [{"name": "load", "type": "integer", "value": {"$from": "request#/load"}}],

@@ -11,6 +11,7 @@ from tercet.contracts import (
     buckets,
     budget,
     context,
+    control,
     decision,
     evidence,
     gate,
@@ -37,7 +38,7 @@ from tercet.contracts.shape import TYPE_VERSION
 _ROOMS = (
     plan, tool, mode, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
     session, loop, quality, saga, invocation, problem, tasks,
-    buckets,
+    buckets, control,
 )  # fmt: skip
 
 PUBLIC_TYPES: dict[str, Any] = {

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tercet.contracts.problem import Problem
 from tercet.packs.checks import Check
 from tercet.packs.checks.context import CONTEXT_CHECKS
+from tercet.packs.checks.control import CONTROL_CHECKS
 from tercet.packs.checks.decisions import DECISION_CHECKS
 from tercet.packs.checks.effects import EFFECT_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
@@ -28,6 +29,7 @@ CHECKS: tuple[Check, ...] = (
     *SESSION_CHECKS,
     *DECISION_CHECKS,
     *CONTEXT_CHECKS,
+    *CONTROL_CHECKS,
 )
 
 

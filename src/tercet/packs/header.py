@@ -7,11 +7,12 @@ from pydantic import Field
 from tercet.contracts.buckets import ContextRules
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import Check
+from tercet.contracts.control import ANY_CLASS, ControlSpec
 from tercet.contracts.decision import PLANNER_TIMEOUTS, DecisionSpec, OnFailure, RiskTier
 from tercet.contracts.gate import Notify
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName, SessionRules
-from tercet.contracts.shape import Authored
+from tercet.contracts.shape import Authored, Name
 from tercet.packs.model_choice import ModelChoice
 
 NAME = "[a-z0-9][a-z0-9_-]{0,99}"
@@ -38,6 +39,8 @@ class Header(Authored):
     """The language models that plan for this pack, and what they cost."""
     context: ContextRules = ContextRules()
     """How much of a context a planner is shown."""
+    control: dict[Name, ControlSpec] = {}
+    """How outputs of each task class are repaired; `default` serves the classes that are not named."""
     notify: Notify | None = None
     """Who is told that a gate has opened."""
 
@@ -45,6 +48,10 @@ class Header(Authored):
     def ref(self) -> str:
         """The name and the version: `name@x.y.z`."""
         return f"{self.name}@{self.version}"
+
+    def control_for(self, task_class: str) -> ControlSpec | None:
+        """The controller of a task class: its own, or the default one; None where the pack has neither."""
+        return self.control.get(task_class) or self.control.get(ANY_CLASS)
 
     def limit_for(self, role: RoleName, decision: DecisionSpec | None = None) -> RoleLimit:
         """The limit that applies to a role: what is declared. A planner's time is the decision's own where it has one,

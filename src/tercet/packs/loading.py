@@ -79,6 +79,7 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         limits=pack_file.limits,
         models=pack_file.models,
         context=pack_file.context,
+        control=pack_file.control,
         notify=pack_file.notify,
         tools=tools,
         decisions=decisions,

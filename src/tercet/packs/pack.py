@@ -24,6 +24,7 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import Authored
 from tercet.contracts.tasks import TaskLibrary
+from tercet.packs.checks.control import controls_are_stable
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.methods import METHOD_CHECKS
 from tercet.packs.checks.people import os_users_are_distinct
@@ -98,7 +99,7 @@ class Pack(Header):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
-        problems = [*_duplicates(self), *_method_problems(self)]
+        problems = [*_duplicates(self), *_method_problems(self), *controls_are_stable(self.parts)]
         if problems:
             raise PackError(problems)
         return self
@@ -135,6 +136,7 @@ class Pack(Header):
             limits=self.limits,
             models=self.models,
             context=self.context,
+            control=self.control,
             notify=self.notify,
             tools=tuple(self.tools),
             decisions=tuple(self.decisions),

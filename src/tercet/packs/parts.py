@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from tercet.contracts.buckets import ContextRules
 from tercet.contracts.budget import RunBudget
+from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate, Notify
@@ -56,6 +57,7 @@ class Parts:
     limits: Mapping[RoleName, RoleLimit] = field(default_factory=dict[RoleName, RoleLimit])
     models: ModelChoice = field(default_factory=ModelChoice)
     context: ContextRules = field(default_factory=ContextRules)
+    control: Mapping[str, ControlSpec] = field(default_factory=dict[str, ControlSpec])
     notify: Notify | None = None
     tools: tuple[ToolSpec, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()

@@ -11,6 +11,7 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.shape import Authored, JsonObject, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.control import controls_are_stable
 from tercet.packs.checks.gates import grants_are_for_steps
 from tercet.packs.checks.methods import METHOD_CHECKS
 from tercet.packs.checks.people import os_users_are_distinct
@@ -102,6 +103,7 @@ LOADING_CHECKS: tuple[Check, ...] = (
     declarations_can_be_hashed,
     grants_are_for_steps,
     os_users_are_distinct,
+    controls_are_stable,
     *METHOD_CHECKS,
 )
 """The checks that loading a pack includes: what they refuse could not be judged by, not be pinned, or means two things."""

@@ -1,0 +1,109 @@
+"""`tercet control`: what the controllers of a pack are expected to do, beside what was recorded. Nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tercet.cli.control_figure import draw_controls
+from tercet.cli.control_reading import Reading, read_control
+from tercet.cli.control_view import show_controls
+from tercet.cli.documents import load_pack
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.trajectories import read_trajectories
+from tercet.contracts.errors import UsageError
+from tercet.packs import Pack
+
+EXAMPLES = """\
+tercet control my-pack
+tercet control my-pack --task-class letter --start 0.4
+tercet control my-pack --trajectories repairs.jsonl --svg convergence.svg
+"""
+
+
+def control(
+    pack: PackFolder,
+    *,
+    task_class: Annotated[
+        str | None,
+        typer.Option(metavar="CLASS", help="Show the controller of this task class only."),
+    ] = None,
+    start: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="QUALITY",
+            help="The quality of an output before its first repair: by default the mean of what was recorded, else 0.5.",
+        ),
+    ] = None,
+    trajectories: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Recorded repairs, one JSON object a line: a file, or - for stdin."
+        ),
+    ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also draw it into this file, as SVG; one that is there is replaced."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Show for each task class of a pack how its quality loop will go: stable up to which gain, how many repairs, at which cost, and how good noise lets it become.
+
+    Recorded repairs are drawn beside that, and what they say of the gain and the noise is told. Nothing is run.
+    """
+    loaded = load_pack(pack)
+    rows = read_trajectories(trajectories) if trajectories is not None else ()
+    readings = [read_control(loaded, name, rows, start=start) for name in _chosen(loaded, task_class)]
+    if svg is not None:
+        _write(svg, draw_controls(loaded.ref, readings))
+    if as_json:
+        print_json(_as_json(loaded, readings))
+    else:
+        show_controls(Screen(), loaded.ref, readings)
+    return ExitCode.ACCEPTED
+
+
+def _chosen(pack: Pack, task_class: str | None) -> Sequence[str]:
+    if not pack.control:
+        raise UsageError(
+            f"{pack.ref} declares no controller",
+            code="no_control",
+            remedy="add a table [control.default] to pack.toml; it may be empty",
+        )
+    if task_class is None:
+        return sorted(pack.control)
+    if pack.control_for(task_class) is None:
+        raise UsageError(
+            f"{pack.ref} has no controller for {task_class!r}, and no default one",
+            code="unknown_task_class",
+            remedy=f"choose one of {', '.join(sorted(pack.control))}",
+        )
+    return [task_class]
+
+
+def _write(path: Path, drawn: str) -> None:
+    try:
+        path.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}",
+            code="svg_unwritable",
+            remedy="name a file in a folder that is there and that you may write to",
+        ) from error
+
+
+def _as_json(pack: Pack, readings: Sequence[Reading]) -> dict[str, Any]:
+    return {
+        "pack": pack.ref,
+        "pack_hash": pack.hash,
+        "classes": [reading.as_json() for reading in readings],
+    }

@@ -1,0 +1,170 @@
+"""Controllers on the screen: what they are, what is expected of them, and a chart of expected and recorded quality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil, floor
+
+from rich.text import Text
+
+from tercet.cli.braille import Canvas
+from tercet.cli.control_reading import Reading
+from tercet.cli.screen import Screen
+from tercet.cli.text import count, printable
+from tercet.contracts.control import ControlPrediction, NoiseFloor, StopReason
+from tercet.repair.control import LEAST_SAMPLE
+
+ROWS = 10
+MOST_COLUMNS = 64
+_LABEL = 6
+_EXPECTED, _RECORDED, _LIMIT = "cyan", "yellow", "dim"
+_ENDS = {
+    StopReason.REACHED: "good enough",
+    StopReason.ITERATIONS: "out of repairs",
+    StopReason.COST: "too dear",
+    StopReason.STALLED: "stalled",
+    StopReason.NOISE: "lost in noise",
+}
+
+
+def show_controls(screen: Screen, pack: str, readings: Sequence[Reading]) -> None:
+    """Prints every controller."""
+    screen.put(printable(pack, 120), first=f"{'pack':<10}")
+    for reading in readings:
+        screen.say()
+        _show_facts(screen, reading)
+        screen.say()
+        _show_chart(screen, reading)
+    screen.say()
+    screen.say(Text("Nothing was run.", style="dim"))
+
+
+def _show_facts(screen: Screen, reading: Reading) -> None:
+    screen.say(Text.assemble(("task class ", "bold"), printable(reading.task_class, 120)))
+    for label, text in _facts(reading):
+        screen.put(text, first=f"{label:<10}")
+
+
+def _facts(reading: Reading) -> Iterator[tuple[str, Text | str]]:
+    spec, expected = reading.spec, reading.expected
+    yield "setpoint", f"{_setpoint(reading)}; accepted from {_number(reading.accepted_from)}"
+    given = "" if spec.kp is not None else f", damped by {_number(spec.alpha)}"
+    others = "" if spec.is_proportional else f", ki {_number(spec.ki)}, kd {_number(spec.kd)}"
+    yield (
+        "gains",
+        f"kp {_number(expected.kp)}{given}{others}; stable below {_number(expected.kp_bound)}, {expected.character}",
+    )
+    yield (
+        "model",
+        f"a repair brings {_number(spec.gain)} of its intensity, give or take {_number(spec.sigma)}",
+    )
+    yield "expected", _told(reading.start, expected)
+    if expected.choice is not None:
+        yield "", _choice(expected)
+    if expected.floor is not None and spec.sigma:
+        yield "noise", _floor(expected.floor)
+    yield "recorded", _recorded(reading)
+    if reading.fitted is not None:
+        yield "fitted", _told(reading.start, reading.fitted)
+        if reading.fitted.floor is not None and reading.fitted.floor.is_above_epsilon:
+            yield "", _floor(reading.fitted.floor)
+
+
+def _number(value: float) -> str:
+    """A number for people, to three places."""
+    return f"{round(value, 3):,}".removesuffix(".0")
+
+
+def _setpoint(reading: Reading) -> str:
+    setpoint = reading.spec.setpoint
+    if not isinstance(setpoint, dict):
+        return f"{_number(setpoint)}"
+    return ", ".join(f"{printable(name, 40)} {_number(wanted)}" for name, wanted in setpoint.items())
+
+
+def _told(start: float, prediction: ControlPrediction) -> Text:
+    mark = ("✓ ", "green") if prediction.is_reached else ("✗ ", "red")
+    repairs = count(prediction.iterations, "repair")
+    formula = "" if prediction.k_star is None else f", k* {prediction.k_star}"
+    return Text.assemble(
+        mark,
+        f"from {_number(start)}: {repairs} for {_number(prediction.cost)}, then {_ENDS[prediction.end]}{formula}",
+    )
+
+
+def _choice(prediction: ControlPrediction) -> str:
+    choice = prediction.choice
+    if choice is None or choice.kind == "fail":
+        needed = prediction.cost_to_reach
+        return f"it would need {_number(needed)}; so it fails" if needed is not None else "it fails"
+    changed = {"epsilon": choice.epsilon, "kp": choice.kp}
+    told = ", ".join(f"{name} {_number(value)}" for name, value in changed.items() if value is not None)
+    return f"so it is done with {told}: {count(choice.iterations or 0, 'repair')} for {_number(choice.cost or 0.0)}"
+
+
+def _floor(found: NoiseFloor) -> Text:
+    told = f"keeps quality at about {_number(found.best_quality)} (mean square error {found.mean_square:.3g})"
+    if found.is_above_epsilon:
+        return Text.assemble(("✗ ", "red"), f"{told}: repairs alone will not do")
+    return Text.assemble(("✓ ", "green"), told)
+
+
+def _recorded(reading: Reading) -> str:
+    if not reading.repairs:
+        return "nothing"
+    seen = f"{count(reading.repairs, 'repair')} of {count(len(reading.courses), 'output')}"
+    found = reading.estimate
+    if found is None:
+        return f"{seen}; {LEAST_SAMPLE} repairs are needed to estimate a gain"
+    bound = ", the nearest that is possible" if found.is_at_bound else ""
+    return f"{seen}: a gain of {_number(found.gain)} ({_number(found.low)} to {_number(found.high)}){bound}, noise {_number(found.sigma)}"
+
+
+def _show_chart(screen: Screen, reading: Reading) -> None:
+    """Quality by repairs: a line for what is expected, squares for what was recorded, dots from where it is accepted."""
+    expected, mean = reading.qualities(reading.expected), reading.mean
+    values = [*expected, *mean, reading.accepted_from, reading.spec.target]
+    low, high = floor(min(values) * 10) / 10, ceil(max(values) * 10) / 10
+    last = max(len(expected), len(mean), 2) - 1
+    columns = min(MOST_COLUMNS, max(10, screen.width - _LABEL - 4))
+    canvas = Canvas(columns=columns, rows=ROWS)
+
+    def place(number: int, quality: float) -> tuple[int, int]:
+        share = (quality - low) / ((high - low) or 1.0)
+        return round(number / last * (canvas.width - 1)), round((1.0 - share) * (canvas.height - 1))
+
+    spots = [place(number, quality) for number, quality in enumerate(expected)]
+    for one, other in zip(spots, spots[1:] or spots, strict=False):
+        canvas.line(one, other)
+    squares = {(y // 4, x // 2) for x, y in (place(number, quality) for number, quality in enumerate(mean))}
+    limit = place(0, reading.accepted_from)[1] // 4
+    for row in range(ROWS):
+        screen.put(_chart_row(screen, canvas, row, squares, limit), first=_label(row, low, high))
+    screen.put(Text(f"{'0':<{columns - len(str(last))}}{last}", style="dim"), first=" " * _LABEL)
+    _show_legend(screen, has_records=bool(mean))
+
+
+def _label(row: int, low: float, high: float) -> str:
+    shown = {0: high, ROWS - 1: low}.get(row)
+    return f"{'' if shown is None else f'{shown:.1f}':>{_LABEL - 2}} │"
+
+
+def _chart_row(screen: Screen, canvas: Canvas, row: int, squares: set[tuple[int, int]], limit: int) -> Text:
+    line = Text()
+    for column in range(canvas.columns):
+        letter = canvas.letter(row, column)
+        if (row, column) in squares:
+            line.append("■", style=_RECORDED)
+        elif letter != " ":
+            line.append("*" if screen.is_ascii else letter, style=_EXPECTED)
+        else:
+            line.append("·" if row == limit and column % 2 == 0 else " ", style=_LIMIT)
+    return line
+
+
+def _show_legend(screen: Screen, *, has_records: bool) -> None:
+    line = "*" if screen.is_ascii else "⠒⠒"
+    parts: list[str | tuple[str, str]] = ["repairs   ", (line, _EXPECTED), " expected   "]
+    if has_records:
+        parts += [("■", _RECORDED), " recorded, mean   "]
+    screen.put(Text.assemble(*parts, ("· ·", _LIMIT), " accepted from here"), first=" " * _LABEL)

@@ -1,0 +1,33 @@
+"""The controller of the quality loop: how hard to repair, when to stop, and what to expect of it.
+
+`step` decides after each measurement, `predict` says beforehand how that will go, `estimate` learns the repair gain and
+its noise from recorded repairs, and `is_stable` and `kp_bound` say which gains a pack may declare.
+"""
+
+from tercet.repair.control.affordability import apply
+from tercet.repair.control.controller import escalation_after, quality_of, step, strategy_for
+from tercet.repair.control.convergence import mean_course, trajectories
+from tercet.repair.control.estimation import LEAST_SAMPLE, estimate, estimate_classes
+from tercet.repair.control.noise import noise_floor
+from tercet.repair.control.prediction import closed_cost, iterations_to_reach, predict
+from tercet.repair.control.stability import character_of, is_stable, kp_bound
+
+__all__ = [
+    "LEAST_SAMPLE",
+    "apply",
+    "character_of",
+    "closed_cost",
+    "escalation_after",
+    "estimate",
+    "estimate_classes",
+    "is_stable",
+    "iterations_to_reach",
+    "kp_bound",
+    "mean_course",
+    "noise_floor",
+    "predict",
+    "quality_of",
+    "step",
+    "strategy_for",
+    "trajectories",
+]

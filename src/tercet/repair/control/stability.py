@@ -1,0 +1,105 @@
+"""Which gains are stable.
+
+Without clamp and noise the error obeys e' = e - G·u, and u = Kp·e + Ki·Σe + Kd·(e - e_before). Taking the difference of
+two such lines removes the sum, and leaves a recurrence whose characteristic polynomial is
+
+    z³ + (p + i + d - 2)·z² + (1 - p - 2d)·z + d        with p = G·Kp, i = G·Ki, d = G·Kd.
+
+Where there is no integral term, that difference has brought in a root at 1 which the loop does not have; it is divided
+out. The error dies away exactly if all roots lie inside the unit circle, which the Jury test says without finding them.
+It is done with fractions: small gains put roots so near to the circle that floats would decide by their rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from tercet.contracts.control import Character, ControlSpec
+
+_WATCHED = 100
+"""For how many repairs a stable loop is watched for a change of sign."""
+_GONE = 1e-3
+"""An error that is smaller than this part of the first one is not looked at."""
+
+
+class Gains(NamedTuple):
+    """The four numbers that stability and noise depend on."""
+
+    gain: float
+    kp: float
+    ki: float
+    kd: float
+
+    @classmethod
+    def of(cls, spec: ControlSpec) -> Gains:
+        """Those of a controller."""
+        return cls(spec.gain, spec.proportional, spec.ki, spec.kd)
+
+
+def characteristic(gains: Gains) -> tuple[Fraction, ...]:
+    """The coefficients of the loop's characteristic polynomial, the highest power first."""
+    gain, one = Fraction(gains.gain), Fraction(1)
+    p, i, d = gain * Fraction(gains.kp), gain * Fraction(gains.ki), gain * Fraction(gains.kd)
+    if i == 0:
+        return (one, p - 1) if d == 0 else (one, p + d - 1, -d)
+    return (one, p + i + d - 2, 1 - p - 2 * d, d)
+
+
+def passes_jury(polynomial: Sequence[Fraction]) -> bool:
+    """Whether all roots lie inside the unit circle: each row of the Jury table is led by its larger end."""
+    row = list(polynomial)
+    while len(row) > 1:
+        first, last = row[0], row[-1]
+        if abs(last) >= abs(first):
+            return False
+        mirrored = row[::-1]
+        row = [first * own - last * other for own, other in zip(row[:-1], mirrored[:-1], strict=True)]
+    return True
+
+
+def is_stable(spec: ControlSpec) -> bool:
+    """Whether the error dies away, whatever it is at first."""
+    return _is_stable(Gains.of(spec))
+
+
+@lru_cache(maxsize=256)  # exact fractions take a while, and a loop asks again after every repair
+def _is_stable(gains: Gains) -> bool:
+    return passes_jury(characteristic(gains))
+
+
+def kp_bound(spec: ControlSpec) -> float:
+    """Every Kp above zero and below this is stable, with the other gains as they are; zero or less means none is.
+
+    It is what the Jury test demands of p where i and d are not negative: p < 2 - i/2 - 2d, which leaves no p above zero unless d < 1.
+    """
+    return 2.0 / spec.gain - spec.ki / 2.0 - 2.0 * spec.kd
+
+
+def character_of(spec: ControlSpec) -> Character:
+    """How the error moves, as far as can be told before anything was measured.
+
+    With Kp alone it goes to and fro above 1/G. With an integral term every loop passes the setpoint once, so there it
+    is called oscillating only if it comes back and passes again.
+    """
+    if not is_stable(spec):
+        return "unstable"
+    if spec.is_proportional:
+        return "oscillating" if spec.gain * spec.proportional > 1.0 else "monotone"
+    seen = [error > 0.0 for error in _linear_errors(spec) if abs(error) > _GONE]
+    turns = sum(one != other for one, other in pairwise(seen))
+    return "oscillating" if turns > 1 else "monotone"
+
+
+def _linear_errors(spec: ControlSpec) -> Iterator[float]:
+    """The errors that follow an error of one, without clamp and noise."""
+    gain, kp, ki, kd = spec.gain, spec.proportional, spec.ki, spec.kd
+    error, before, integral = 1.0, 1.0, 0.0
+    for _ in range(_WATCHED):
+        yield error
+        integral += error
+        intensity = kp * error + ki * integral + kd * (error - before)
+        before, error = error, error - gain * intensity
