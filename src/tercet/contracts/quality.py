@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import Literal
 
+from tercet.contracts.mode import Trust
 from tercet.contracts.shape import Json, Score, Shape
 
 
@@ -108,3 +109,29 @@ class RepairLog(Shape):
     """Every attempt, in order."""
 
     entries: tuple[RepairEntry, ...] = ()
+
+
+class Entailment(StrEnum):
+    """How the evidence stands to a claim."""
+
+    ENTAIL = "ENTAIL"
+    NEUTRAL = "NEUTRAL"
+    CONTRADICT = "CONTRADICT"
+
+
+class Support(Shape):
+    """The part of the evidence that decided about a claim."""
+
+    evidence: str
+    """The id of the fact."""
+    pointer: str = ""
+    text: str = ""
+    trust: Trust = Trust.UNTRUSTED
+
+
+class Judgement(Shape):
+    """What a judge says about one claim."""
+
+    label: Entailment
+    reason: str = ""
+    support: tuple[Support, ...] = ()

@@ -1,0 +1,1 @@
+"""Judges what a run produced."""
