@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import Literal
 
+from pydantic import Field
+
 from tercet.contracts.mode import Trust
 from tercet.contracts.shape import Json, Score, Shape
 
@@ -135,3 +137,84 @@ class Judgement(Shape):
     label: Entailment
     reason: str = ""
     support: tuple[Support, ...] = ()
+    missing: tuple[str, ...] = ()
+    """The numbers, dates, names and identifiers of the claim that are nowhere in the evidence."""
+
+
+class Claim(Shape):
+    """A statement that an output makes, and where it makes it."""
+
+    text: str
+    location: str
+    """A JSON Pointer into the outputs, with a range of characters where it is a part of a text."""
+
+
+class ClaimVerdict(Shape):
+    """What became of one claim."""
+
+    claim: Claim
+    label: Entailment
+    reason: str = ""
+    support: tuple[Support, ...] = ()
+    missing: tuple[str, ...] = ()
+    is_supported: bool = False
+    """Whether an authoritative source bears it out."""
+
+
+class SchemaFault(Shape):
+    """One way in which outputs break their schema."""
+
+    pointer: str
+    keyword: str
+    message: str
+
+
+class VerificationVerdict(Shape):
+    """What VERIFY says about outputs, on its three levels."""
+
+    schema_valid: bool
+    schema_faults: tuple[SchemaFault, ...] = ()
+    v_sem: Score | None = None
+    """The part of the claims that no evidence contradicts; None if the schema was broken and nobody looked."""
+    v_fact: Score | None = None
+    """The part of the claims that an authoritative source bears out."""
+    composite: Score
+    threshold: Score
+    passed: bool
+    claims: tuple[ClaimVerdict, ...] = ()
+    judge: str = ""
+    """Who judged the claims, with its version."""
+
+    @property
+    def contradicted(self) -> tuple[ClaimVerdict, ...]:
+        """The claims that the evidence contradicts."""
+        return tuple(verdict for verdict in self.claims if verdict.label is Entailment.CONTRADICT)
+
+
+class Consensus(Shape):
+    """What several samples of one task agree on."""
+
+    output: Json
+    """The sample that stands for all of them."""
+    index: int = Field(ge=0)
+    consistency: Score
+    """How far the others agree with it: a share of equal ones, or a mean similarity."""
+    mean_similarity: Score
+    """The mean over all pairs."""
+    method: Literal["exact", "similarity"]
+    verdict: Literal["PASS", "LOW_CONFIDENCE"]
+
+    @property
+    def needs_critique(self) -> bool:
+        """Whether it is routed to critique, since too few agree."""
+        return self.verdict == "LOW_CONFIDENCE"
+
+
+class RubricScore(Shape):
+    """What the scores of the dimensions come to."""
+
+    weighted: Score
+    threshold: Score
+    passed: bool
+    below: tuple[str, ...] = ()
+    """The dimensions that are under their minimum."""

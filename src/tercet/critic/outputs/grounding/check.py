@@ -15,9 +15,16 @@ from collections.abc import Iterable, Sequence
 
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.quality import Entailment, Judgement, Support
-from tercet.critic.outputs.grounding.comparison import Comparison, anchors, compare
+from tercet.critic.outputs.grounding.comparison import Comparison, anchors, compare, subjects
 from tercet.critic.outputs.grounding.lexicon import concept, without_prefix
-from tercet.critic.outputs.grounding.statements import Reading, Statement, key_words, read, state
+from tercet.critic.outputs.grounding.statements import (
+    MAX_SENTENCE,
+    Reading,
+    Statement,
+    key_words,
+    read,
+    state,
+)
 
 VERSION = "grounding-1"
 
@@ -50,15 +57,17 @@ class GroundingCheck:
         for number, fact in enumerate(self._evidence):
             self._statements += state(fact.content, number, _topic(fact))
 
-    def judge(self, claim: str) -> Judgement:
-        """What the evidence says about a claim."""
-        whole = self._judge_one(read(claim))
+    def judge(self, claim: str, *, apart_from: int | None = None) -> Judgement:
+        """What the evidence says about a claim; `apart_from` is the number of a fact that is left out."""
+        claim = claim[:MAX_SENTENCE]
+        statements = [statement for statement in self._statements if statement.source != apart_from]
+        whole = self._judge_one(read(claim), statements)
         if whole.label is not Entailment.NEUTRAL:
             return whole
         parts = _parts(claim)
         if len(parts) < 2:
             return whole
-        judged = [self._judge_one(read(part)) for part in parts]
+        judged = [self._judge_one(read(part), statements) for part in parts]
         against = next((one for one in judged if one.label is Entailment.CONTRADICT), None)
         if against is not None:
             return against
@@ -70,10 +79,10 @@ class GroundingCheck:
             )
         return whole
 
-    def _judge_one(self, claim: Reading) -> Judgement:
+    def _judge_one(self, claim: Reading, statements: list[Statement]) -> Judgement:
         compared = [
             compare(claim, statement)
-            for statement in self._statements
+            for statement in statements
             if not claim.words or not claim.words.isdisjoint(statement.known) or _may_turn(claim, statement)
         ]
         against = _best(item for item in compared if _contradicts(claim, item))
@@ -85,7 +94,11 @@ class GroundingCheck:
         together = _together(claim, compared)
         if together:
             return self._answer(Entailment.ENTAIL, "all of it is found, in several places", together)
-        return Judgement(label=Entailment.NEUTRAL, reason="nothing in the evidence settles it")
+        missing = _missing(claim, compared)
+        reason = (
+            f"{missing[0]!r} is nowhere in the evidence" if missing else "nothing in the evidence settles it"
+        )
+        return Judgement(label=Entailment.NEUTRAL, reason=reason, missing=missing)
 
     def _answer(self, label: Entailment, reason: str, items: list[Comparison]) -> Judgement:
         return Judgement(
@@ -135,7 +148,7 @@ def _contradicts(claim: Reading, item: Comparison) -> bool:
 def _is_on_topic(claim: Reading, item: Comparison) -> bool:
     """Whether a statement is about what the claim is about, so that a difference between them matters."""
     own = item.shared & item.statement.reading.words
-    if item.coverage >= ON_TOPIC and (own or not claim.words):
+    if item.coverage >= ON_TOPIC and (own or (not claim.words and subjects(claim))):
         return True
     label = item.statement.reading.label
     return bool(label) and _is_labelled(claim, item) and not _is_narrowed(claim, item)
@@ -195,6 +208,16 @@ def _together(claim: Reading, compared: list[Comparison]) -> list[Comparison]:
             wanted -= item.found
             words |= item.shared
     return chosen if not wanted and len(words) >= COVERED * len(claim.words) else []
+
+
+def _missing(claim: Reading, compared: list[Comparison]) -> tuple[str, ...]:
+    """The anchors that no statement has, whatever it is about."""
+    found = {anchor for item in compared for anchor in item.found}
+    return tuple(
+        claim.text[anchor.start : anchor.end].strip()
+        for anchor in sorted(anchors(claim), key=lambda item: (item.start, item.end))
+        if anchor not in found and not getattr(anchor, "is_vague", False)
+    )
 
 
 def _best(items: Iterable[Comparison]) -> Comparison | None:

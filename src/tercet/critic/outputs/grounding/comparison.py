@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from tercet.critic.outputs.grounding import dates, lexicon, quantities
@@ -131,6 +131,10 @@ def _check_all(claim: Reading, statement: Statement) -> Iterable[Checked]:
 
 
 def _check(claim: Reading, anchor: Anchor, statement: Statement) -> Finding:
+    # What a claim is about may stand around the statement; what it says about it must stand in the statement itself,
+    # or the buyer of a record would be its seller.
+    if anchor.start >= claim.verb:
+        statement = replace(statement, context=None)
     match anchor:
         case Quantity():
             return _check_quantity(claim, anchor, statement.reading)

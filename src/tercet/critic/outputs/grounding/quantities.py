@@ -186,7 +186,7 @@ def _read(match: re.Match[str]) -> Quantity | None:
     return Quantity(
         value=-value if match["sign"] or match["sign_before"] else value,
         measure=measure,
-        start=match.start("figure") if match["figure"] else match.start("word"),
+        start=min(at for at in (match.start("money"), match.start("figure"), match.start("word")) if at >= 0),
         end=match.end(),
         bound=_BOUNDS[" ".join(match["bound"].casefold().split())] if match["bound"] else "=",
         is_rough=bool(match["hedge"]) or (match["bound"] or "").casefold().startswith("just"),

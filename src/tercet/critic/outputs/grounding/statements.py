@@ -39,6 +39,7 @@ _IDIOMS = (
     (re.compile(r"\b(go|goes|going|went|gone) up\b", re.IGNORECASE), "rose"),
     (re.compile(r"\b(go|goes|going|went|gone) down\b", re.IGNORECASE), "fell"),
 )
+_IDENTIFYING = lexicon.word_set("id name number code sku item type kind title account customer order")
 MAX_SENTENCE = 2_000
 """A longer sentence is read up to here: some patterns look ahead, and take the square of the length."""
 MAX_TEXT = 200_000
@@ -67,7 +68,7 @@ class Reading:
     is_label: bool = False
     """Whether it is `label: value`."""
     label: frozenset[str] = frozenset()
-    """The words of a member's name, those without a meaning of their own too."""
+    """The words of the label or of a member's name, those without a meaning of their own too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +126,7 @@ def read(text: str) -> Reading:
         identifiers=found_ids,
         verb=verb.start() if verb else len(text),
         is_label=bool(verb and verb[0] in ":="),
+        label=_label(key_words(text[: verb.start()])) if verb and verb[0] in ":=" else frozenset(),
     )
 
 
@@ -225,12 +227,16 @@ def _walk(value: Any, place: Place, source: int, context: str) -> Iterator[State
 
 
 def _describe(members: JsonObject) -> str:
-    """What an object says about itself: its texts and numbers with their names."""
-    return " . ".join(
-        f"{' '.join(key_words(key))} {member}"
-        for key, member in members.items()
-        if isinstance(member, str) and len(member) <= 120
-    )
+    """What an object says about itself: its short texts, and the names of those that say what it is.
+
+    A date is not among them, nor are other names: they are about something else than the member beside them.
+    """
+    said: list[str] = []
+    for key, member in members.items():
+        if isinstance(member, str) and len(member) <= 120 and not read(member).dates:
+            words = key_words(key)
+            said.append(f"{' '.join(words)} {member}" if words and words[-1] in _IDENTIFYING else member)
+    return " . ".join(said)
 
 
 def _currency(members: JsonObject) -> str | None:
