@@ -148,10 +148,17 @@ def _contradicts(claim: Reading, item: Comparison) -> bool:
 def _is_on_topic(claim: Reading, item: Comparison) -> bool:
     """Whether a statement is about what the claim is about, so that a difference between them matters."""
     own = item.shared & item.statement.reading.words
+    if _is_narrowed(claim, item) or _has_stranger(claim, item):
+        return False
     if item.coverage >= ON_TOPIC and (own or (not claim.words and subjects(claim))):
         return True
-    label = item.statement.reading.label
-    return bool(label) and _is_labelled(claim, item) and not _is_narrowed(claim, item)
+    return bool(item.statement.reading.label) and _is_labelled(claim, item)
+
+
+def _has_stranger(claim: Reading, item: Comparison) -> bool:
+    """Whether the claim begins with what may be a name, and the statement does not have it."""
+    first = [name for name in claim.names if not name.is_certain and name.end < claim.verb + 2]
+    return any(concept(word)[0] in item.missing for name in first for word in name.words)
 
 
 def _is_labelled(claim: Reading, item: Comparison) -> bool:
@@ -164,13 +171,15 @@ def _is_labelled(claim: Reading, item: Comparison) -> bool:
 
 
 def _is_narrowed(claim: Reading, item: Comparison) -> bool:
-    """Whether a word that the statement does not have stands right before the name of the member: `shipping total`."""
-    before = ""
+    """Whether a word that the statement does not have stands right before one that it has: `the shipping total`."""
+    known = item.shared | item.statement.reading.label
+    before, end = "", 0
     for match in _WORD.finditer(claim.text):
         word = concept(match[0])[0]
-        if word in item.statement.reading.label and before in item.missing:
+        is_next = claim.text[end : match.start()].isspace()
+        if word in known and before in item.missing and is_next:
             return True
-        before = word if match.start() != claim.verb else ""
+        before, end = (word if match.start() != claim.verb else ""), match.end()
     return False
 
 

@@ -253,8 +253,9 @@ def _has_identifier(identifier: Identifier, statement: Statement) -> bool:
     readings = [statement.reading, *([statement.context] if statement.context else [])]
     if any(identifier.key == other.key for reading in readings for other in reading.identifiers):
         return True
-    text = re.sub(r"\s+", "", _texts(statement).casefold())
-    return re.search(rf"(?<![a-z0-9]){re.escape(identifier.key)}(?![a-z0-9])", text) is not None
+    pattern = re.compile(rf"(?<![a-z0-9]){re.escape(identifier.key)}(?![a-z0-9])")
+    text = _texts(statement).casefold()
+    return any(pattern.search(shown) for shown in (text, re.sub(r"\s+", "", text)))
 
 
 def _check_name(claim: Reading, anchor: Name, statement: Statement) -> Finding:

@@ -21,7 +21,8 @@ _IDENTIFIERS = re.compile(
             r"(?P<commit>\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b)",
             r"(?P<version>\bv?\d+(?:\.\d+){2,}\b|\bv\d+(?:\.\d+)*\b|(?<=version )\d+(?:\.\d+)*|(?<=Version )\d+(?:\.\d+)*)",
             rf"(?P<part>\b(?:{_PARTS})\s+(?:\d+(?:\.\d+)*|one|two|three|four|five|six)\b(?!\s*%))",
-            r"(?P<plate>(?-i:\b(?!EUR|USD|GBP|CHF|INR|JPY|CNY|SEK|NOK|DKK|PLN|CZK|VAT)[A-Z]{2,5}(?:-[A-Z]{1,3})?[ -]\d{2,6}\b))",
+            r"(?P<plate>(?-i:\b(?!EUR|USD|GBP|CHF|INR|JPY|CNY|SEK|NOK|DKK|PLN|CZK|VAT)[A-Z]{2,5}(?:-[A-Z]{1,3})?[ -]\d{2,6}\b(?![-_]\w)))",
+            r"(?P<letter>(?-i:\b(?!Mr|Ms|Dr|St)[A-Za-z][a-z]{2,} [A-HJ-Z]\b(?![.'’]|[-_:/]\w)))",
             r"(?P<code>\b(?=[\w.:/-]*\d)(?=[\w.:/-]*[A-Za-z])[A-Za-z0-9]+(?:[-_.:/]+[A-Za-z0-9]+)+\b)",
             r"(?P<word>\b(?=[A-Za-z0-9]*\d)[A-Za-z][A-Za-z0-9]+\b)",
         )
@@ -69,7 +70,11 @@ def find_identifiers(text: str) -> list[Identifier]:
         if kind in ("code", "word") and _NO_CODE.fullmatch(match[0]):
             continue
         key = _SPACES.sub("", match[0]).casefold()
-        shape = kind if kind in ("url", "email", "ip", "phone", "commit", "version", "part") else _shape(key)
+        shape = (
+            kind
+            if kind in ("url", "email", "ip", "phone", "commit", "version", "part", "letter")
+            else _shape(key)
+        )
         found.append(Identifier(key, shape, *match.span()))
     return found
 
