@@ -169,28 +169,6 @@ class SchemaFault(Shape):
     message: str
 
 
-class VerificationVerdict(Shape):
-    """What VERIFY says about outputs, on its three levels."""
-
-    schema_valid: bool
-    schema_faults: tuple[SchemaFault, ...] = ()
-    v_sem: Score | None = None
-    """The part of the claims that no evidence contradicts; None if the schema was broken and nobody looked."""
-    v_fact: Score | None = None
-    """The part of the claims that an authoritative source bears out."""
-    composite: Score
-    threshold: Score
-    passed: bool
-    claims: tuple[ClaimVerdict, ...] = ()
-    judge: str = ""
-    """Who judged the claims, with its version."""
-
-    @property
-    def contradicted(self) -> tuple[ClaimVerdict, ...]:
-        """The claims that the evidence contradicts."""
-        return tuple(verdict for verdict in self.claims if verdict.label is Entailment.CONTRADICT)
-
-
 class Consensus(Shape):
     """What several samples of one task agree on."""
 

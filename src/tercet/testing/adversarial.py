@@ -1,6 +1,8 @@
-"""Edge cases out of a JSON Schema, made by Hypothesis: the same schema gives the same cases.
+"""Edge cases out of a JSON Schema, made by Hypothesis.
 
 First come the bounds that the schema names, on both sides; then what Hypothesis draws, which likes to be nasty.
+The same program makes the same cases each time. Another one may not, since Hypothesis also tries the constants of the
+code that is loaded: the cases are facts to be recorded, not to be made again.
 Needs `hypothesis` (the extra `adversarial`).
 """
 
@@ -95,7 +97,7 @@ def _at_bounds(schema: JsonObject, name: str) -> Iterator[tuple[Any, str]]:
 
 
 def _draw(schema: JsonObject, count: int) -> list[Any]:
-    """What Hypothesis draws for a schema, always the same."""
+    """What Hypothesis draws for a schema."""
     try:
         from hypothesis import HealthCheck, Phase, given, settings  # noqa: PLC0415 - an optional dependency
     except ImportError as error:

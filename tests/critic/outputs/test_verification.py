@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.mode import Trust
 from tercet.contracts.pointer import follow
-from tercet.contracts.quality import Entailment, Judgement, VerificationVerdict
+from tercet.contracts.quality import Entailment, Judgement
 from tercet.contracts.rubric import VerificationSettings
 from tercet.critic.outputs.claims import extract
 from tercet.critic.outputs.locations import Location, parse_location
@@ -60,9 +61,10 @@ def verify(outputs: dict[str, Any], **settings: Any) -> VerificationVerdict:
 def test_a_broken_schema_is_a_hard_failure(outputs: dict[str, Any], pointer: str, keyword: str) -> None:
     """The composite is 0, each fault has its JSON Pointer, and no claim was looked at: it goes to REPAIR as it is."""
     verdict = verify(outputs)
-    assert (verdict.schema_valid, verdict.composite, verdict.passed) == (False, 0.0, False)
+    assert (verdict.schema_valid, verdict.score, verdict.passed) == (False, 0.0, False)
     assert [(fault.pointer, fault.keyword) for fault in verdict.schema_faults] == [(pointer, keyword)]
-    assert (verdict.v_sem, verdict.v_fact, verdict.claims) == (None, None, ())
+    assert (verdict.semantic, verdict.factual, verdict.claims) == (None, None, ())
+    assert len(verdict.failures) == 1
 
 
 @pytest.mark.req("R164", "R166", "R167", "R168")
@@ -80,8 +82,8 @@ def test_a_broken_schema_is_a_hard_failure(outputs: dict[str, Any], pointer: str
 def test_the_scores(letter: str, v_sem: float, v_fact: float, composite: float) -> None:
     """V_sem counts what is not contradicted, V_fact what a trusted source bears out; both are weighed together."""
     verdict = verify({"letter": letter})
-    assert (verdict.v_sem, verdict.v_fact) == (v_sem, v_fact)
-    assert verdict.composite == pytest.approx(composite, abs=1e-6)
+    assert (verdict.semantic, verdict.factual) == (v_sem, v_fact)
+    assert verdict.score == pytest.approx(composite, abs=1e-6)
     assert verdict.passed == (composite >= 0.85)
 
 
@@ -114,7 +116,7 @@ def test_the_threshold_is_met_when_it_is_reached(threshold: float, passed: bool)
 def test_the_weights_are_those_that_were_set() -> None:
     """Meaning and facts count as much as the settings say, and both together one."""
     verdict = verify({"letter": TOLD}, semantic_weight=0.9, factual_weight=0.1)
-    assert verdict.composite == 0.9
+    assert verdict.score == 0.9
     with pytest.raises(ValidationError, match="sum to 1"):
         VerificationSettings(semantic_weight=0.9)
 
@@ -135,7 +137,7 @@ class Denier:
 def test_another_judge_may_take_the_place_of_the_embedded_one() -> None:
     """The judge is a Protocol, and the verdict says who it was."""
     verdict = verify_output(SPEC, {"letter": GOOD}, [ORDER], judge=Denier)
-    assert (verdict.v_sem, verdict.judge) == (0.0, "denier-1")
+    assert (verdict.semantic, verdict.judge) == (0.0, "denier-1")
 
 
 def test_claims_are_sentences_and_values_with_their_places() -> None:
@@ -173,6 +175,6 @@ def test_the_same_facts_give_the_same_bytes(letter: str, contents: list[str]) ->
     assert (
         verify_output(SPEC, {"letter": letter}, list(evidence)).model_dump_json() == first.model_dump_json()
     )
-    assert first.v_sem is not None
-    assert first.v_fact is not None
-    assert first.composite == round(0.5 * first.v_sem + 0.5 * first.v_fact, 6)
+    assert first.semantic is not None
+    assert first.factual is not None
+    assert first.score == round(0.5 * first.semantic + 0.5 * first.factual, 6)

@@ -61,7 +61,7 @@ def _find(text: str, secrets: FindsSecrets) -> Iterator[Danger]:
 def _is_card(text: str) -> bool:
     """Whether the check digit of a card number is right (Luhn); one number in ten passes by chance."""
     digits = [int(char) for char in text if char.isdigit()]
-    if len(set(digits)) < 3 or not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
+    if len(set(digits)) < 2 or not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
         return False
     doubled = [
         digit if at % 2 == 0 else digit * 2 - 9 * (digit > 4) for at, digit in enumerate(reversed(digits))

@@ -13,7 +13,7 @@ from tercet.contracts.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.claims import Leaf, extract, leaves
 from tercet.critic.outputs.grounding.check import GroundingCheck
-from tercet.critic.outputs.locations import Location
+from tercet.critic.outputs.locations import Location, parse_location
 from tercet.critic.outputs.safety import find_dangers, mask
 from tercet.critic.outputs.totals import find_wrong_totals
 
@@ -157,12 +157,14 @@ def _plain(text: str) -> str:
 def score_coherent(given: CritiqueInput) -> Scored:
     """The part of the claims that contradict no other, are not said twice, and add up."""
     claims = extract(given.output)[:MAX_COMPARED]
-    faults = [*_at_odds(claims), *_repeated(given.output), *_wrong_sums(given.output)]
+    sentences = tuple(claim for claim in claims if parse_location(claim.location).start is not None)
+    faults = [*_at_odds(sentences), *_repeated(given.output), *_wrong_sums(given.output)]
     count = max(len(claims), len(faults), 1)
     return Scored(round(1 - len(faults) / count, 6), tuple(faults))
 
 
 def _at_odds(claims: tuple[Claim, ...]) -> list[Fault]:
+    """Sentences that cannot both be right; members of an object say something each about their own."""
     facts = [
         Evidence(id=f"kg:output:{number}#snapshot_output", content=claim.text)
         for number, claim in enumerate(claims)

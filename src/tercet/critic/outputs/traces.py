@@ -35,7 +35,7 @@ _ERROR = re.compile(
     re.MULTILINE,
 )
 _DEFINED = re.compile(r"^>?[ \t]*(?:async )?def (?P<function>\w{1,200})\(", re.MULTILINE)
-_VALUE = re.compile(r"^(?P<name>[a-z_]\w{0,60}) = (?P<value>[^\n]{1,400})$", re.MULTILINE)
+_VALUE = re.compile(r"^(?P<name>[a-z_]\w{0,60}) {1,40}= (?P<value>[^\n]{1,400})$", re.MULTILINE)
 _PAIR = re.compile(r"(?P<name>[a-z_]\w{0,60}) = (?P<value>'[^'\n]*'|\"[^\"\n]*\"|[^,\n]+)")
 _ELSEWHERE = (
     "site-packages",

@@ -12,20 +12,15 @@ from collections.abc import Sequence
 from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.mode import Trust
-from tercet.contracts.quality import (
-    Claim,
-    ClaimVerdict,
-    Entailment,
-    Judgement,
-    SchemaFault,
-    VerificationVerdict,
-)
+from tercet.contracts.quality import Claim, ClaimVerdict, Entailment, Judgement, SchemaFault
 from tercet.contracts.rubric import VerificationSettings
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.claims import extract
 from tercet.critic.outputs.entailment import MakesJudge
 from tercet.critic.outputs.grounding.check import GroundingCheck
+from tercet.critic.outputs.safety import mask
 from tercet.policy import schemas
 
 MAX_FAULTS = 100
@@ -81,7 +76,12 @@ def authoritative(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
 def refuse(faults: tuple[SchemaFault, ...], settings: VerificationSettings) -> VerificationVerdict:
     """The verdict on outputs that break their schema."""
     return VerificationVerdict(
-        schema_valid=False, schema_faults=faults, composite=0.0, threshold=settings.threshold, passed=False
+        passed=False,
+        schema_valid=False,
+        score=0.0,
+        failures=tuple(f"{fault.pointer or '/'}: {fault.message}" for fault in faults),
+        threshold=settings.threshold,
+        schema_faults=faults,
     )
 
 
@@ -89,16 +89,21 @@ def conclude(
     verdicts: tuple[ClaimVerdict, ...], settings: VerificationSettings, *, judge: str
 ) -> VerificationVerdict:
     """The verdict that follows from those on the claims."""
-    v_sem = _share(sum(verdict.label is not Entailment.CONTRADICT for verdict in verdicts), len(verdicts))
-    v_fact = _share(sum(verdict.is_supported for verdict in verdicts), len(verdicts))
-    composite = round(settings.semantic_weight * v_sem + settings.factual_weight * v_fact, 6)
+    semantic = _share(sum(verdict.label is not Entailment.CONTRADICT for verdict in verdicts), len(verdicts))
+    factual = _share(sum(verdict.is_supported for verdict in verdicts), len(verdicts))
+    score = round(settings.semantic_weight * semantic + settings.factual_weight * factual, 6)
     return VerificationVerdict(
+        passed=score >= settings.threshold,
         schema_valid=True,
-        v_sem=v_sem,
-        v_fact=v_fact,
-        composite=composite,
+        semantic=semantic,
+        factual=factual,
+        score=score,
+        failures=tuple(
+            f"{verdict.claim.location}: {mask(verdict.reason)}"
+            for verdict in verdicts
+            if verdict.label is Entailment.CONTRADICT
+        ),
         threshold=settings.threshold,
-        passed=composite >= settings.threshold,
         claims=verdicts,
         judge=judge,
     )
