@@ -226,6 +226,7 @@ def test_a_bad_letter_is_diagnosed() -> None:
     wrong, made_up = in_dimension(diagnosis, "correctness")[:2]
     assert "25,400 INR" in wrong
     assert "is contradicted" in wrong
+    assert f"say what {ORDER.id} says at /total" in diagnosis.repair_hints[0].hint
     assert "'EUR 25' is nowhere in the evidence" in made_up
     assert in_dimension(diagnosis, "completeness") == ["the section 'Next steps' is missing"]
     assert in_dimension(diagnosis, "safety") == [

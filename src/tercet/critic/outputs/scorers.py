@@ -78,22 +78,20 @@ def _known(given: CritiqueInput) -> tuple[Evidence, ...]:
 
 
 def _ungrounded(claim: Claim, said: Judgement) -> Fault:
-    # A diagnosis is recorded and shown: what must not go out is not repeated in it.
-    whole, reason = mask(claim.text), mask(said.reason)
-    quoted = whole if len(whole) <= 120 else f"{whole[:119]}…"
-    if said.label is Entailment.CONTRADICT:
-        source = said.support[0] if said.support else None
-        text = f"{quoted!r} is contradicted: {reason}" + (
-            f" ({source.evidence}: {source.text[:120]})" if source else ""
-        )
+    # The words of the claim are where the location says: a description that quotes them would be read, by whoever looks
+    # for the cause, as if they described the defect; and it would repeat what must not go out.
+    reason = mask(said.reason)
+    if said.label is not Entailment.CONTRADICT:
         return Fault(
-            text, claim.location, hint=f"say what {source.evidence} says" if source else "correct it"
+            f"the claim is ungrounded: {reason}", claim.location, hint="cite evidence for it, or leave it out"
         )
-    return Fault(
-        f"{quoted!r} has no ground in the evidence: {reason}",
-        claim.location,
-        hint="cite evidence for it, or leave it out",
+    source = said.support[0] if said.support else None
+    hint = (
+        f"say what {source.evidence} says at {source.pointer or '/'}: {mask(source.text)}"
+        if source
+        else "correct it"
     )
+    return Fault(f"the claim is contradicted: {reason}", claim.location, hint=hint)
 
 
 def score_complete(given: CritiqueInput) -> Scored:
