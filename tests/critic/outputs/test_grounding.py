@@ -130,6 +130,29 @@ def test_rounding(claim: str, evidence: str, label: str) -> None:
     assert judge(claim, evidence).label == label
 
 
+@pytest.mark.parametrize(
+    ("claim", "label"),
+    [
+        ("Orders above 500 EUR need the approval of a manager.", "ENTAIL"),
+        ("Orders above 300 EUR need the approval of a manager.", "NEUTRAL"),
+        ("Orders of 620 EUR need the approval of a manager.", "NEUTRAL"),
+        ("Orders of 400 EUR need the approval of a manager.", "CONTRADICT"),
+    ],
+)
+def test_a_bound_settles_what_lies_outside_of_it(claim: str, label: str) -> None:
+    """What a bound allows is left open, since the check does not apply rules; what it excludes is contradicted."""
+    assert judge(claim, "Orders above 500 EUR need the approval of a manager.").label == label
+
+
+def test_another_record_may_be_meant() -> None:
+    """A claim that does not say which record it is about is not contradicted by one as long as another one fits."""
+    orders = [{"items": [{"item": "lamp", "quantity": number}]} for number in (1, 4)]
+    assert judge("It contained 4 lamps.", *orders).label is not Entailment.CONTRADICT
+    assert judge("It contained 7 lamps.", *orders).label is Entailment.CONTRADICT
+    bulbs = {"items": [{"item": "bulb", "quantity": 2}]}
+    assert judge("It contained 4 lamps and 2 bulbs.", *orders, bulbs).label is Entailment.NEUTRAL
+
+
 def test_a_sentence_ends_where_it_ends() -> None:
     """Titles, initials and decimals end no sentence; lines do."""
     text = "Dr. Rao paid 3.5 EUR. J. Smith did not!\nNext line"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.quality import Entailment, Judgement, Support
-from tercet.critic.outputs.grounding.comparison import Comparison, anchors, compare, subjects
+from tercet.critic.outputs.grounding.comparison import Anchor, Comparison, anchors, compare, subjects
 from tercet.critic.outputs.grounding.lexicon import concept, without_prefix
 from tercet.critic.outputs.grounding.statements import (
     MAX_SENTENCE,
@@ -42,6 +42,7 @@ _ONE_WORD = re.compile(r"[A-Za-z]+")
 _IS = re.compile(r"(?P<label>.+?)\s(?:is|are|was|were)\s+(?P<value>[a-z]+)\.?$")
 _COUNTED = re.compile(r"\b\d+\s+([A-Za-z]+)")
 _COUNTS = frozenset(concept(word)[0] for word in ("quantity", "qty", "count", "number", "stock", "pieces"))
+_PRONOUN = re.compile(r"(?:it|they|he|she|this|these|that|those)\b", re.IGNORECASE)
 _OWN = re.compile(r"(?:the|this|that|these|those|it|he|she|they|an?|its|his|her|their)\b", re.IGNORECASE)
 _AND = re.compile(r",?\s+and\s+(?=[a-z])|;\s+|,\s+who\s+|,\s+(?=[a-z])")
 
@@ -71,7 +72,10 @@ class GroundingCheck:
         against = next((one for one in judged if one.label is Entailment.CONTRADICT), None)
         if against is not None:
             return against
-        if all(one.label is Entailment.ENTAIL for one in judged):
+        is_one_fact = len({support.evidence for one in judged for support in one.support}) == 1
+        if all(one.label is Entailment.ENTAIL for one in judged) and (
+            is_one_fact or not _PRONOUN.match(claim)
+        ):
             return Judgement(
                 label=Entailment.ENTAIL,
                 reason="each part of it is borne out",
@@ -85,7 +89,10 @@ class GroundingCheck:
             for statement in statements
             if not claim.words or not claim.words.isdisjoint(statement.known) or _may_turn(claim, statement)
         ]
-        against = _best(item for item in compared if _contradicts(claim, item))
+        bearers = _find_bearers(compared)
+        against = _best(
+            item for item in compared if _contradicts(claim, item) and not _is_excused(item, bearers)
+        )
         borne = _best(item for item in compared if _entails(item))
         if borne is not None and (against is None or _is_closer(borne, against)):
             return self._answer(Entailment.ENTAIL, "it is borne out", [borne])
@@ -143,6 +150,32 @@ def _contradicts(claim: Reading, item: Comparison) -> bool:
         return not item.is_opposite or bool(claim.quantities)
     is_same = item.is_opposite and not item.missing and all(one.finding != "absent" for one in item.checked)
     return is_same and bool(item.shared)
+
+
+def _is_excused(item: Comparison, bearers: dict[Anchor, list[Comparison]]) -> bool:
+    """Whether other statements, as much on topic, have what this one lacks: of two orders, the other may be meant."""
+    rank = _rank(item)[:2]
+    return bool(item.others) and all(
+        any(
+            _rank(other)[:2] >= rank and not _is_around(other.statement, item.statement)
+            for other in bearers.get(one.anchor, ())
+        )
+        for one in item.others
+    )
+
+
+def _find_bearers(compared: list[Comparison]) -> dict[Anchor, list[Comparison]]:
+    """For each anchor of the claim, the statements about the same thing that bear it out."""
+    bearers: dict[Anchor, list[Comparison]] = {}
+    for item in compared:
+        for anchor in item.found if item.is_about else ():
+            bearers.setdefault(anchor, []).append(item)
+    return bearers
+
+
+def _is_around(whole: Statement, part: Statement) -> bool:
+    is_same_place = (whole.source, whole.pointer) == (part.source, part.pointer)
+    return is_same_place and part.is_clause and part.reading.text in whole.reading.text
 
 
 def _is_on_topic(claim: Reading, item: Comparison) -> bool:
@@ -205,7 +238,10 @@ def _entails(item: Comparison) -> bool:
 
 
 def _together(claim: Reading, compared: list[Comparison]) -> list[Comparison]:
-    """Statements that bear out a claim together: each is about the same thing, and has some of its anchors."""
+    """Statements that bear out a claim together: each is about the same thing, and has some of its anchors.
+
+    They stand in one fact, or the claim names what it is about: nothing is stitched out of two records.
+    """
     wanted = set(anchors(claim))
     if not wanted:
         return []
@@ -216,7 +252,10 @@ def _together(claim: Reading, compared: list[Comparison]) -> list[Comparison]:
             chosen.append(item)
             wanted -= item.found
             words |= item.shared
-    return chosen if not wanted and len(words) >= COVERED * len(claim.words) else []
+    is_one_fact = len({item.statement.source for item in chosen}) == 1
+    if wanted or len(words) < COVERED * len(claim.words) or not (is_one_fact or subjects(claim)):
+        return []
+    return chosen
 
 
 def _missing(claim: Reading, compared: list[Comparison]) -> tuple[str, ...]:

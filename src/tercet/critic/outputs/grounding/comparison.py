@@ -180,8 +180,8 @@ def _check_quantity(claim: Reading, anchor: Quantity, reading: Reading) -> Findi
     if not anchor.value and reading.negated:
         return "found"
     named = [other for other in claim.quantities if not other.is_vague]
-    exact = [other for other in _rivals(given, named, _agree) if not other.is_vague]
-    free = _rivals(reading.quantities, named, _agree)
+    free = [other for other in _rivals(reading.quantities, named, _agree) if not other.is_vague]
+    exact = [other for other in free if other in given and not quantities.is_open(anchor, other)]
     return "other" if exact or _is_other_unit(anchor, free) else "absent"
 
 
@@ -204,9 +204,9 @@ def _is_other_unit(anchor: Quantity, given: list[Quantity]) -> bool:
     """Whether a sum stands there in another currency, or the same figure in another unit."""
     return any(
         bool(anchor.measure and other.measure)
+        and anchor.measure != other.measure
         and ((_is_money(anchor) and _is_money(other)) or anchor.figure == other.figure)
         for other in given
-        if not other.is_vague
     )
 
 

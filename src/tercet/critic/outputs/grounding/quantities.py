@@ -249,11 +249,18 @@ def agrees(claimed: Quantity, given: Quantity) -> bool:
     """Whether what is given bears out what is claimed; both measure the same."""
     if claimed.per and given.per and claimed.per != given.per:
         return False
-    if claimed.bound != "=":
-        return given.value == claimed.value or _is_within(given, claimed)
     if given.bound != "=":
         return given.value == claimed.value
+    if claimed.bound != "=":
+        return given.value == claimed.value or _is_within(given, claimed)
     return _is_close(claimed, given)
+
+
+def is_open(claimed: Quantity, given: Quantity) -> bool:
+    """Whether what is given is a bound that settles nothing about the claim: `620` beside `above 500`."""
+    if given.bound == "=":
+        return False
+    return claimed.bound != "=" or _is_within(claimed, given)
 
 
 def _is_within(given: Quantity, claimed: Quantity) -> bool:
