@@ -151,9 +151,41 @@ def test_claims_are_sentences_and_values_with_their_places() -> None:
     }
     claims = extract(outputs)
     assert [claim.text for claim in claims] == [
-        "Your order was delivered.", "It had 2 parts.", "amount inr: 24500", "paid is not true", "sku: S-1",
+        "Your order was delivered.", "It had 2 parts.", "amount: 24500 inr", "paid is not true", "sku: S-1",
     ]  # fmt: skip
     assert [claim.location for claim in claims[2:]] == ["/amount_inr", "/paid", "/lines/0/sku"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "label"),
+    [
+        (
+            {"amount_inr": 24500, "term_months": 60, "rate_percent": 3.9, "total": 98, "currency": "EUR"},
+            "ENTAIL",
+        ),
+        ({"amount_inr": 2450}, "CONTRADICT"),
+        ({"term_months": 48}, "CONTRADICT"),
+        ({"rate_percent": 39}, "CONTRADICT"),
+        ({"total": 89, "currency": "EUR"}, "CONTRADICT"),
+        ({"refunded": True}, "CONTRADICT"),
+        ({"weight_kg": 3}, "NEUTRAL"),
+    ],
+)
+def test_members_are_claims_with_their_units(outputs: dict[str, Any], label: str) -> None:
+    """A member of an output is held against the member of the evidence, with the unit or currency of its name."""
+    content = {
+        **outputs,
+        "amount_inr": 24500,
+        "term_months": 60,
+        "rate_percent": 3.9,
+        "total": 98,
+        "currency": "EUR",
+    }
+    content = {key: value for key, value in content.items() if key != "weight_kg"} | {"refunded": False}
+    fact = Evidence(id="kg:loan:1#snapshot_s", content=content, trust=Trust.TRUSTED)
+    claims = verify_output(DecisionSpec(id="loan"), outputs, [fact]).claims
+    assert claims[0].label == label
+    assert label != "ENTAIL" or {claim.label.value for claim in claims} == {"ENTAIL"}
 
 
 @given(st.text(max_size=20), st.none() | st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)))

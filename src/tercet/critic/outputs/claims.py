@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from tercet.contracts import pointer
 from tercet.contracts.quality import Claim
 from tercet.contracts.references import Place
 from tercet.contracts.shape import as_list, as_object
+from tercet.critic.outputs.grounding import units
 from tercet.critic.outputs.grounding.statements import key_words, sentences
 from tercet.critic.outputs.locations import Location
 
@@ -49,16 +51,16 @@ def leaves(value: Any, place: Place = ()) -> Iterator[Leaf]:
 
 def extract(outputs: Any) -> tuple[Claim, ...]:
     """The claims of outputs, in their order, up to `MAX_CLAIMS` of them."""
-    return tuple(islice((claim for leaf in leaves(outputs) for claim in _claims(leaf)), MAX_CLAIMS))
+    return tuple(islice((claim for leaf in leaves(outputs) for claim in _claims(leaf, outputs)), MAX_CLAIMS))
 
 
-def _claims(leaf: Leaf) -> Iterator[Claim]:
+def _claims(leaf: Leaf, outputs: Any) -> Iterator[Claim]:
     if leaf.value is None or leaf.value == "":
         return
     if isinstance(leaf.value, str) and is_text(leaf.value):
         yield from _sentences(leaf.value, pointer.join(leaf.place))
     else:
-        yield Claim(text=_labelled(leaf), location=str(Location(pointer.join(leaf.place))))
+        yield Claim(text=_labelled(leaf, outputs), location=str(Location(pointer.join(leaf.place))))
 
 
 def is_text(value: str) -> bool:
@@ -67,11 +69,26 @@ def is_text(value: str) -> bool:
     return "\n" in value.strip() or len(words) > 8 or (len(words) > 2 and value.rstrip()[-1:] in ".!?")
 
 
-def _labelled(leaf: Leaf) -> str:
-    label = next((" ".join(key_words(key)) for key in reversed(leaf.place) if isinstance(key, str)), "")
+def _labelled(leaf: Leaf, outputs: Any) -> str:
+    """A value with its name, as a person would write it: `amount: 24500 INR`."""
+    words = key_words(next((key for key in reversed(leaf.place) if isinstance(key, str)), ""))
     if isinstance(leaf.value, bool):
-        return f"{label} is {'' if leaf.value else 'not '}true" if label else str(leaf.value).lower()
-    return f"{label}: {leaf.value}" if label else str(leaf.value)
+        return (
+            f"{' '.join(words)} is {'' if leaf.value else 'not '}true" if words else str(leaf.value).lower()
+        )
+    if isinstance(leaf.value, str):
+        return f"{' '.join(words)}: {leaf.value}" if words else leaf.value
+    label, unit = units.label_of(words)
+    shown = f"{Decimal(str(leaf.value)):f} {unit or _currency(leaf, words, outputs)}".strip()
+    return f"{' '.join(label)}: {shown}" if label else shown
+
+
+def _currency(leaf: Leaf, words: list[str], outputs: Any) -> str:
+    """The currency that stands beside a sum."""
+    beside = as_object(pointer.follow(outputs, pointer.join(leaf.place[:-1]))) or {}
+    named = beside.get("currency")
+    is_sum = units.is_money_key(words) and isinstance(named, str)
+    return (units.currency_of(named) or "") if is_sum and isinstance(named, str) else ""
 
 
 def _sentences(text: str, where: str) -> Iterator[Claim]:

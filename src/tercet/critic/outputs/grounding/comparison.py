@@ -165,7 +165,7 @@ def _check_time(claim: Reading, anchor: Time, reading: Reading) -> Finding:
 
 
 def _check_quantity(claim: Reading, anchor: Quantity, reading: Reading) -> Finding:
-    given = [other for other in reading.quantities if quantities.is_same_measure(anchor, other)]
+    given = [other for other in reading.quantities if _is_comparable(claim, anchor, other)]
     fitting = [other for other in given if quantities.agrees(anchor, other)]
     if anchor.is_vague:
         if not given:
@@ -183,6 +183,13 @@ def _check_quantity(claim: Reading, anchor: Quantity, reading: Reading) -> Findi
     free = [other for other in _rivals(reading.quantities, named, _agree) if not other.is_vague]
     exact = [other for other in free if other in given and not quantities.is_open(anchor, other)]
     return "other" if exact or _is_other_unit(anchor, free) else "absent"
+
+
+def _is_comparable(claim: Reading, anchor: Quantity, other: Quantity) -> bool:
+    """Whether both measure the same; a sum without its currency is one where it is the same, or has the same label."""
+    if not anchor.measure and _is_money(other):
+        return claim.is_label or anchor.value == other.value
+    return quantities.is_same_measure(anchor, other)
 
 
 def _agree(one: Quantity, other: Quantity) -> bool:

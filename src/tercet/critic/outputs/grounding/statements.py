@@ -278,7 +278,7 @@ def _switch(label: str, *, is_on: bool) -> Reading:
 def _numbered(words: list[str], value: float, currency: str | None) -> Reading:
     measure, factor = units.unit_of_key(words)
     label = " ".join(words[:-1] if measure else words)
-    if not measure and currency and not isinstance(value, bool):
+    if not measure and currency and units.is_money_key(words):
         measure = currency
     text = f"{label}: {value}"
     at = len(label) + 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tercet.critic.outputs.grounding.lexicon import word_set
+
 _TIME = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0}
 UNITS: dict[str, tuple[str, float]] = {
     **{name: ("time", factor) for name, factor in _TIME.items()},
@@ -44,6 +46,12 @@ CURRENCIES: dict[str, str] = {
 }  # fmt: skip
 
 
+_MONEY_WORDS = word_set(
+    "total amount price cost costs fee fees sum balance subtotal tax vat refund payment charge deposit value net gross "
+    "paid due discount budget salary rent"
+)
+
+
 def unit_named(name: str) -> str:
     """The unit that a word means; the word is one."""
     name = name.casefold()
@@ -72,6 +80,18 @@ def unit_of_key(words: list[str]) -> tuple[str, float]:
     if len(words) > 1 and (name in UNITS or name in SPELLED) and last not in ("v", "t"):
         return UNITS[unit_named(name)]
     return "", 1.0
+
+
+def label_of(words: list[str]) -> tuple[list[str], str]:
+    """A member's name without its unit, and the unit as one writes it behind a number."""
+    if not unit_of_key(words)[0]:
+        return words, ""
+    return words[:-1] or words, "°C" if words[-1] in ("c", "celsius") else words[-1]
+
+
+def is_money_key(words: list[str]) -> bool:
+    """Whether a member of this name is a sum of money, where a currency stands beside it."""
+    return not _MONEY_WORDS.isdisjoint(words)
 
 
 def currency_of(text: str) -> str | None:
