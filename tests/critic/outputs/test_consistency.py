@@ -14,7 +14,7 @@ from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
 from tercet.critic.outputs.similarity import token_similarity
 
 
-@pytest.mark.req("R171", "R173")
+@pytest.mark.req("R171")
 @pytest.mark.parametrize(
     ("samples", "winner", "index", "ratio", "verdict"),
     [
@@ -33,7 +33,6 @@ def test_the_majority(samples: list[Any], winner: Any, index: int, ratio: float,
     assert found.needs_critique == (verdict == "LOW_CONFIDENCE")
 
 
-@pytest.mark.req("R173")
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 6, 8, 9])
 def test_only_three_five_or_seven_samples(count: int) -> None:
     """Another number is refused with a remedy, by both ways of voting."""
@@ -43,7 +42,6 @@ def test_only_three_five_or_seven_samples(count: int) -> None:
         assert refused.value.code == "sample_count"
 
 
-@pytest.mark.req("R173")
 @pytest.mark.parametrize(("minimum", "verdict"), [(0.666667, "PASS"), (0.666668, "LOW_CONFIDENCE")])
 def test_the_minimum_is_met_when_it_is_reached(minimum: float, verdict: str) -> None:
     """The limit itself is enough."""
@@ -65,7 +63,7 @@ def test_similarity_voting_by_its_definition(samples: list[str]) -> None:
     assert found.index == means.index(max(means))
 
 
-@pytest.mark.req("R172", "R173")
+@pytest.mark.req("R172")
 def test_the_odd_one_out_does_not_win() -> None:
     """Free texts that say the same in other words agree; one that says something else does not."""
     samples = [

@@ -55,7 +55,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / "r.xml").read_bytes()
 
 
-@pytest.mark.req("R41", "R170")
+@pytest.mark.req("R41")
 def test_a_report_of_pytest_is_read(report: bytes) -> None:
     """Passed and failed are counted, skipped is neither; each failure has its values, its trace and its place."""
     result = read_junit(report)
@@ -72,7 +72,7 @@ def test_a_report_of_pytest_is_read(report: bytes) -> None:
     assert pass_rate(result) == 0.333333
 
 
-@pytest.mark.req("R44", "R170")
+@pytest.mark.req("R44")
 def test_a_trace_of_pytest_says_where_and_on_what(report: bytes) -> None:
     """The failing function is the innermost one, and its arguments are values again."""
     adds, breaks = (

@@ -48,7 +48,7 @@ def verify(outputs: dict[str, Any], **settings: Any) -> VerificationVerdict:
     return verify_output(SPEC, outputs, [ORDER, MAIL], settings=VerificationSettings(**settings))
 
 
-@pytest.mark.req("R164", "R165", "R168")
+@pytest.mark.req("R164", "R168")
 @pytest.mark.parametrize(
     ("outputs", "pointer", "keyword"),
     [
