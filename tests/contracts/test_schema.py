@@ -23,6 +23,7 @@ from tercet.contracts import (
     loop,
     quality,
     record,
+    rubric,
     run,
     saga,
 )
@@ -234,7 +235,30 @@ SAMPLES: list[BaseModel] = [
     loop.ExecutionContext(run=FRAME, compiled=COMPILED),
     *loop.decompose(PLAN),
     loop.ExecutionOutputs(outputs={"n": 1}, transcript=(ENTRY,)),
-    loop.VerificationVerdict(passed=True, schema_valid=True, score=1.0),
+    loop.VerificationVerdict(
+        passed=True,
+        schema_valid=True,
+        score=1.0,
+        schema_faults=(quality.SchemaFault(pointer="/a", keyword="type", message="m"),),
+        claims=(
+            quality.ClaimVerdict(
+                claim=quality.Claim(text="t", location="/a#char=0,1"),
+                label=quality.Entailment.ENTAIL,
+                support=(quality.Support(evidence=REF, pointer="/n"),),
+            ),
+        ),
+    ),
+    quality.Judgement(label=quality.Entailment.NEUTRAL, missing=("5",)),
+    quality.Consensus(
+        output=1, index=0, consistency=1.0, mean_similarity=1.0, method="exact", verdict="PASS"
+    ),
+    quality.RubricScore(weighted=0.5, threshold=0.8, passed=False, below=("a",)),
+    rubric.CritiqueInput(task=rubric.CritiqueTask(description="d"), output={"a": 1}, evidence=(FACT,)),
+    rubric.VerificationSettings(),
+    rubric.CritiqueSettings(),
+    rubric.TestLevel(name="unit", scope="s", trigger="code_action", criterion="all_pass"),
+    rubric.EdgeOutcome(case=rubric.EdgeCase(input={"n": 0}), error="e"),
+    rubric.Probe(name="p", kind="leakage", text="t", canary="C-77"),
     *loop.phase_contracts(),
     quality.TestResult(passed=1, failed=1, errors=(quality.TestFailure(name="t"),)),
     quality.StackTraceAnalysis(failing_function="f", line_number=1, error_type="E"),

@@ -11,6 +11,7 @@ from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import Threshold
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.quality import ClaimVerdict, Entailment, SchemaFault
 from tercet.contracts.run import TranscriptEntry
 from tercet.contracts.shape import JsonObject, Shape
 
@@ -110,9 +111,21 @@ class VerificationVerdict(Shape):
     passed: bool
     schema_valid: bool
     semantic: float | None = None
+    """The part of the claims that no evidence contradicts; None if the schema was broken and nobody looked."""
     factual: float | None = None
+    """The part of the claims that an authoritative source bears out."""
     score: float
     failures: tuple[str, ...] = ()
+    threshold: float = 0.0
+    schema_faults: tuple[SchemaFault, ...] = ()
+    claims: tuple[ClaimVerdict, ...] = ()
+    judge: str = ""
+    """Who judged the claims, with its version."""
+
+    @property
+    def contradicted(self) -> tuple[ClaimVerdict, ...]:
+        """The claims that the evidence contradicts."""
+        return tuple(verdict for verdict in self.claims if verdict.label is Entailment.CONTRADICT)
 
 
 class PhaseContract(Shape):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import Literal
 
+from pydantic import Field
+
+from tercet.contracts.mode import Trust
 from tercet.contracts.shape import Json, Score, Shape
 
 
@@ -108,3 +111,88 @@ class RepairLog(Shape):
     """Every attempt, in order."""
 
     entries: tuple[RepairEntry, ...] = ()
+
+
+class Entailment(StrEnum):
+    """How the evidence stands to a claim."""
+
+    ENTAIL = "ENTAIL"
+    NEUTRAL = "NEUTRAL"
+    CONTRADICT = "CONTRADICT"
+
+
+class Support(Shape):
+    """The part of the evidence that decided about a claim."""
+
+    evidence: str
+    """The id of the fact."""
+    pointer: str = ""
+    text: str = ""
+    trust: Trust = Trust.UNTRUSTED
+
+
+class Judgement(Shape):
+    """What a judge says about one claim."""
+
+    label: Entailment
+    reason: str = ""
+    support: tuple[Support, ...] = ()
+    missing: tuple[str, ...] = ()
+    """The numbers, dates, names and identifiers of the claim that are nowhere in the evidence."""
+
+
+class Claim(Shape):
+    """A statement that an output makes, and where it makes it."""
+
+    text: str
+    location: str
+    """A JSON Pointer into the outputs, with a range of characters where it is a part of a text."""
+
+
+class ClaimVerdict(Shape):
+    """What became of one claim."""
+
+    claim: Claim
+    label: Entailment
+    reason: str = ""
+    support: tuple[Support, ...] = ()
+    missing: tuple[str, ...] = ()
+    is_supported: bool = False
+    """Whether an authoritative source bears it out."""
+
+
+class SchemaFault(Shape):
+    """One way in which outputs break their schema."""
+
+    pointer: str
+    keyword: str
+    message: str
+
+
+class Consensus(Shape):
+    """What several samples of one task agree on."""
+
+    output: Json
+    """The sample that stands for all of them."""
+    index: int = Field(ge=0)
+    consistency: Score
+    """How far the others agree with it: a share of equal ones, or a mean similarity."""
+    mean_similarity: Score
+    """The mean over all pairs."""
+    method: Literal["exact", "similarity"]
+    verdict: Literal["PASS", "LOW_CONFIDENCE"]
+
+    @property
+    def needs_critique(self) -> bool:
+        """Whether it is routed to critique, since too few agree."""
+        return self.verdict == "LOW_CONFIDENCE"
+
+
+class RubricScore(Shape):
+    """What the scores of the dimensions come to."""
+
+    weighted: Score
+    threshold: Score
+    passed: bool
+    below: tuple[str, ...] = ()
+    """The dimensions that are under their minimum."""

@@ -24,6 +24,7 @@ from tercet.contracts import (
     quality,
     record,
     request,
+    rubric,
     run,
     saga,
     scorecard,
@@ -38,7 +39,7 @@ from tercet.contracts.shape import TYPE_VERSION
 _ROOMS = (
     plan, tool, mode, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
     session, loop, quality, saga, invocation, problem, tasks,
-    buckets, control,
+    buckets, control, rubric,
 )  # fmt: skip
 
 PUBLIC_TYPES: dict[str, Any] = {

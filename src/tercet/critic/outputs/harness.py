@@ -1,0 +1,46 @@
+"""Levels of tests, as data: when each one runs and when it passes. Running them is a tool's, through the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tercet.contracts.quality import TestResult
+from tercet.contracts.rubric import TestLevel, TestTrigger
+
+LEVELS: tuple[TestLevel, ...] = (
+    TestLevel(name="unit", scope="one function or component", trigger="code_action", criterion="all_pass"),
+    TestLevel(
+        name="integration", scope="components together", trigger="code_actions_complete", criterion="all_pass"
+    ),
+    TestLevel(
+        name="behavioural",
+        scope="what a user sees, end to end",
+        trigger="before_commit",
+        criterion="all_pass",
+    ),
+    TestLevel(
+        name="regression",
+        scope="defects that were mended",
+        trigger="before_commit",
+        criterion="no_regressions",
+    ),
+)
+
+
+def due(trigger: TestTrigger, levels: Collection[TestLevel] = LEVELS) -> tuple[TestLevel, ...]:
+    """The levels that run at this moment."""
+    return tuple(level for level in levels if level.trigger == trigger)
+
+
+def passes(level: TestLevel, result: TestResult, *, known_failures: Collection[str] = ()) -> bool:
+    """Whether a result meets the criterion of its level.
+
+    Where all must pass, one must have run: a suite that found no tests has shown nothing. A regression is a failure that
+    was not there before.
+    """
+    match level.criterion:
+        case "all_pass":
+            return result.failed == 0 and result.passed > 0
+        case "no_regressions":
+            named = {failure.name for failure in result.errors}
+            return result.failed == len(result.errors) and named <= set(known_failures)

@@ -1,0 +1,222 @@
+"""The grounding check, piece by piece: what it finds in a text, what it names as its reason, what it never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import Trust
+from tercet.contracts.quality import Entailment, Judgement
+from tercet.critic.outputs.grounding.check import GroundingCheck
+from tercet.critic.outputs.grounding.dates import find_dates, find_times
+from tercet.critic.outputs.grounding.names import find_identifiers, find_names
+from tercet.critic.outputs.grounding.quantities import find_quantities, parse_figure
+from tercet.critic.outputs.grounding.statements import read, sentences, state
+
+RECORD = {
+    "order_id": "ord_881",
+    "ordered_on": "2026-05-01",
+    "delivered_on": "2026-05-05",
+    "buyer": "Anna Holm",
+    "seller": "Bob Reiss",
+    "lines": [{"item": "lamp", "quantity": 2}, {"item": "bulb", "quantity": 6}],
+    "paid": True,
+    "refunded": False,
+}
+
+
+def judge(claim: str, *contents: Any) -> Judgement:
+    """What the check says about a claim, by evidence of these contents."""
+    facts = [
+        Evidence(id=f"kg:order:{number}#snapshot_s", content=content, trust=Trust.TRUSTED)
+        for number, content in enumerate(contents)
+    ]
+    return GroundingCheck(facts).judge(claim)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1204331", 1204331), ("1,204,331", 1204331), ("1.299,00", 1299), ("1,299.00", 1299), ("1'200", 1200), ("0.45", 0.45),
+     ("12,5", 12.5), ("1 204 331", 1204331)],
+)  # fmt: skip
+def test_figures_with_separators(text: str, value: float) -> None:
+    """Thousands and decimals are told apart by what follows them."""
+    assert parse_figure(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "measure"),
+    [("2.5 kg", 2500, "mass"), ("120 cm", 1.2, "length"), ("two weeks", 1_209_600, "time"), ("€49.90", 49.9, "EUR"),
+     ("CHF 1'200", 1200, "CHF"), ("$1.2 billion", 1.2e9, "USD"), ("12 percent", 0.12, "share"), ("a third of", 1 / 3, "share"),
+     ("20 of the 40", 0.5, "share"), ("-12.40 USD", -12.4, "USD"), ("twenty-one", 21, ""), ("99 cents", 0.99, "cents")],
+)  # fmt: skip
+def test_quantities(text: str, value: float, measure: str) -> None:
+    """A number is read with its unit, currency, scale, sign and words."""
+    found = [quantity for quantity in find_quantities(text) if quantity.measure == measure]
+    assert [round(quantity.value, 9) for quantity in found[:1]] == [round(value, 9)]
+
+
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [("2026-05-09", (2026, 5, 9)), ("9 May 2026", (2026, 5, 9)), ("May 9th, 2026", (2026, 5, 9)), ("31.12.2027", (2027, 12, 31)),
+     ("April 2021", (2021, 4, None)), ("30 June", (None, 6, 30))],
+)  # fmt: skip
+def test_dates(text: str, date: tuple[int | None, ...]) -> None:
+    """A date is read as far as it is given."""
+    assert [(found.year, found.month, found.day) for found in find_dates(text)] == [date]
+
+
+def test_times_of_day() -> None:
+    """Twelve and twenty-four hours are one clock."""
+    assert [time.minutes for time in find_times("from 9 am to 8:30 pm, or 14:05")] == [540, 1230, 845]
+
+
+def test_identifiers_and_names() -> None:
+    """What is equal to the letter or another thing is found as such; titles belong to no name."""
+    text = "Order ord_881 (RF-2026-0042) of Dr. Priya Natarajan, help@example.org, v2.4.0, 10.0.4.17"
+    assert [found.key for found in find_identifiers(text)] == [
+        "ord_881", "rf-2026-0042", "help@example.org", "v2.4.0", "10.0.4.17",
+    ]  # fmt: skip
+    assert ("priya", "natarajan") in [name.words for name in find_names(text)]
+
+
+@pytest.mark.parametrize(
+    ("claim", "label", "place"),
+    [
+        ("The order was delivered on 5 May 2026.", "ENTAIL", "/delivered_on"),
+        ("The order was delivered on 1 May 2026.", "CONTRADICT", "/delivered_on"),
+        ("The seller is Bob Reiss.", "ENTAIL", "/seller"),
+        ("The buyer is Bob Reiss.", "CONTRADICT", "/buyer"),
+        ("The order ord_881 was refunded.", "CONTRADICT", "/refunded"),
+        ("The order was paid.", "ENTAIL", "/paid"),
+        ("There are 6 lamps on the order.", "CONTRADICT", "/lines/0/quantity"),
+        ("The order was wrapped in paper.", "NEUTRAL", None),
+    ],
+)
+def test_what_decided_is_named(claim: str, label: str, place: str | None) -> None:
+    """A judgement says which member of which fact it rests on; no value stands in for that of another member."""
+    said = judge(claim, RECORD)
+    assert said.label == label
+    assert [support.pointer for support in said.support[:1]] == ([place] if place else [])
+    assert all(support.evidence == "kg:order:0#snapshot_s" for support in said.support)
+    assert said.reason
+
+
+def test_what_is_nowhere_in_the_evidence_is_named() -> None:
+    """A neutral claim says which of its numbers, dates, names and identifiers have no source."""
+    said = judge("As a thank-you Ms. Okafor sends a voucher of EUR 25 with the code GIFT-77.", RECORD)
+    assert said.label is Entailment.NEUTRAL
+    assert set(said.missing) == {"EUR 25", "Okafor", "GIFT-77"}
+    assert not judge("The order was wrapped in paper.", RECORD).missing
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "label"),
+    [
+        ("About 1.2 million volumes are held.", "1,204,331 volumes are held.", "ENTAIL"),
+        ("1.2 million volumes are held.", "1,204,331 volumes are held.", "ENTAIL"),
+        ("1.3 million volumes are held.", "1,204,331 volumes are held.", "CONTRADICT"),
+        ("1,200,000 volumes are held.", "1,204,331 volumes are held.", "CONTRADICT"),
+        ("About 1,250,000 volumes are held.", "1,204,331 volumes are held.", "ENTAIL"),
+        ("About 1,300,000 volumes are held.", "1,204,331 volumes are held.", "CONTRADICT"),
+    ],
+)
+def test_rounding(claim: str, evidence: str, label: str) -> None:
+    """A number may be rounded to the places that it shows, or be off by a twentieth where it says `about`."""
+    assert judge(claim, evidence).label == label
+
+
+@pytest.mark.parametrize(
+    ("claim", "label"),
+    [
+        ("Orders above 500 EUR need the approval of a manager.", "ENTAIL"),
+        ("Orders above 300 EUR need the approval of a manager.", "NEUTRAL"),
+        ("Orders of 620 EUR need the approval of a manager.", "NEUTRAL"),
+        ("Orders of 400 EUR need the approval of a manager.", "CONTRADICT"),
+    ],
+)
+def test_a_bound_settles_what_lies_outside_of_it(claim: str, label: str) -> None:
+    """What a bound allows is left open, since the check does not apply rules; what it excludes is contradicted."""
+    assert judge(claim, "Orders above 500 EUR need the approval of a manager.").label == label
+
+
+def test_another_record_may_be_meant() -> None:
+    """A claim that does not say which record it is about is not contradicted by one as long as another one fits."""
+    orders = [{"items": [{"item": "lamp", "quantity": number}]} for number in (1, 4)]
+    assert judge("It contained 4 lamps.", *orders).label is not Entailment.CONTRADICT
+    assert judge("It contained 7 lamps.", *orders).label is Entailment.CONTRADICT
+    bulbs = {"items": [{"item": "bulb", "quantity": 2}]}
+    assert judge("It contained 4 lamps and 2 bulbs.", *orders, bulbs).label is Entailment.NEUTRAL
+
+
+def test_a_sentence_ends_where_it_ends() -> None:
+    """Titles, initials and decimals end no sentence; lines do."""
+    text = "Dr. Rao paid 3.5 EUR. J. Smith did not!\nNext line"
+    assert [text[start:end] for start, end in sentences(text)] == [
+        "Dr. Rao paid 3.5 EUR.", "J. Smith did not!", "Next line",
+    ]  # fmt: skip
+
+
+def test_tables_are_read_by_row() -> None:
+    """A row of a table is an object: its cells belong together, and to no other row."""
+    for table in ("| sku | stock |\n|---|---|\n| S-1 | 4 |\n| S-2 | 9 |", "sku,stock\nS-1,4\nS-2,9"):
+        assert judge("The stock of S-1 is 4.", table).label is Entailment.ENTAIL
+        assert judge("The stock of S-1 is 9.", table).label is Entailment.CONTRADICT
+
+
+PIECES = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [
+            "not ",
+            "never ",
+            "5 ",
+            "-3.5 kg ",
+            "€1,2 ",
+            "Anna ",
+            "2026-02-31 ",
+            "31/12/2026 ",
+            "the ",
+            "no ",
+            "12:61 ",
+            "% ",
+            "ord_1 ",
+        ]
+    ),
+)
+TEXTS = st.lists(PIECES, max_size=12).map("".join)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.floats(-1e6, 1e6) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(TEXTS, VALUES)
+def test_it_never_raises_and_always_says_the_same(claim: str, content: Any) -> None:
+    """Any text and any evidence get an answer, the same one each time, that can be recorded."""
+    said = judge(claim, content)
+    read.cache_clear()
+    assert judge(claim, content).model_dump_json() == said.model_dump_json()
+    assert not said.support or said.label is not Entailment.NEUTRAL
+
+
+@given(TEXTS)
+@settings(max_examples=50)
+def test_evidence_is_cut_into_statements_of_its_own_words(text: str) -> None:
+    """Every statement that is cut out of a text is no longer than the text."""
+    assert all(len(statement.reading.text) <= len(text) + 40 for statement in state({"a": text}, 0))
+
+
+@pytest.mark.parametrize(
+    "piece", ["a-", "1,", "a.b@", "A ", "no ", "9", "(1 ", "\n", " \n", "the ", "1 000 ", "from to 1 "]
+)
+def test_long_texts_are_read_up_to_a_bound(piece: str) -> None:
+    """A text that was made to be slow is cut before it can be: what lies behind the bound changes nothing."""
+    long = piece * 60_000
+    assert judge(long, long[:4_000]).label in Entailment
+    assert judge(f"{long} and the order was delivered.", RECORD) == judge(long, RECORD)
