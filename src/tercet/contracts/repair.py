@@ -132,6 +132,8 @@ class LoopMemory(Shape):
 
     impressions: tuple[Impression, ...] = ()
     loops: Count = 0
+    has_fetched: bool = False
+    """Whether fresh evidence was fetched to break a loop."""
 
 
 class RepairResult(Shape):

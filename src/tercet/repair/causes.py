@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.quality import Defect, RepairStrategy, RootCauseClass, StackTraceAnalysis, TestResult
 
 _C = RootCauseClass
@@ -19,7 +18,7 @@ _C = RootCauseClass
 class Circumstances:
     """What else is known about the run that produced an output."""
 
-    verification: VerificationVerdict | None = None
+    is_schema_valid: bool = True
     tests: TestResult | None = None
     traces: tuple[StackTraceAnalysis, ...] = ()
     failed_tools: tuple[str, ...] = ()
@@ -46,6 +45,7 @@ _BY_DIMENSION: dict[str, RootCauseClass] = {
     "grounding": _C.HALLUCINATION,
     "semantic": _C.HALLUCINATION,
     "factual": _C.FACTUAL_ERROR,
+    "correctness": _C.FACTUAL_ERROR,
     "tests": _C.LOGIC_ERROR,
     "test_pass_rate": _C.LOGIC_ERROR,
     "logic": _C.LOGIC_ERROR,
@@ -62,11 +62,11 @@ _BY_WORD: tuple[tuple[RootCauseClass, str], ...] = (
     (_C.SCHEMA_VIOLATION, r"schema|not of type|additional propert\w+|not valid json|malformed"),
     (
         _C.FACTUAL_ERROR,
-        r"contradicted|contradicts (?:the )?(?:evidence|source|fact|record)\w*|wrong|incorrect|does not match|differs from",
+        r"contradicted|contradicts (?:the )?(?:evidence|source|fact|record)\w*|wrong|incorrect|does not match|differs from|something else than",
     ),
     (_C.COHERENCE_FAILURE, r"contradict\w*|inconsistent|incoherent|repeat(?:s|ed)|duplicate\w*"),
-    (_C.HALLUCINATION, r"ungrounded|unsupported|not (?:supported|grounded|entailed|found in)|made up|hallucinat\w+|no source"),
-    (_C.LOGIC_ERROR, r"test \w* ?fail\w*|fails? the test|bug|exception|traceback|off by one|\w+Error"),
+    (_C.HALLUCINATION, r"ungrounded|unsupported|not (?:supported|grounded|entailed|found in)|settles it|made up|hallucinat\w+|no source"),
+    (_C.LOGIC_ERROR, r"test_\w+|tests? .{0,40}?\bfail\w*|fails? the test|bug|exception|traceback|off by one|\w+Error"),
     (_C.INCOMPLETENESS, r"missing|absent|omit\w*|incomplete|lacks?|not mention\w*|left out|does not (?:say|cover)|add|mention"),
 )  # fmt: skip
 _WORDS = tuple((cause, re.compile(rf"\b(?:{words})\b", re.IGNORECASE)) for cause, words in _BY_WORD)
@@ -89,9 +89,7 @@ def classify(defect: Defect, known: Circumstances = Circumstances()) -> Cause:  
         return Cause(root_cause=named, reason=f"a defect of {dimension} is one")
     if told is not None:
         return Cause(root_cause=told, reason="its description says so")
-    if named is not None:
-        return Cause(root_cause=named, reason=f"a defect of {dimension} usually is one")
-    return _without_words(known)
+    return _without_words(named, known)
 
 
 def _names_failed_tool(defect: Defect, known: Circumstances) -> bool:
@@ -102,11 +100,13 @@ def _by_words(description: str) -> RootCauseClass | None:
     return next((cause for cause, words in _WORDS if words.search(description)), None)
 
 
-def _without_words(known: Circumstances) -> Cause:
-    if known.verification is not None and not known.verification.schema_valid:
+def _without_words(named: RootCauseClass | None, known: Circumstances) -> Cause:
+    if not known.is_schema_valid:
         return Cause(root_cause=_C.SCHEMA_VIOLATION, reason="the output breaks its schema")
     if known.tests is not None and known.tests.failed:
         return Cause(root_cause=_C.LOGIC_ERROR, reason="tests fail")
+    if named is not None:
+        return Cause(root_cause=named, reason="a defect of this dimension usually is one")
     return Cause(root_cause=_C.LOGIC_ERROR, reason="nothing says what else it would be")
 
 

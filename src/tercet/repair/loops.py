@@ -69,5 +69,10 @@ def notice(memory: LoopMemory, seen: Impression, rules: RepairRules) -> tuple[Lo
     is_loop = any(is_like(seen, before, rules.theta_loop) for before in memory.impressions)
     kept = (*memory.impressions, seen)[-rules.loop_window :]
     loops = memory.loops + int(is_loop)
-    changed = LoopMemory(impressions=kept, loops=loops)
-    return changed, LADDER[min(loops, len(LADDER)) - 1] if is_loop else None
+    changed = memory.model_copy(update={"impressions": kept, "loops": loops})
+    return changed, rung_of(changed) if is_loop else None
+
+
+def rung_of(memory: LoopMemory) -> LoopBreak | None:
+    """How far up the ladder the loops so far lead; it stays in force in the phases that follow."""
+    return LADDER[min(memory.loops, len(LADDER)) - 1] if memory.loops else None

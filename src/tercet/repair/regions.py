@@ -1,8 +1,8 @@
 """Places in an output: a member by its JSON Pointer, and in a text a range of characters.
 
-A location is written `/letter` for a member, `/letter@120-164` for characters of a text, `/letter@L7` for a line of it.
-`:` and `#` do for `@` too, and a text may be named by its file, as tests do: `total.py:7`. What is there decides: a
-member whose name looks like a range is that member.
+A location is written `/letter` for a member, `/letter#char=120,164` for characters of a text and `/letter#line=7` for a
+line of it, counted from 1. `@120-164`, `:120-164`, `@L7` and `:7` do as well, and a text may be named by its file, as
+tests do: `total.py:7`. What is there decides: a member whose name looks like a range is that member.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tercet.contracts import pointer
 from tercet.contracts.pointer import PointerError
 from tercet.contracts.shape import JsonObject, as_list, as_object
 
-_RANGE = re.compile(r"(?P<place>.*?)[@#:](?P<start>[0-9]{1,9})(?:-|\.\.|:)(?P<end>[0-9]{1,9})", re.DOTALL)
-_LINE = re.compile(r"(?P<place>.*?)(?:^|[@#: ])(?:L|line )?(?P<line>[0-9]{1,9})", re.DOTALL)
+_RANGE = re.compile(r"(?P<place>.*?)[@#:](?:char=)?(?P<start>[0-9]{1,9})[-,:](?P<end>[0-9]{1,9})", re.DOTALL)
+_LINE = re.compile(r"(?P<place>.*?)(?:^|[@#: ])(?:L|line[ =])?(?P<line>[0-9]{1,9})", re.DOTALL)
 _HEADING = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<title>.*?)[ \t#]*")
 _FENCE = re.compile(r" {0,3}(?:`{3,}|~{3,})")
 _BLANK = re.compile(r"\n[ \t]*\n")
@@ -40,7 +40,9 @@ class Region:
         return self.start is not None
 
     def __str__(self) -> str:
-        return f"{self.pointer}@{self.start}-{self.end}" if self.is_range else self.pointer
+        if self.is_range:
+            return f"{self.pointer}#char={self.start},{self.end}"
+        return f"{self.pointer}#" if "#" in self.pointer else self.pointer
 
 
 WHOLE = Region()
@@ -91,29 +93,25 @@ def locate(output: JsonObject, location: str | None) -> Region | None:
     """
     if location is None:
         return None
-    if is_there(output, location):
-        return Region(pointer=location)
+    for name in (location, location.removesuffix("#")):
+        if is_there(output, name):
+            return Region(pointer=name)
     for pattern, found in ((_RANGE, _in_range), (_LINE, _on_line)):
         match = pattern.fullmatch(location)
-        region = found(output, match) if match else None
-        if region is not None:
-            return region
+        place = _text_place(output, match["place"]) if match else None
+        if match is not None and place is not None:
+            # Characters or lines that are not there: the text is meant, and nobody knows where in it.
+            return found(output, place, match) or Region(pointer=place)
     return _missing_member(output, location)
 
 
-def _in_range(output: JsonObject, match: re.Match[str]) -> Region | None:
-    place = _text_place(output, match["place"])
-    if place is None:
-        return None
+def _in_range(output: JsonObject, place: str, match: re.Match[str]) -> Region | None:
     start, end = int(match["start"]), int(match["end"])
     length = len(text_at(output, place) or "")
     return Region(pointer=place, start=start, end=end) if start <= end <= length else None
 
 
-def _on_line(output: JsonObject, match: re.Match[str]) -> Region | None:
-    place = _text_place(output, match["place"])
-    if place is None:
-        return None
+def _on_line(output: JsonObject, place: str, match: re.Match[str]) -> Region | None:
     lines = (text_at(output, place) or "").splitlines(keepends=True)
     number = int(match["line"])
     if not 1 <= number <= len(lines):
@@ -198,7 +196,9 @@ def section(output: JsonObject, region: Region) -> Region:
         return _holding_member(output, region)
     bounds = [(each.start, each.end) for each in headings(text)] or _paragraphs(text)
     bounds.append((0, min((start for start, _ in bounds), default=len(text))))
-    holding = [(start, end) for start, end in bounds if start <= region.start and region.end <= end]
+    holding = [
+        (low, high) for low, high in bounds if low <= region.start and region.end <= high and low < high
+    ]
     if not holding:
         return Region(pointer=region.pointer, start=0, end=len(text))
     start, end = min(holding, key=lambda each: (each[1] - each[0], each[0]))

@@ -25,7 +25,7 @@ from tercet.repair.causes import TYPICAL, classify
 from tercet.repair.commands import Answered, Ask, Check, Checked, Command, End, Fact, Faulted, Fetch, Fetched
 from tercet.repair.edits import Edit, follow_edit, splice_all
 from tercet.repair.escalation import EXHAUSTED, LOOPED, escalate
-from tercet.repair.loops import impression_of, notice
+from tercet.repair.loops import LADDER, impression_of, notice, rung_of
 from tercet.repair.materials import Materials
 from tercet.repair.prompts import Errand, NoReplacement, part_of, read_answer, write_question
 from tercet.repair.rates import chance
@@ -99,12 +99,13 @@ class RepairState:
     @property
     def is_perturbed(self) -> bool:
         """Whether models are asked in another way than usual."""
-        return LoopBreak.PERTURB in self.breaks or self.wants_other
+        return self.memory.loops > LADDER.index(LoopBreak.PERTURB)
 
     @property
     def wants_other(self) -> bool:
         """Whether another model is asked."""
-        return LoopBreak.OTHER_MODEL_OR_HUMAN in self.breaks and self.case.resources.has_other_model
+        is_last = rung_of(self.memory) is LoopBreak.OTHER_MODEL_OR_HUMAN
+        return is_last and self.case.resources.has_other_model
 
 
 def begin(case: RepairCase) -> RepairState:
@@ -117,7 +118,7 @@ def begin(case: RepairCase) -> RepairState:
         memory=case.memory,
     )
     state = _looked_for_loop(state, impression_of(case.output, case.diagnosis.defects))
-    if LoopBreak.SWITCH_STRATEGY in state.breaks:
+    if rung_of(state.memory) is LoopBreak.SWITCH_STRATEGY:
         state = replace(state, open=tuple(_with_history(each, case.history) for each in state.open))
     return replace(state, command=_end(state, LOOPED)) if _is_stuck(state) else _go_on(state)
 
@@ -209,7 +210,10 @@ def _next(state: RepairState) -> RepairState:
         return replace(state, command=Check(output=state.output, defect=_described(first)))
     if _wants_evidence(state, first):
         is_tool = first.cause is RootCauseClass.TOOL_FAILURE
-        return replace(state, has_fetched=True, command=Fetch(defect=first.defect, retries_tools=is_tool))
+        is_fresh = _wants_fresh(state)
+        memory = state.memory.model_copy(update={"has_fetched": state.memory.has_fetched or is_fresh})
+        command = Fetch(defect=first.defect, retries_tools=is_tool)
+        return replace(state, has_fetched=True, memory=memory, command=command)
     options = [option for option in _options(state, first) if option.key not in first.tried]
     option = choose(options, state.rules.least_chance)
     if option is None:
@@ -220,9 +224,14 @@ def _next(state: RepairState) -> RepairState:
 
 
 def _wants_evidence(state: RepairState, first: Open) -> bool:
-    if state.has_fetched or not state.case.resources.can_fetch:
+    if not state.case.resources.can_fetch:
         return False
-    return TYPICAL[first.cause].needs_evidence or LoopBreak.FRESH_EVIDENCE in state.breaks
+    return _wants_fresh(state) or (TYPICAL[first.cause].needs_evidence and not state.has_fetched)
+
+
+def _wants_fresh(state: RepairState) -> bool:
+    is_due = state.memory.loops > LADDER.index(LoopBreak.FRESH_EVIDENCE)
+    return is_due and not state.memory.has_fetched
 
 
 def _options(state: RepairState, first: Open) -> list[Option]:
@@ -405,8 +414,7 @@ def _looked_for_loop(state: RepairState, seen: Impression) -> RepairState:
         return state
     # Asked in another way, on other evidence or of another model, what was tried may help after all.
     fresh = tuple(replace(each, tried=_by_rule(each.tried)) for each in state.open)
-    has_fetched = state.has_fetched and rung is not LoopBreak.FRESH_EVIDENCE
-    return replace(state, open=fresh, has_fetched=has_fetched)
+    return replace(state, open=fresh)
 
 
 def _by_rule(tried: frozenset[str]) -> frozenset[str]:
