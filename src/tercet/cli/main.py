@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from tercet.cli import (
     answers,
+    calibrate,
     carrying,
     check,
     context,
@@ -117,6 +118,7 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "evidence diff": (evidence_view.diff, evidence_view.DIFF_EXAMPLES),
     "evidence show": (evidence_view.show, evidence_view.SHOW_EXAMPLES),
     "evidence search": (evidence_view.search, evidence_view.SEARCH_EXAMPLES),
+    "calibrate": (calibrate.calibrate, calibrate.EXAMPLES),
     "check": (check.check, check.EXAMPLES),
     "init": (init.init, init.EXAMPLES),
     "schema": (schema.schema, schema.EXAMPLES),
