@@ -9,7 +9,7 @@ import pytest
 
 from tercet.contracts.decision import ConfidenceBands, Threshold, ThresholdName
 from tercet.contracts.exit import Disposition, ExitOutcome, HumanTrigger, Novelty
-from tercet.repair.exit import ExitFacts, check_thresholds, disposition_of, exit_decision
+from tercet.repair.exit import ExitFacts, check_thresholds, disposition_of, exit_decision, recommend
 
 NAMES: tuple[ThresholdName, ...] = (
     "schema", "policy", "safety", "correctness", "completeness", "coherence", "test_pass_rate", "self_consistency",
@@ -183,3 +183,21 @@ def test_a_miss_is_recorded_with_its_name_score_and_limit() -> None:
     ]
     assert "coherence is 0.5, below 0.75" in decided.reason
     assert "safety was not measured" in decided.reason
+
+
+@pytest.mark.parametrize(
+    ("measured", "confidence", "advice"),
+    [
+        ({"safety": 1.0, "coherence": 0.9}, 0.8, "approve"),
+        ({"safety": 1.0, "coherence": 0.5}, 0.8, "modify"),
+        ({"safety": 0.5, "coherence": 0.9}, 0.8, "reject"),
+        ({"safety": 1.0, "coherence": 0.9}, 0.5, "reject"),
+    ],
+)
+def test_a_person_is_advised(measured: dict[str, float], confidence: float, advice: str) -> None:
+    """Approve what holds, have changed what was missed, reject what is unsafe or hardly believed."""
+    thresholds = (Threshold(name="safety"), Threshold(name="coherence"))
+    facts = ExitFacts(
+        thresholds=thresholds, measured=measured, bands=ConfidenceBands(), confidence=confidence
+    )
+    assert recommend(exit_decision(facts)) == advice

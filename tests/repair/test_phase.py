@@ -18,12 +18,13 @@ from tercet.contracts.quality import (
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,
+    RepairEntry,
     RepairHint,
     RootCauseClass,
     StackTraceAnalysis,
 )
 from tercet.contracts.question import ModelFault, Question, Reply
-from tercet.contracts.repair import Escalation, RepairResult, RepairRules
+from tercet.contracts.repair import Escalation, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.shape import JsonObject
 from tercet.repair.case import RepairCase
 from tercet.repair.causes import Circumstances
@@ -32,6 +33,7 @@ from tercet.repair.escalation import Resources
 from tercet.repair.exit import ExitFacts, exit_decision
 from tercet.repair.materials import Materials
 from tercet.repair.mending import command_bound, mend, with_feedback
+from tercet.repair.rates import record
 from tercet.repair.session import begin, decide, evolve
 
 from .letter import drive
@@ -255,6 +257,34 @@ def test_a_gap_in_the_evidence_is_filled_before_anything_is_written() -> None:
     failed = gap.model_copy(update={"dimension": "tool"})
     command = decide(begin(replace(given, diagnosis=CritiqueDiagnosis(scores={}, defects=(failed,)))))
     assert command == Fetch(defect=failed, retries_tools=True)
+
+
+def test_a_tool_that_brings_nothing_new_is_nothing_to_write_about() -> None:
+    """No model is asked to write what a failed tool should have brought."""
+    failed = Defect(dimension="tool", severity=S.LOW, description="shop.prices failed", location="/note")
+    for resources in (Resources(), Resources(can_fetch=True)):
+        result, asked = drive(mend(case(failed, resources=resources), always))
+        assert asked == []
+        assert result.escalation is not None
+        assert result.escalation.reason.endswith("nothing fits it")
+
+
+def test_a_rule_that_never_helped_gives_way_to_a_model() -> None:
+    """Records count for rules as well: one that failed again and again is no longer likely enough."""
+    leak = Defect(dimension="safety", severity=S.LOW, description="leak", location="/note")
+    given = case(leak, output={"note": "password: hunter22"})
+    assert isinstance(decide(begin(given)), Check)
+    entry = RepairEntry(
+        defect=leak,
+        strategy="MINIMAL_EDIT",
+        root_cause=RootCauseClass.SAFETY_VIOLATION,
+        means="rule",
+        success=False,
+    )
+    rates = SuccessRates()
+    for _ in range(5):
+        rates = record(rates, entry)
+    assert isinstance(decide(begin(replace(given, rates=rates))), Ask)
 
 
 @pytest.mark.req("R145")

@@ -51,7 +51,9 @@ def _show_bins(screen: Screen, found: Reliability) -> None:
 def _row(each: Bin, width: int) -> Text:
     bounds = f"{each.low:.1f} to {each.high:.1f}"
     facts = f"{bounds:<12}{each.count:>8,}{each.confidence:>7.2f}{each.accuracy:>7.2f}  "
-    return Text.assemble(facts, _bar(each, width))
+    row = Text.assemble(facts, _bar(each, width))
+    row.rstrip()
+    return row
 
 
 def _bar(each: Bin, width: int) -> Text:

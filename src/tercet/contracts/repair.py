@@ -146,6 +146,6 @@ class RepairResult(Shape):
     attempts: Count = 0
     tokens: Count = 0
     elapsed_ms: Count = 0
-    memory: LoopMemory = LoopMemory()
+    memory: LoopMemory = Field(default_factory=LoopMemory)
     breaks: tuple[LoopBreak, ...] = ()
     """What was done about loops in this phase."""

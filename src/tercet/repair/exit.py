@@ -159,3 +159,10 @@ def _too_unsure(facts: ExitFacts) -> str:
     if facts.confidence is None:
         return "confidence was not measured"
     return f"confidence is {facts.confidence}, too low to ask a person"
+
+
+def recommend(decision: ExitDecision) -> Literal["approve", "reject", "modify"]:
+    """What a person who is asked is advised to say: change what was missed, reject what is unsafe or too unsure."""
+    if HumanTrigger.UNSAFE in decision.triggers or decision.disposition is Disposition.REJECT:
+        return "reject"
+    return "modify" if decision.failures else "approve"

@@ -85,6 +85,8 @@ class RepairState:
     tokens: int = 0
     elapsed_ms: int = 0
     has_fetched: bool = False
+    has_news: bool = False
+    """Whether evidence came that was not there before."""
 
     @property
     def rules(self) -> RepairRules:
@@ -114,7 +116,7 @@ def begin(case: RepairCase) -> RepairState:
         case=case,
         output=case.output,
         open=_opened(case),
-        materials=case.materials,
+        materials=replace(case.materials, sections=(*case.materials.sections, *case.rules.sections)),
         memory=case.memory,
     )
     state = _looked_for_loop(state, impression_of(case.output, case.diagnosis.defects))
@@ -247,7 +249,9 @@ def _options(state: RepairState, first: Open) -> list[Option]:
         )
         for each in propose(state.output, first.defect, first.cause, first.place, state.materials)
     ]
-    if state.case.resources.has_model:
+    # What a tool did not bring no model can write: without new results there is nothing to ask one for.
+    is_hopeless = first.cause is RootCauseClass.TOOL_FAILURE and not state.has_news
+    if state.case.resources.has_model and not is_hopeless:
         found += model_options(
             state.output, first.defect, first.place, first.cause, rules=state.rules, rates=state.case.rates
         )
@@ -424,7 +428,8 @@ def _by_rule(tried: frozenset[str]) -> frozenset[str]:
 def _fetched(state: RepairState, fact: Fetched) -> RepairState:
     known = {each.id for each in state.materials.evidence}
     new = tuple(each for each in fact.evidence if each.id not in known)
-    return replace(state, materials=replace(state.materials, evidence=(*state.materials.evidence, *new)))
+    materials = replace(state.materials, evidence=(*state.materials.evidence, *new))
+    return replace(state, materials=materials, has_news=state.has_news or bool(new))
 
 
 # ---- the end ------------------------------------------------------------------------------------------------------

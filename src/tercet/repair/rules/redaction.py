@@ -51,12 +51,14 @@ def _at(output: JsonObject, place: Region | None) -> Iterator[str]:
 
 
 def _overlapping(text: str, start: int, end: int) -> list[str]:
-    """The known secrets that a range touches; where there is none, the words in it."""
+    """The known secrets that a range touches; where there is none, the range itself, out to the ends of its words."""
     known = [secret for secret, low, high in secrets_in(text) if low < end and start < high]
-    if known:
-        return known
     runs = [match for match in _RUN.finditer(text) if match.start() < end and start < match.end()]
-    return [run[0].rstrip(_ENDS) for run in runs if len(run[0].rstrip(_ENDS)) > 1]
+    if known or not runs:
+        return known
+    whole = text[runs[0].start() : runs[-1].end()].rstrip(_ENDS)
+    # What is redacted goes wherever it stands again; a single letter stands everywhere.
+    return [whole] if len(whole) > 1 else []
 
 
 def secrets_in(text: str) -> Iterator[tuple[str, int, int]]:

@@ -136,4 +136,4 @@ def _written_like(shown: str, total: Decimal) -> str:
     """A total with as many decimals as it was shown with, more if it needs them, and commas where there were some."""
     needed = max(0, -int(total.normalize().as_tuple().exponent))
     places = max(len(shown.partition(".")[2]), needed)
-    return f"{total:{',' if ',' in shown or len(shown) < 4 else ''}.{places}f}"
+    return f"{total:{',' if ',' in shown else ''}.{places}f}"
