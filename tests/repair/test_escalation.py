@@ -70,3 +70,12 @@ def test_a_grave_defect_is_never_committed_in_part(grave: LeftDefect) -> None:
     """A bad one, an unsafe one and a malformed one keep a result back, however useful the rest is."""
     resources = Resources(is_partial_useful=True)
     assert escalate([left(), grave], RULES, resources, reason="").kind is Escalation.FAIL_WITH_DIAGNOSIS
+
+
+def test_what_is_not_grave_may_be_committed_in_part() -> None:
+    """Up to a medium defect, and only where somebody said that a part is of use."""
+    mild = [left(severity=DefectSeverity.MEDIUM)]
+    assert (
+        escalate(mild, RULES, Resources(is_partial_useful=True), reason="").kind is Escalation.PARTIAL_COMMIT
+    )
+    assert escalate(mild, RULES, Resources(), reason="").kind is Escalation.FAIL_WITH_DIAGNOSIS

@@ -48,6 +48,24 @@ def test_a_loop_is_a_similar_output_with_a_similar_diagnosis(
 
 
 @pytest.mark.req("R226")
+def test_nearly_the_same_diagnosis_is_the_same() -> None:
+    """One word more in a long description changes nothing."""
+    one, other = (impression_of({"t": "x"}, [defect(WORDS + more)]) for more in ("", " more"))
+    assert one.diagnosis != other.diagnosis
+    assert is_like(one, other, 0.9)
+    assert not is_like(one, other, 1.0)
+
+
+@pytest.mark.req("R227")
+@pytest.mark.parametrize(("loops", "temperature"), [(0, 0.0), (1, 0.0), (2, 0.7), (3, 0.7)])
+def test_from_the_second_loop_on_a_model_is_asked_in_another_way(loops: int, temperature: float) -> None:
+    """The rung that was reached stays in force in the phases that follow."""
+    _, asked = phase(LoopMemory(loops=loops), RepairLog(), Resources())
+    assert isinstance(asked[0], Ask)
+    assert asked[0].question.temperature == temperature
+
+
+@pytest.mark.req("R226")
 def test_only_so_many_outputs_are_remembered() -> None:
     """What is further back than the window is forgotten."""
     seen = [impression_of({"t": f"{number} of a kind"}, [VAGUE]) for number in range(5)]

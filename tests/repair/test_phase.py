@@ -225,6 +225,17 @@ def test_a_fault_and_a_bad_answer_are_failed_attempts() -> None:
     assert result.output == OUTPUT
 
 
+def test_an_answer_in_a_code_fence_is_an_answer() -> None:
+    """Some models put one around JSON; other lines around it make it none."""
+    fenced = f"```json\n{answer('        result += line')}\n```"
+    result, _ = drive(mend(case(BUG, rules=RepairRules(window_radius=0)), works), [fenced])
+    assert result.outcome == "repaired"
+    result, _ = drive(
+        mend(case(BUG, rules=RepairRules(max_attempts=1)), works), [f"Here:\n{answer('x')}\nBye"]
+    )
+    assert result.log.entries[0].note == "the answer is not JSON"
+
+
 def test_an_overdrawn_budget_stops_the_phase() -> None:
     """A model that took more than was kept for it is the last that was asked."""
     inquiry = mend(case(BUG, rules=RepairRules(max_tokens=5_000)), works)

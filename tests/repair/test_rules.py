@@ -190,6 +190,8 @@ CLAIMS = [
     ("A lie here.", "A lie", None),
     ("# H\n\nA lie here.\n\n# I\n\nLast.", "A lie", None),
     ("One. A lie here. This proves it.", "A lie", None),
+    ("# A\n\n## B\n\nA lie here.\n\n## C\n\nWords.", "A lie", None),
+    ("# A\n\nWords.\n\n## B\n\nA lie here. More.", "A lie", "# A\n\nWords.\n\n## B\n\nMore."),
 ]
 
 
@@ -199,6 +201,14 @@ def test_a_claim_goes_with_its_sentence(text: str, claim: str, after: str | None
     at = text.index(claim)
     done = mended({"t": text}, C.HALLUCINATION, f"/t@{at}-{at + len(claim)}")
     assert done == (None if after is None else {"t": after})
+
+
+def test_a_place_between_two_characters_is_in_a_sentence() -> None:
+    """An empty range means the sentence that it is in, at its beginning too."""
+    for at in (10, 15):
+        assert mended({"t": "One fact. A lie here. Two."}, C.HALLUCINATION, f"/t#char={at},{at}") == {
+            "t": "One fact. Two."
+        }
 
 
 def test_a_claim_is_found_by_its_quotation() -> None:
@@ -237,6 +247,16 @@ def test_a_total_in_a_text_is_worked_out_again(text: str, after: str | None) -> 
     """The sum of the items in the evidence, written as the wrong one was."""
     done = mended({"t": text}, C.FACTUAL_ERROR, "/t", evidence=(fact({"items": ITEMS}),))
     assert done == (None if after is None else {"t": after})
+
+
+def test_the_total_of_the_place_is_meant() -> None:
+    """Another one in the same text stays; and items nobody vouches for do where nobody else lists any."""
+    text = "Total weight: 5\n\nTotal: 80"
+    rumour = fact({"items": ITEMS}, trust=Trust.UNTRUSTED)
+    for place in ("/t#char=17,22", "/t#char=24,26", "/t#line=3"):
+        assert mended({"t": text}, C.FACTUAL_ERROR, place, evidence=(rumour,)) == {
+            "t": "Total weight: 5\n\nTotal: 74"
+        }
 
 
 def test_a_total_in_json_is_the_sum_of_its_items() -> None:
