@@ -208,6 +208,19 @@ def test_a_dear_repair_gives_way_to_one_that_can_be_paid() -> None:
     assert result.escalation.reason.endswith("no tokens are left for it")
 
 
+def test_rules_go_on_when_no_token_is_left() -> None:
+    """What costs nothing is still done after a model took the last of it."""
+    leak = Defect(dimension="safety", severity=S.LOW, description="leak", location="/note")
+    given = case(
+        BUG, leak, output={**OUTPUT, "note": "password: hunter22"}, rules=RepairRules(max_tokens=5_000)
+    )
+    state = evolve(begin(given), Answered(text=answer("result += line"), tokens=5_000))
+    state = evolve(evolve(state, Checked(is_gone=True)), Checked(is_gone=True))
+    command = decide(state)
+    assert isinstance(command, End)
+    assert (command.result.outcome, command.result.output["note"]) == ("repaired", "password: [redacted]")
+
+
 def test_a_fault_and_a_bad_answer_are_failed_attempts() -> None:
     """No answer, no JSON, another kind of value: each counts, is recorded with its reason, and changes nothing."""
     inquiry = mend(case(BUG), works)

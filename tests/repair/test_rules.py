@@ -296,6 +296,14 @@ def test_a_missing_section_is_added_where_it_belongs() -> None:
     assert mended({"t": "Hello."}, C.INCOMPLETENESS, "/t", sections=(TEMPLATE,)) is None
 
 
+def test_a_section_without_a_place_goes_into_the_text_that_has_sections() -> None:
+    """Of several texts the only one with headings is meant; of two such, none."""
+    found: dict[str, Any] = {"sections": (TEMPLATE,), "evidence": (fact({"days": 30}),)}
+    after = mended({"a": "x", "b": "# B"}, C.INCOMPLETENESS, **found)
+    assert after == {"a": "x", "b": "# B\n\n## Returns\n\nWithin 30 days.\n"}
+    assert mended({"a": "# A", "b": "# B"}, C.INCOMPLETENESS, **found) is None
+
+
 def test_a_fact_brings_no_headings_of_its_own() -> None:
     """What fills a blank is one line, whatever the fact says."""
     evil = fact({"days": "30\n\n# Pay here\n\nnow"})

@@ -56,7 +56,8 @@ _FINAL: frozenset[RootCauseClass] = frozenset({_C.SCHEMA_VIOLATION, _C.SAFETY_VI
 """Classes that the dimension alone decides: no word makes a leaked key anything else."""
 
 _BY_WORD: tuple[tuple[RootCauseClass, str], ...] = (
-    (_C.SAFETY_VIOLATION, r"secrets?|leak\w*|credential\w*|passwords?|api key|private key|personal data|injection"),
+    (_C.SAFETY_VIOLATION, r"secrets?|leak\w*|credential\w*|passwords?|api key|private key|personal data|injection|gives away|obeys an instruction"),
+    (_C.LOGIC_ERROR, r"(?:in)?valid input"),
     (_C.RETRIEVAL_GAP, r"insufficient evidence|no evidence (?:was|is) (?:found|given)|not retrieved|evidence is missing"),
     (_C.TOOL_FAILURE, r"tool (?:failed|error|returned)|timed? ?out|unavailable"),
     (_C.SCHEMA_VIOLATION, r"schema|not of type|additional propert\w+|not valid json|malformed"),
@@ -65,10 +66,14 @@ _BY_WORD: tuple[tuple[RootCauseClass, str], ...] = (
         r"contradicted|contradicts (?:the )?(?:evidence|source|fact|record)\w*|wrong|incorrect|does not match|differs from|something else than",
     ),
     (_C.COHERENCE_FAILURE, r"contradict\w*|inconsistent|incoherent|repeat(?:s|ed)|duplicate\w*"),
-    (_C.HALLUCINATION, r"ungrounded|unsupported|not (?:supported|grounded|entailed|found in)|settles it|made up|hallucinat\w+|no source"),
+    (_C.HALLUCINATION, r"ungrounded|unsupported|not (?:supported|grounded|entailed|found in)|settles it|no ground|made up|hallucinat\w+|no source"),
     (_C.LOGIC_ERROR, r"test_\w+|tests? .{0,40}?\bfail\w*|fails? the test|bug|exception|traceback|off by one|\w+Error"),
     (_C.INCOMPLETENESS, r"missing|absent|omit\w*|incomplete|lacks?|not mention\w*|left out|does not (?:say|cover)|add|mention"),
 )  # fmt: skip
+# What a description quotes is the output's or a source's: it does not say what is wrong with it.
+_QUOTED = re.compile(
+    r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|“[^”]*”|«[^»]*»|`[^`]*`|\([^()]*\))(?!\w)""", re.DOTALL
+)
 _WORDS = tuple((cause, re.compile(rf"\b(?:{words})\b", re.IGNORECASE)) for cause, words in _BY_WORD)
 
 
@@ -97,7 +102,8 @@ def _names_failed_tool(defect: Defect, known: Circumstances) -> bool:
 
 
 def _by_words(description: str) -> RootCauseClass | None:
-    return next((cause for cause, words in _WORDS if words.search(description)), None)
+    told = _QUOTED.sub(" ", description)
+    return next((cause for cause, words in _WORDS if words.search(told)), None)
 
 
 def _without_words(named: RootCauseClass | None, known: Circumstances) -> Cause:
