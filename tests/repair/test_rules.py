@@ -191,6 +191,7 @@ CLAIMS = [
     ("# H\n\nA lie here.\n\n# I\n\nLast.", "A lie", None),
     ("One. A lie here. This proves it.", "A lie", None),
     ("# A\n\n## B\n\nA lie here.\n\n## C\n\nWords.", "A lie", None),
+    ("# A\n\nWords.\n\n## B\n\nA lie here.\n", "A lie", None),
     ("# A\n\nWords.\n\n## B\n\nA lie here. More.", "A lie", "# A\n\nWords.\n\n## B\n\nMore."),
 ]
 
