@@ -260,6 +260,21 @@ def test_the_total_of_the_place_is_meant() -> None:
         }
 
 
+def test_a_number_that_is_no_total_is_left_alone() -> None:
+    """A price or a date does not become the total because it is the only number there; its claim is taken out."""
+    text = "All is well. Two shades, each: 25.50. The total is 80."
+    at = text.index("Two")
+    known: dict[str, Any] = {"evidence": (fact({"items": ITEMS}),)}
+    assert mended({"t": text}, C.FACTUAL_ERROR, f"/t#char={at},{at + 24}", **known) == {
+        "t": text.replace("80", "74")
+    }
+    line = {"t": "All is well. Two shades, each: 25.50."}
+    assert mended(line, C.FACTUAL_ERROR, "/t#char=13,37", **known) is None
+    assert mended(line, C.HALLUCINATION, "/t#char=13,37", **known) == {"t": "All is well."}
+    total = {"t": "All is well. The total is 80."}
+    assert mended(total, C.HALLUCINATION, "/t#char=13,28", **known) == {"t": "All is well. The total is 74."}
+
+
 def test_a_total_in_json_is_the_sum_of_its_items() -> None:
     """Items beside it, items in evidence, and evidence that states a total of its own, which may know of a discount."""
     output = {"invoice": {"items": ITEMS, "total": 80}}

@@ -110,8 +110,8 @@ def region_for(output: JsonObject, strategy: RepairStrategy, place: Region | Non
 
 
 def choose(options: Sequence[Option], least_chance: float) -> Option | None:
-    """The cheapest option that is likely enough to help; where none is, the likeliest one."""
+    """The cheapest option that is likely enough to help; where none is, the likeliest one; of equal ones the first."""
     likely = [option for option in options if option.chance >= least_chance]
     if likely:
-        return min(likely, key=lambda each: (each.cost, ORDER[each.strategy], each.name))
-    return min(options, key=lambda each: (-each.chance, each.cost, each.name), default=None)
+        return min(likely, key=lambda each: (each.cost, ORDER[each.strategy]))
+    return min(options, key=lambda each: (-each.chance, each.cost), default=None)

@@ -33,10 +33,10 @@ RULES: dict[RootCauseClass, tuple[str, ...]] = {
     _C.FACTUAL_ERROR: ("recompute_total",),
     _C.LOGIC_ERROR: ("recompute_total",),
     _C.COHERENCE_FAILURE: ("recompute_total",),
-    _C.HALLUCINATION: ("remove_claim",),
+    _C.HALLUCINATION: ("recompute_total", "remove_claim"),
     _C.INCOMPLETENESS: ("add_section", "coerce"),
 }
-"""Which rules are tried on which class."""
+"""Which rules are tried on which class, the one that keeps more first."""
 
 
 def propose(

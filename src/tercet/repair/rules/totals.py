@@ -48,22 +48,21 @@ def _total_at(output: JsonObject, place: Region | None) -> Region | None:
 
 
 def _total_in(output: JsonObject, place: Region) -> Region | None:
+    """The number behind a word for a total, on a line of the place; of several the one that the place holds."""
     text = text_at(output, place.pointer) or ""
-    start, end = place.start or 0, len(text) if place.end is None else place.end
-    inside = [match for match in _NUMBER.finditer(text) if start <= match.start() and match.end() <= end]
-    if place.is_range and len(inside) == 1:
-        return Region(pointer=place.pointer, start=inside[0].start(), end=inside[0].end())
-    around = (
+    lines = (
         window(output, place, 0) if place.is_range else Region(pointer=place.pointer, start=0, end=len(text))
     )
-    spots = {
+    found = {
         (number.start(), number.end())
-        for word in _TOTAL.finditer(text, around.start or 0, around.end or len(text))
+        for word in _TOTAL.finditer(text, lines.start or 0, lines.end or 0)
         if (number := _NUMBER.search(text, word.end(), _line_end(text, word.end())))
     }
-    if len(spots) != 1:
+    start, end = place.start or 0, len(text) if place.end is None else place.end
+    held = {spot for spot in found if spot[0] < end and start < spot[1]} or found
+    if len(held) != 1:
         return None
-    ((first, last),) = spots
+    ((first, last),) = held
     return Region(pointer=place.pointer, start=first, end=last)
 
 
