@@ -66,7 +66,7 @@ def measured(states: dict[ThresholdName, State]) -> tuple[tuple[Threshold, ...],
     return enabled, scores
 
 
-@pytest.mark.req("R240", "R241", "R245")
+@pytest.mark.req("R241", "R245")
 def test_every_combination_of_thresholds() -> None:
     """Eight thresholds, each off, met, missed or not measured: all 65,536; a commit needs every enabled one to be met."""
     thresholds = {name: Threshold(name=name) for name in NAMES}
@@ -86,7 +86,7 @@ def test_every_combination_of_thresholds() -> None:
 FLAGS = ("is_irreversible", "requires_approval", "is_novel", "is_partial")
 
 
-@pytest.mark.req("R244", "R243", "R246")
+@pytest.mark.req("R240", "R243", "R244", "R246")
 def test_the_decision_is_that_of_the_truth_table() -> None:
     """Thresholds, floors, bands, budgets, what a person said and what asks for one, all with all: the table decides."""
     kinds = [dict(zip(("schema", "safety"), pair, strict=True)) for pair in product(STATES, repeat=2)]

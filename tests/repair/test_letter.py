@@ -33,7 +33,7 @@ def test_each_defect_has_its_class() -> None:
     assert found == CLASSES
 
 
-@pytest.mark.req("R203", "R207", "R208")
+@pytest.mark.req("R203", "R207")
 def test_the_letter_is_mended_without_a_model() -> None:
     """The worst defect first, each by the rule for it, four attempts and no token; what VERIFY then sees is clean."""
     result, asked = drive(mend(case(), is_gone))
