@@ -23,10 +23,12 @@ from tercet.contracts import (
     loop,
     quality,
     record,
+    repair,
     rubric,
     run,
     saga,
 )
+from tercet.contracts import exit as exits
 from tercet.contracts import plan as plans
 from tercet.contracts import request as requests
 from tercet.contracts import session as sessions
@@ -264,6 +266,39 @@ SAMPLES: list[BaseModel] = [
     quality.StackTraceAnalysis(failing_function="f", line_number=1, error_type="E"),
     quality.CritiqueDiagnosis(
         scores={"coherence": 0.5}, defects=(DEFECT,), repair_hints=(quality.RepairHint(defect=0, hint="h"),)
+    ),
+    repair.RepairRules(sections=(repair.SectionTemplate(heading="Returns", text="{{order#/days}} days"),)),
+    repair.SuccessRates(
+        tallies=(
+            repair.RepairTally(
+                means="rule", strategy="MINIMAL_EDIT", root_cause=quality.RootCauseClass.HALLUCINATION
+            ),
+        )
+    ),
+    repair.RepairResult(
+        outcome="escalated",
+        output={"n": 1},
+        log=LOG,
+        escalation=repair.EscalationVerdict(
+            kind=repair.Escalation.HUMAN_REVIEW,
+            reason="r",
+            left=(
+                repair.LeftDefect(
+                    defect=DEFECT, root_cause=quality.RootCauseClass.LOGIC_ERROR, tried=1, reason="r"
+                ),
+            ),
+        ),
+        memory=repair.LoopMemory(impressions=(repair.Impression(output="sha256:0"),)),
+    ),
+    exits.Weights(bias=1.0, weights={"verify": 3.0}, centers={"verify": 0.7}),
+    exits.Confidence(value=0.9, parts={"bias": 1.0}, missing=("tests",)),
+    exits.OutcomeRow(features={"verify": 0.9}, is_correct=True),
+    exits.Novelty(distance=0.2, limit=0.5, nearest="run_1"),
+    exits.ExitDecision(
+        outcome="COMMIT",
+        reason="r",
+        thresholds=(exits.ThresholdResult(name="schema", score=None, limit=1.0, passed=False),),
+        triggers=(exits.HumanTrigger.NOVEL,),
     ),
     saga.RollbackResult(
         success=False,

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from tercet.cli import (
     answers,
+    calibrate,
     carrying,
     check,
     context,
@@ -123,6 +124,7 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "tools pin": (tools.pin, tools.PIN_EXAMPLES),
     "tools diff": (tools.diff, tools.DIFF_EXAMPLES),
     "control": (control.control, control.EXAMPLES),
+    "calibrate": (calibrate.calibrate, calibrate.EXAMPLES),
     "check": (check.check, check.EXAMPLES),
     "init": (init.init, init.EXAMPLES),
     "schema": (schema.schema, schema.EXAMPLES),

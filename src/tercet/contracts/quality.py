@@ -38,6 +38,8 @@ class RootCauseClass(StrEnum):
 
 
 RepairStrategy = Literal["MINIMAL_EDIT", "SECTION_REWRITE", "FULL_REGENERATION"]
+RepairMeans = Literal["rule", "model"]
+"""Who makes a repair: code that always does the same, or a language model."""
 
 
 class TestFailure(Shape):
@@ -105,6 +107,11 @@ class RepairEntry(Shape):
     strategy: RepairStrategy
     root_cause: RootCauseClass
     success: bool | None = None
+    means: RepairMeans = "model"
+    tokens: int = 0
+    """What the models took for it."""
+    note: str = ""
+    """What was done, or why it came to nothing."""
 
 
 class RepairLog(Shape):

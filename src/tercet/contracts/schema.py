@@ -23,6 +23,7 @@ from tercet.contracts import (
     problem,
     quality,
     record,
+    repair,
     request,
     rubric,
     run,
@@ -33,13 +34,14 @@ from tercet.contracts import (
     tool,
     verdict,
 )
+from tercet.contracts import exit as exits
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import TYPE_VERSION
 
 _ROOMS = (
     plan, tool, mode, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
     session, loop, quality, saga, invocation, problem, tasks,
-    buckets, control, rubric,
+    buckets, control, rubric, repair, exits,
 )  # fmt: skip
 
 PUBLIC_TYPES: dict[str, Any] = {

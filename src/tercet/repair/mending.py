@@ -1,0 +1,85 @@
+"""A REPAIR phase as an inquiry: it yields the questions for models, and what else it needs comes in as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.contracts.question import Inquiry, ModelFault
+from tercet.contracts.repair import RepairResult
+from tercet.contracts.shape import JsonObject
+from tercet.repair.case import RepairCase
+from tercet.repair.commands import Answered, Ask, Check, Checked, End, Fact, Faulted, Fetch, Fetched
+from tercet.repair.escalation import FEEDBACK
+from tercet.repair.session import begin, decide, evolve
+
+IsGone = Callable[[JsonObject, Defect], bool]
+"""Whether a defect is gone from an output. It is asked after each repair, about that defect alone."""
+FetchMore = Callable[[Fetch], Sequence[Evidence]]
+Elapsed = Callable[[], int]
+
+
+def _nothing(_: Fetch) -> Sequence[Evidence]:
+    return ()
+
+
+def _no_time() -> int:
+    return 0
+
+
+def mend(
+    case: RepairCase, is_gone: IsGone, *, fetch: FetchMore = _nothing, elapsed: Elapsed = _no_time
+) -> Inquiry[RepairResult]:
+    """Repair an output as far as its bounds allow."""
+    state = begin(case)
+    while True:
+        command = decide(state)
+        match command:
+            case End():
+                return command.result
+            case Check():
+                fact: Fact = Checked(is_gone=is_gone(command.output, command.defect), elapsed_ms=elapsed())
+            case Fetch():
+                fact = Fetched(evidence=tuple(fetch(command)), elapsed_ms=elapsed())
+            case Ask():
+                fact = yield from _asked(command, elapsed)
+        state = evolve(state, fact)
+
+
+def _asked(command: Ask, elapsed: Elapsed) -> Inquiry[Fact]:
+    try:
+        reply = yield command.question
+    except ModelFault as fault:
+        return Faulted(reason=fault.message, elapsed_ms=elapsed())
+    return Answered(text=reply.text, tokens=reply.tokens_in + reply.tokens_out, elapsed_ms=elapsed())
+
+
+def command_bound(case: RepairCase) -> int:
+    """More commands than this a phase never gives, whatever comes of them.
+
+    An attempt asks and checks; it touches each other defect at most once, which is then looked at again; evidence is
+    fetched once, and once more to break a loop; and the phase ends.
+    """
+    return case.rules.max_attempts * (2 + len(case.diagnosis.defects)) + 3
+
+
+def with_feedback(
+    diagnosis: CritiqueDiagnosis, feedback: str, location: str | None = None
+) -> CritiqueDiagnosis:
+    """A diagnosis with what a person asked to be changed, as the first of its defects."""
+    defect = Defect(
+        dimension=FEEDBACK,
+        severity=DefectSeverity.HIGH,
+        description=feedback,
+        location=location,
+        scope="GLOBAL" if location is None else "SECTION",
+    )
+    hints = tuple(hint.model_copy(update={"defect": hint.defect + 1}) for hint in diagnosis.repair_hints)
+    return diagnosis.model_copy(
+        update={
+            "defects": (defect, *diagnosis.defects),
+            "severity": max(diagnosis.severity, defect.severity),
+            "repair_hints": hints,
+        }
+    )
