@@ -13,8 +13,8 @@ from tercet.repair.mending import mend
 from .letter import OUTPUT, case, drive, is_gone
 
 ALLOWED = {
-    "__future__", "bisect", "collections", "dataclasses", "decimal", "functools", "hashlib", "itertools", "json", "math",
-    "orjson", "pydantic", "re", "tercet", "typing",
+    "__future__", "bisect", "collections", "dataclasses", "decimal", "fractions", "functools", "hashlib", "itertools", "json",
+    "math", "orjson", "pydantic", "re", "tercet", "typing",
 }  # fmt: skip
 ROOM = Path(str(tercet.repair.__file__)).parent
 
