@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.plain import PlainObject
-from tercet.contracts.shape import Authored, Score
+from tercet.contracts.quality_rules import QualityRules
+from tercet.contracts.shape import Authored, Score, as_object
 
 OnFailure = Literal["compensate", "ask", "keep"]
 """What becomes of effects when a run ends without success."""
@@ -76,6 +77,12 @@ def usual_thresholds() -> tuple[Threshold, ...]:
     return (Threshold(name="schema"), Threshold(name="policy"), Threshold(name="safety"))
 
 
+def quality_thresholds() -> tuple[Threshold, ...]:
+    """The thresholds of a decision that names none, and whose outputs are judged by a rubric."""
+    judged: tuple[ThresholdName, ...] = ("correctness", "completeness", "coherence")
+    return (*usual_thresholds(), *(Threshold(name=name) for name in judged))
+
+
 class ConfidenceBands(Authored):
     """Where confidence leads: commit by itself, ask a person, or reject."""
 
@@ -98,6 +105,8 @@ class DecisionSpec(Authored):
     """Gates that every step above read_only of this decision waits for, besides its own."""
     thresholds: tuple[Threshold, ...] = Field(default_factory=usual_thresholds)
     confidence: ConfidenceBands | None = None
+    quality: QualityRules | None = None
+    """How outputs are judged and mended before they are committed; None takes them as they come, if they fit."""
     tools: tuple[str, ...] | None = None
     """The tools that this decision may use; None means all of the pack."""
     prohibited_tools: tuple[str, ...] = ()
@@ -111,10 +120,21 @@ class DecisionSpec(Authored):
     """A gate to which an authority value without a trusted source goes, instead of being refused."""
     requires_human_approval: bool = False
     """Whether what a run produced is committed only if a person other than its owner accepts it."""
+    output_gate: str | None = None
+    """The gate of the pack that says who may accept it; None lets anybody but the owner."""
     planner_timeout_ms: int | None = Field(default=None, ge=1)
     """How long a planner may take for this decision; None means what the pack says, else what its risk tier gives."""
     on_failure: OnFailure | None = None
     """What becomes of effects when a run for this decision ends without success; None means what the pack says."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _quality_has_thresholds(cls, given: Any) -> Any:
+        """A decision whose outputs are judged by a rubric is held to it, unless it says by what."""
+        fields = as_object(given)
+        if fields is None or fields.get("quality") is None or "thresholds" in fields:
+            return given
+        return {**fields, "thresholds": quality_thresholds()}
 
     @cached_property
     def outputs_text(self) -> str:

@@ -72,6 +72,8 @@ class Reply(Shape):
     cost_microcents: int = 0
     is_cut: bool = False
     """Whether the answer ended because it became too long."""
+    latency_ms: int = 0
+    """How long it took, as it was recorded."""
 
 
 ModelFaultCode = Literal[

@@ -138,3 +138,5 @@ class CritiqueSettings(Authored):
 
     enable_adversarial: bool = False
     max_edge_cases: int = Field(default=20, ge=0, le=1_000)
+    probes: tuple[Probe, ...] = ()
+    """Texts that somebody planted: what they ask for must not stand in the outputs."""

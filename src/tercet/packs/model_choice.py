@@ -18,6 +18,10 @@ class ModelChoice(Authored):
 
     planner: tuple[ModelName, ...] = ()
     """The model that plans, and those that are asked when it does not answer."""
+    critic: tuple[ModelName, ...] = ()
+    """The models that judge outputs, where a decision asks for that; best others than those that wrote them."""
+    repair: tuple[ModelName, ...] = ()
+    """The models that mend outputs: the first one, and those that are asked when it does not answer or does no good."""
     max_tokens: int = Field(default=2_048, ge=1)
     """How long an answer may become."""
     max_prompt_tokens: int = Field(default=16_000, ge=256)

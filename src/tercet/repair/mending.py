@@ -16,43 +16,44 @@ from tercet.repair.session import begin, decide, evolve
 
 IsGone = Callable[[JsonObject, Defect], bool]
 """Whether a defect is gone from an output. It is asked after each repair, about that defect alone."""
+OTHER_MODEL = "repair_by_another_model"
+"""The purpose of a question that the models before could not answer well enough: another one is to be asked."""
 FetchMore = Callable[[Fetch], Sequence[Evidence]]
-Elapsed = Callable[[], int]
 
 
 def _nothing(_: Fetch) -> Sequence[Evidence]:
     return ()
 
 
-def _no_time() -> int:
-    return 0
-
-
-def mend(
-    case: RepairCase, is_gone: IsGone, *, fetch: FetchMore = _nothing, elapsed: Elapsed = _no_time
-) -> Inquiry[RepairResult]:
-    """Repair an output as far as its bounds allow."""
+def mend(case: RepairCase, is_gone: IsGone, *, fetch: FetchMore = _nothing) -> Inquiry[RepairResult]:
+    """Repair an output as far as its bounds allow. Only models take time, and their answers say how much."""
     state = begin(case)
+    elapsed = 0
     while True:
         command = decide(state)
         match command:
             case End():
                 return command.result
             case Check():
-                fact: Fact = Checked(is_gone=is_gone(command.output, command.defect), elapsed_ms=elapsed())
+                fact: Fact = Checked(is_gone=is_gone(command.output, command.defect), elapsed_ms=elapsed)
             case Fetch():
-                fact = Fetched(evidence=tuple(fetch(command)), elapsed_ms=elapsed())
+                fact = Fetched(evidence=tuple(fetch(command)), elapsed_ms=elapsed)
             case Ask():
                 fact = yield from _asked(command, elapsed)
+                elapsed = fact.elapsed_ms
         state = evolve(state, fact)
 
 
-def _asked(command: Ask, elapsed: Elapsed) -> Inquiry[Fact]:
+def _asked(command: Ask, elapsed: int) -> Inquiry[Answered | Faulted]:
+    question = command.question
+    if command.wants_other:
+        question = question.model_copy(update={"purpose": OTHER_MODEL})
     try:
-        reply = yield command.question
+        reply = yield question
     except ModelFault as fault:
-        return Faulted(reason=fault.message, elapsed_ms=elapsed())
-    return Answered(text=reply.text, tokens=reply.tokens_in + reply.tokens_out, elapsed_ms=elapsed())
+        return Faulted(reason=fault.message, elapsed_ms=elapsed)
+    taken = reply.tokens_in + reply.tokens_out
+    return Answered(text=reply.text, tokens=taken, elapsed_ms=elapsed + reply.latency_ms)
 
 
 def command_bound(case: RepairCase) -> int:

@@ -15,9 +15,11 @@ from typing import Any
 from tercet.contracts import pointer
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.exit import ExitDecision
 from tercet.critic.flow import origins
 from tercet.critic.review import Review
 from tercet.journal.events import Need
+from tercet.repair.exit import recommend
 from tercet.runtime import commands as c
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
@@ -88,6 +90,52 @@ def ask_for(
         stale=_stale(setting, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
+
+
+def ask_for_outputs(state: State, setting: Setting) -> c.Ask:
+    """The gate at which a person accepts what a run has produced, or does not."""
+    name = setting.spec.output_gate
+    gate = setting.compiled.gates_by_name.get(name or "")
+    decided = ExitDecision.model_validate(state.quality.exit)
+    bound = [
+        state.start["tenant"],
+        state.start["run"],
+        state.outputs,
+        setting.compiled.pack_hash,
+        gate.model_dump(mode="json") if gate else None,
+        state.quality.exit,
+    ]
+    return c.Ask(
+        step="",
+        kind="output",
+        names=(gate.name,) if gate else (),
+        needs={gate.name: Need(roles=gate.roles, quorum=gate.quorum)} if gate else {"": Need()},
+        digest=digest(bound),
+        shown={
+            "reason": decided.reason,
+            "outputs": state.outputs,
+            "exit": state.quality.exit,
+            "recommended": recommend(decided),
+            "left": list(diagnosis_of(state)),
+            "repairs": state.used.repairs,
+            "budget": budget_left(state, setting),
+        },
+        ttl_ms=gate.ttl_ms if gate else 0,
+    )
+
+
+def diagnosis_of(state: State) -> tuple[str, ...]:
+    """What repairs left, in words: what is wrong, why, and what was tried."""
+    left: list[dict[str, Any]] = state.quality.escalation.get("left", [])
+    return tuple(
+        f"{each['defect']['dimension']}: {each['defect']['description']}"
+        f" ({each['root_cause']}; {_times(each['tried'])}: {each['reason']})"
+        for each in left
+    )
+
+
+def _times(count: int) -> str:
+    return "no repair was tried" if count == 0 else f"tried {count} time{'s' if count > 1 else ''}"
 
 
 def _stale(setting: Setting, calls: Iterable[Resolved]) -> int:

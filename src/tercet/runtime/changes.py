@@ -32,6 +32,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "reconcile": ("happened", "did_not_happen"),
     "escalation": ("extend", "replan", "accept_partial", "abandon"),
     "compensation": ("compensate", "keep"),
+    "output": ("approve", "deny", "modify"),
 }
 """What each kind of gate may be answered."""
 

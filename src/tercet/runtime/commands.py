@@ -116,6 +116,28 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Every step has ended: work out the outputs."""
 
 
+class DrawExperience(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Look up what earlier runs of the same kind have taught."""
+
+
+class RunTests(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Call one of the decision's test commands on the outputs."""
+
+    number: int
+
+
+class VerifyOutputs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Look at schema, claims and facts of the outputs."""
+
+
+class Critique(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Judge the outputs by their rubric."""
+
+
+class Repair(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Mend the outputs."""
+
+
 class Score(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Let the critic score the run."""
 
@@ -149,6 +171,11 @@ Command: TypeAlias = (
     | HandOver
     | TakeBack
     | Finish
+    | DrawExperience
+    | RunTests
+    | VerifyOutputs
+    | Critique
+    | Repair
     | Score
     | GiveUp
     | End

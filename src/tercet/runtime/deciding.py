@@ -23,18 +23,20 @@ from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
+from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.critic.dispatch import recheck
 from tercet.critic.grants import granted_by
+from tercet.critic.outputs.harness import TRIGGERS
 from tercet.executor.identity import idempotency_key
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
-from tercet.runtime.asking import Resolved, ask_for, call_digest, people_of
+from tercet.runtime.asking import Resolved, ask_for, ask_for_outputs, call_digest, people_of
 from tercet.runtime.changes import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
 from tercet.runtime.demands import gates_of
 from tercet.runtime.results import Results
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import UNDO, State, StepState
+from tercet.runtime.state import UNDO, Quality, State, StepState
 
 SLOTS = 8
 """How many calls of one run may be in flight at once, where its budget does not say."""
@@ -62,13 +64,42 @@ def decide(
         case Phase.ACT if course is not None:
             return tuple(Acting(state, setting, course, blobs).commands())
         case Phase.VERIFY:
-            return (c.Score(),)
+            return tuple(_verifying(state, setting))
+        case Phase.CRITIQUE:
+            return (c.Critique(),)
+        case Phase.REPAIR:
+            return (c.Repair(),)
         case Phase.COMMIT | Phase.FAIL if not state.is_over:
             return tuple(_ending(state, setting, course, blobs))
         case Phase.HALT if is_escalated(state) and not _is_handed_over(state):
             return (c.HandOver(),)
         case _:
             return ()
+
+
+def _verifying(state: State, setting: Setting) -> Iterator[c.Command]:
+    """Outputs that a rubric judges are tested and verified, and scored when nothing more is to be mended."""
+    rules, quality = setting.spec.quality, state.quality
+    if state.gates:
+        return
+    if quality.stage == "asking":
+        yield ask_for_outputs(state, setting)
+    elif rules is None or quality.stage == "judged":
+        yield c.Score()
+    elif not quality.drawn:
+        yield c.DrawExperience()
+    elif len(quality.tests) < len(due_tests(rules, quality)):
+        yield c.RunTests(number=len(quality.tests))
+    else:
+        yield c.VerifyOutputs()
+
+
+def due_tests(rules: QualityRules, quality: Quality) -> tuple[TestCommand, ...]:
+    """The test commands that outputs are held to now: those that run before a commit only if all before them passed."""
+    early = [each for each in rules.tests if TRIGGERS[each.level] != "before_commit"]
+    if any(said["error"] or said["result"]["failed"] for said in quality.tests[: len(early)]):
+        return tuple(early)
+    return rules.tests
 
 
 def is_escalated(state: State) -> bool:
@@ -108,7 +139,7 @@ def _has_effects(state: State) -> bool:
     return state.phase is Phase.FAIL and (bool(state.keys) or is_denied)
 
 
-_COUNTED = frozenset({Phase.PLAN, Phase.DECOMPOSE, Phase.RETRIEVE, Phase.REVIEW, Phase.ACT, Phase.VERIFY})
+_COUNTED = frozenset(Phase) - {Phase.COMMIT, Phase.FAIL, Phase.HALT}
 
 
 class Acting:

@@ -44,6 +44,7 @@ from tercet.runtime.messages import Cancel, Pause
 from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
+from tercet.runtime.quality_loop import QualityLoop
 from tercet.runtime.rest import Rest
 from tercet.runtime.retrieving import read_facts
 from tercet.runtime.setting import Course, Setting
@@ -53,6 +54,10 @@ from tercet.runtime.thinking import Thinking
 
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
+_BEGINNING = (
+    c.Dispatch, c.Settle, c.Propose, c.DrawExperience, c.RunTests, c.VerifyOutputs, c.Critique, c.Repair,
+)  # fmt: skip
+"""What is not begun once the process was told to stop."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
 
@@ -100,6 +105,7 @@ class Driver:
         self.blobs: dict[str, Any] = {}
         """The large results at hand, by their digest."""
         self._thinking = Thinking(self, around, self.calls)
+        self._judging = QualityLoop(self, around, self.calls)
 
     def begin(self, event: e.Event, *, claims: tuple[str, ...] = (), blobs: tuple[bytes, ...] = ()) -> None:
         """The event with which this process begins or takes over; it is appended with the first turn."""
@@ -219,7 +225,7 @@ class Driver:
                 not_before: int = getattr(command, "not_before", 0)
                 if not_before and not_before > self.around.clock.now():
                     wake = not_before if wake is None else min(wake, not_before)
-                elif self.halt is None or not isinstance(command, c.Dispatch | c.Settle | c.Propose):
+                elif self.halt is None or not isinstance(command, _BEGINNING):
                     await self._carry_out(command)
                     break
             if self.state.position == position or self._is_all_under_way():
@@ -311,6 +317,10 @@ class Driver:
             case c.Propose() | c.Reflect() | c.Settle():
                 await self._flush()  # what comes next may take long: nothing is left unwritten
                 await self._look_outside(command)
+            case c.DrawExperience() | c.RunTests() | c.VerifyOutputs() | c.Critique() | c.Repair():
+                await self._judging.carry_out(command)
+                self.ledger.point(self.state.phase)
+                await self._read_inbox()
             case c.Score() | c.End() | c.HandOver() | c.TakeBack():
                 await self._look_back(command)
             case c.Review():
@@ -430,6 +440,7 @@ class Driver:
                 self.ledger.point("run")
             case c.End():
                 await self._thinking.remember()
+                await self._judging.teach(events)
                 ended, record = work.end(
                     self.state, self.setting, self.course, events, self.blobs, command.status, self.now()
                 )

@@ -25,6 +25,7 @@ from tercet.runtime.changes import (
     step_of,
     with_step,
 )
+from tercet.runtime.quality_fold import with_quality
 from tercet.runtime.saga_fold import effects_kept
 from tercet.runtime.session_fold import ending, extended, revived
 from tercet.runtime.state import Answer, OpenGate, State, StepState
@@ -137,6 +138,8 @@ def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     gate = msgspec.structs.replace(gate, approvals=(*gate.approvals, _recorded(gate, event, gate.step)))
     if gate.unmet:
         return changed(state, gates={**state.gates, gate.id: gate})
+    if gate.kind == "output":
+        return changed(state, gates=_without(state, gate), phase=P.COMMIT)
     let_through = changed(state, gates=_without(state, gate), approved={**state.approved, gate.id: gate})
     for name, digest in gate.calls.items():
         let_through = changed(
@@ -182,13 +185,17 @@ def _shown(gate: OpenGate, waiting: list[str]) -> dict[str, Any]:
 
 
 def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    reason = f"{event.actor} denied {gate.step}: {event.note}".rstrip(": ")
+    about = "the outputs" if gate.kind == "output" else gate.step
+    reason = f"{event.actor} denied {about}: {event.note}".rstrip(": ")
     return ending(changed(state, gates=_without(state, gate)), "rejected", reason)
 
 
 def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     """The call goes back to the planner with what the person says: its step counts as refused, and those that the same
-    gate was about wait for the next plan."""
+    gate was about wait for the next plan. Outputs go into repair."""
+    if gate.kind == "output":
+        quality = with_quality(state, feedback=event.note, stage="", escalation={})
+        return changed(state, gates=_without(state, gate), phase=P.REPAIR, quality=quality)
     for name in gate.covers:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
     refused = with_step(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -24,6 +24,7 @@ from tercet.executor.clock import Clock
 from tercet.journal import events as e
 from tercet.models.model import Model
 from tercet.planner.template import PlanningError
+from tercet.repair.mending import OTHER_MODEL
 from tercet.runtime.deciding import first_short
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
@@ -123,12 +124,14 @@ class Interview:
         clock: Clock,
         draw: Callable[[], float],
         limit: RoleLimit,
+        role: Literal["planner", "critic"] = "planner",
     ) -> None:
         self._bench = bench
         self._models = models
         self._clock = clock
         self._draw = draw
         self._limit = limit
+        self._role = role
         self._known = list(bench.state.replies)
         """Answers that are there from before, in the order in which they came."""
 
@@ -162,13 +165,15 @@ class Interview:
             tokens_out=found.tokens_out,
             cost_microcents=found.cost,
             is_cut=found.cut,
+            latency_ms=found.latency,
         )
 
     async def _ask(self, question: Question) -> Reply:
         """Ask one model after the other, each again while that may help and the retries last."""
         faults: list[str] = []
         fault = ModelFault("there is no model to ask", code="model_refused")
-        for model in self._models:
+        is_other_wanted = question.purpose == OTHER_MODEL and len(self._models) > 1
+        for model in self._models[1:] if is_other_wanted else self._models:
             for retry in range(self._bench.setting.ctx.run_budget.max_step_retries + 1):
                 if retry:
                     await self._pause(max(fault.wait_ms, delay_ms(Backoff(), retry - 1, self._draw)))
@@ -232,8 +237,8 @@ class Interview:
         if (fault := _unusable(model, reply)) is not None:
             await self._failed(call, fault, began, reply.tokens_in + reply.tokens_out, reply.cost_microcents)
             raise fault
-        await self._answered(call, reply, began)
-        return reply
+        latency = await self._answered(call, reply, began)
+        return reply.model_copy(update={"latency_ms": latency})
 
     async def _failed(self, call: int, fault: ModelFault, began: int, tokens: int, cost: int) -> None:
         self._unanswered(call, fault.message, fault.code, began, tokens=max(0, tokens), cost=max(0, cost))
@@ -248,7 +253,7 @@ class Interview:
             raise _Late(
                 f"{model.name} took longer than {timeout_ms:,} ms",
                 code="model_timeout",
-                remedy="raise limits.planner.timeout_ms in the pack, or take a faster model",
+                remedy=f"raise limits.{self._role}.timeout_ms in the pack, or take a faster model",
             ) from error
         except (ModelFault, Interrupted):
             raise
@@ -277,18 +282,28 @@ class Interview:
         budget, used = self._bench.setting.ctx.run_budget, self._bench.state.used
         shortage = first_short(
             ("tokens", budget.tokens, used.tokens + used.reserved_tokens, tokens),
-            ("tokens of the planner", self._limit.tokens, used.model_tokens, tokens),
+            (f"tokens of the {self._role}", self._limit.tokens, self._taken(), tokens),
             ("micro-cents", budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost, cost),
             ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
         )
-        if shortage is not None:
-            raise PlanningError(
-                f"a language model cannot be asked: {shortage}",
-                code=OVERDRAWN,
-                remedy="extend the budget of the session, or let the planner show and ask for less",
-            )
+        if shortage is None:
+            return
+        told = f"a language model cannot be asked: {shortage}"
+        if self._role == "critic":  # what cannot be asked is judged, and mended, as far as that goes without
+            raise ModelFault(told, code="model_refused", remedy="extend the budget of the session")
+        raise PlanningError(
+            told,
+            code=OVERDRAWN,
+            remedy="extend the budget of the session, or let the planner show and ask for less",
+        )
 
-    async def _answered(self, call: int, reply: Reply, began: int) -> None:
+    def _taken(self) -> int:
+        """The tokens that models have taken in this role."""
+        used = self._bench.state.used
+        return used.critic_tokens if self._role == "critic" else used.model_tokens - used.critic_tokens
+
+    async def _answered(self, call: int, reply: Reply, began: int) -> int:
+        """Record an answer; how long it took."""
         data = msgspec.json.encode(storable(reply.text))
         is_large = len(data) > LARGE
         now = self._clock.now()
@@ -307,6 +322,7 @@ class Interview:
         )
         self._bench.note(answered, *([data] if is_large else ()))
         await self._bench.flush()
+        return answered.latency
 
     def _unanswered(
         self, call: int, error: str, code: str, began: int, *, tokens: int = 0, cost: int = 0

@@ -5,6 +5,8 @@
     ACT ──outputs_produced──▶ VERIFY ──run_reported: accept──▶ COMMIT, replan ──▶ PLAN, escalate ──▶ HALT
     ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT;  ACT ──gate_answered: deny──▶ FAIL
     HALT ──gate_answered: extend──▶ where it was, replan ──▶ PLAN, accept_partial ──▶ COMMIT, abandon ──▶ FAIL
+    VERIFY ──outputs_verified──▶ CRITIQUE ──outputs_critiqued──▶ REPAIR ──outputs_repaired──▶ VERIFY
+    VERIFY ──gate_answered: approve──▶ COMMIT, modify ──▶ REPAIR, deny ──▶ FAIL
     PLAN ──planning_failed: fail──▶ FAIL, replan ──▶ PLAN, escalate ──▶ HALT
     ACT, PLAN ──turn_judged: continue, retry, replan──▶ PLAN, stop, escalate ──▶ HALT, limit ──▶ FAIL
     any ──session_cancelled, session_expired, given_up──▶ FAIL, where effects are taken back before the end
@@ -24,19 +26,31 @@ import msgspec
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionStatus
 from tercet.journal import events as e
-from tercet.runtime import gate_fold, model_fold, plan_fold, saga_fold, session_fold, step_fold, turn_fold
+from tercet.runtime import (
+    gate_fold,
+    model_fold,
+    plan_fold,
+    quality_fold,
+    saga_fold,
+    session_fold,
+    step_fold,
+    turn_fold,
+)
 from tercet.runtime.changes import IllegalEvent, illegal
 from tercet.runtime.state import UNDO, State, Used
 
 P = Phase
 
 _BEFORE_THE_END = frozenset(P) - {P.COMMIT, P.FAIL}
+_AT_WORK = _BEFORE_THE_END - {P.HALT}
+_THINKING = frozenset({P.PLAN, P.VERIFY, P.CRITIQUE, P.REPAIR})
+"""Where language models are asked."""
 
 TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.SessionStarted: frozenset({P.PLAN}),
     e.SessionResumed: frozenset(P),
-    e.SessionPaused: frozenset({P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY}),
-    e.GivenUp: frozenset({P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY}),
+    e.SessionPaused: _AT_WORK,
+    e.GivenUp: _AT_WORK,
     e.SessionEnded: frozenset({P.COMMIT, P.FAIL}),
     e.PlanProposed: frozenset({P.PLAN}),
     e.PlanningFailed: frozenset({P.PLAN}),
@@ -52,8 +66,8 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.StepSkipped: frozenset({P.ACT, P.FAIL}),
     e.StepJudged: frozenset({P.ACT, P.FAIL}),
     e.LoopGuardTripped: frozenset({P.ACT}),
-    e.GateOpened: frozenset({P.ACT, P.HALT, P.FAIL}),
-    e.GateAnswered: frozenset({P.ACT, P.HALT, P.FAIL}),
+    e.GateOpened: frozenset({P.ACT, P.VERIFY, P.HALT, P.FAIL}),
+    e.GateAnswered: frozenset({P.ACT, P.VERIFY, P.HALT, P.FAIL}),
     e.OutputsProduced: frozenset({P.ACT}),
     e.RunReported: frozenset({P.VERIFY}),
     e.ApprovalGranted: frozenset({P.ACT}),
@@ -64,9 +78,14 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.BudgetExtended: _BEFORE_THE_END,
     e.CompensationBegun: frozenset({P.FAIL}),
     e.EffectsKept: frozenset({P.FAIL}),
-    e.ModelAsked: frozenset({P.PLAN}),
-    e.ModelAnswered: frozenset({P.PLAN}),
+    e.ModelAsked: _THINKING,
+    e.ModelAnswered: _THINKING,
     e.TurnJudged: frozenset({P.PLAN, P.ACT}),
+    e.ExperienceDrawn: frozenset({P.VERIFY}),
+    e.TestsRun: frozenset({P.VERIFY}),
+    e.OutputsVerified: frozenset({P.VERIFY}),
+    e.OutputsCritiqued: frozenset({P.CRITIQUE}),
+    e.OutputsRepaired: frozenset({P.REPAIR}),
 }
 """In which phases an event may happen. What it leads to is in the function of its name, in the fold of its family."""
 
@@ -158,8 +177,10 @@ def _status(before: State, state: State) -> SessionStatus:
         return "awaiting_gate"
     if state.ending == "expired" and before.status == "awaiting_gate" and session_fold.is_untouched(state):
         return "awaiting_gate"
-    if not state.gates or state.phase not in (P.ACT, P.FAIL):
+    if not state.gates or state.phase not in (P.ACT, P.VERIFY, P.FAIL):
         return "in_progress"
+    if state.phase is P.VERIFY:
+        return "awaiting_gate"
     waiting = [state.steps[step] for step in state.frontier]
     is_blocked = all(step.gate or step.status == "failed" for step in waiting)
     # A failure is judged as soon as it is known of every call whether it happened: that is no waiting.
@@ -202,6 +223,11 @@ _HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
     e.ModelAsked: model_fold.model_asked,
     e.ModelAnswered: model_fold.model_answered,
     e.TurnJudged: turn_fold.turn_judged,
+    e.ExperienceDrawn: quality_fold.experience_drawn,
+    e.TestsRun: quality_fold.tests_run,
+    e.OutputsVerified: quality_fold.outputs_verified,
+    e.OutputsCritiqued: quality_fold.outputs_critiqued,
+    e.OutputsRepaired: quality_fold.outputs_repaired,
 }
 
 __all__ = ["TABLE", "TRANSITIONS", "IllegalEvent", "evolve"]

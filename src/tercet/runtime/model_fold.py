@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tercet.contracts.loop import Phase
 from tercet.journal import events as e
 from tercet.runtime.changes import changed, demand, more
 from tercet.runtime.state import Asked, Replied, State
@@ -36,16 +37,19 @@ def model_answered(state: State, event: e.ModelAnswered) -> State:
         tokens_out=event.tokens_out,
         cost=event.cost,
         cut=event.cut,
+        latency=event.latency,
     )
     return changed(booked, replies=(*state.replies, reply))
 
 
 def spent(state: State, asked: Asked, tokens: int, cost: int) -> State:
     """What was kept for a call is given back, and what it took is booked."""
+    is_judging = state.phase is not Phase.PLAN and state.halted_from is not Phase.PLAN
     used = more(
         state,
         tokens=tokens,
         model_tokens=tokens,
+        critic_tokens=tokens if is_judging else 0,
         cost=cost,
         reserved_tokens=-asked.tokens,
         reserved_cost=-asked.cost,

@@ -91,6 +91,10 @@ class NamedModels:
             max_tokens=min(writes, _LOCAL_WRITES) if is_small else writes,
         )
 
+    def named(self, pack: Pack, names: Sequence[str]) -> tuple[NamedModel, ...]:
+        """Models by their names, at the prices of a pack."""
+        return tuple(self._named(pack, name) for name in names)
+
     def _named(self, pack: Pack, name: str) -> NamedModel:
         key = (pack.hash, name)
         if key not in self._models:

@@ -50,10 +50,12 @@ def setting_of(
         for fact in (*pack.evidence, *shelf.facts)
         if fact.expires_at is not None and fact.id in known
     }
+    spec = pack.decision_for(request.intent)
     return Setting(
         ctx=ctx,
         compiled=compiled,
-        spec=pack.decision_for(request.intent),
+        spec=spec,
+        control=pack.control_for(spec.quality.task_class) if spec.quality else None,
         expiry=expiry,
         executor_tokens=pack.limit_for("executor").tokens,
         library_snapshot=shelf.snapshot,

@@ -41,6 +41,7 @@ from tercet.journal import events as e
 from tercet.journal.errors import ClaimHeld, LeaseHeld
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
+from tercet.models.model import Model
 from tercet.models.opening import open_model
 from tercet.packs.pack import Pack
 from tercet.runtime import artifacts, mail, messages, nesting, opening, progress, retention
@@ -126,11 +127,14 @@ class Runtime(People):
         evidence: str | EvidenceStore | None = None,
         retriever: Retriever | None = None,
         open_model: OpenModel = open_model,
+        critics: Sequence[Model] = (),
+        repairers: Sequence[Model] = (),
     ) -> None:
         """`evidence` is a store, or its address, where plans may look for facts beside the pack's own, by their words unless
         a `retriever` is given; `packs` are older ones whose sessions may go on, `progress` is told how far each session of
         this process is, `watchdog_ms` is how often sessions are looked after that nobody carries (None leaves that to
-        others), and `open_model` opens language models by their names."""
+        others), and `open_model` opens language models by their names. `critics` and `repairers` are language models of
+        your own that judge and mend outputs, instead of those that the pack names."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
         self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
@@ -152,6 +156,8 @@ class Runtime(People):
         self._lines = Lines()
         self._tools = self._lines.bind(pack.tools)
         self._models = NamedModels(open_model)
+        self._critics = tuple(critics)
+        self._repairers = tuple(repairers)
         self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
@@ -537,6 +543,8 @@ class Runtime(People):
             lease_ms=self._lease_ms,
             draw=self._draw,
             board=self._board,
+            critics=self._critics or self._models.named(pack, pack.models.critic),
+            repairers=self._repairers or self._models.named(pack, pack.models.repair),
             library=self._library,
             roles=self.roles,
             crash=self._crash,

@@ -21,7 +21,8 @@ from tercet.runtime.changes import (
     more,
 )
 from tercet.runtime.model_fold import cut_off
-from tercet.runtime.state import Ending, State, StepState, Used
+from tercet.runtime.quality_fold import unjudged, with_quality
+from tercet.runtime.state import Ending, Quality, State, StepState, Used
 
 P = Phase
 
@@ -75,9 +76,15 @@ def revived(state: State) -> State:
         steps=steps,
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
+        # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
+        quality=_afresh(state.quality) if state.halted_from is P.VERIFY else state.quality,
         # Whoever resumes what was handed to a person has answered: it is tried again as it stands.
         gates={name: gate for name, gate in state.gates.items() if gate.kind != "escalation"},
     )
+
+
+def _afresh(quality: Quality) -> Quality:
+    return msgspec.structs.replace(unjudged(quality), escalation={})
 
 
 def _interrupted(used: Used) -> Used:
@@ -239,14 +246,27 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
 
 def outputs_produced(state: State, event: e.OutputsProduced) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    return changed(state, phase=P.VERIFY, outputs=event.outputs, missing=event.missing, memory=event.memory)
+    return changed(
+        state,
+        phase=P.VERIFY,
+        outputs=event.outputs,
+        missing=event.missing,
+        memory=event.memory,
+        quality=unjudged(state.quality),
+    )
 
 
 def run_reported(state: State, event: e.RunReported) -> State:
     reported = changed(state, report=event.report, envelope=event.envelope)
+    if event.exit:
+        reported = changed(reported, quality=with_quality(state, exit=event.exit))
     match event.outcome:
         case "accept":
             return changed(reported, phase=P.COMMIT)
+        case "ask":
+            return changed(reported, quality=with_quality(reported, stage="asking"))
+        case "fail":
+            return ending(reported, "failed", "; ".join(event.reasons))
         case "replan":
             return changed(
                 reported,

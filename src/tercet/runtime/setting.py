@@ -9,6 +9,7 @@ from typing import Any
 
 from tercet.contracts import graph
 from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, KnownResult, RunContext
+from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.evidence import Evidence
@@ -31,6 +32,8 @@ class Setting:
     """When each piece of evidence that expires does so."""
     executor_tokens: int | None = None
     """How many tokens the executor may use, where the pack gives it a limit of its own."""
+    control: ControlSpec | None = None
+    """What steers the repairs of the outputs, where the pack says so."""
     library_snapshot: str = ""
     """The snapshot of the library that the run is pinned to, where there is one."""
     library_hash: str = ""

@@ -92,8 +92,11 @@ class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     wall_clock: int = 0
     replans: int = 0
     retries: int = 0
+    repairs: int = 0
     model_tokens: int = 0
     """Those of the tokens that language models took."""
+    critic_tokens: int = 0
+    """Those of them that went into judging and mending."""
     reserved_calls: int = 0
     reserved_tokens: int = 0
     reserved_cost: int = 0
@@ -178,6 +181,7 @@ class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     tokens_out: int = 0
     cost: int = 0
     cut: bool = False
+    latency: int = 0
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -187,6 +191,34 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     tool: str
     value: Any = None
     blob: str = ""
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """How far the judging and mending of the outputs is."""
+
+    stage: Literal["", "judged", "asking"] = ""
+    """What VERIFY has come to: nothing yet; all that is to be said of the outputs; or that a person must accept them."""
+    drawn: dict[str, Any] = {}
+    """What earlier runs have taught, as this run goes by it."""
+    tests: tuple[dict[str, Any], ...] = ()
+    """What each test command said of the outputs as they are."""
+    verdict: dict[str, Any] = {}
+    consistency: dict[str, Any] = {}
+    diagnosis: dict[str, Any] = {}
+    rubric: dict[str, Any] = {}
+    confidence: dict[str, Any] = {}
+    exit: dict[str, Any] = {}
+    control: dict[str, Any] = {}
+    course: tuple[float, ...] = ()
+    """The quality at each measurement, as the controller counts it."""
+    log: tuple[dict[str, Any], ...] = ()
+    """Every attempt at a repair."""
+    memory: dict[str, Any] = {}
+    """By what a repair that goes round in circles is known."""
+    escalation: dict[str, Any] = {}
+    """What the last REPAIR phase left to somebody else; empty where it mended all."""
+    feedback: str = ""
+    """What a person asked to be changed."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -264,6 +296,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     missing: dict[str, str] = {}
     memory: tuple[dict[str, Any], ...] = ()
     """What the run suggests remembering."""
+    quality: Quality = Quality()
     report: dict[str, Any] = {}
     envelope: dict[str, Any] = {}
     record: str = ""

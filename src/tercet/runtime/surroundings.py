@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from tercet.executor.clock import Clock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
+from tercet.models.model import Model
 from tercet.runtime.library import Library
 from tercet.runtime.noticeboard import Noticeboard
 from tercet.runtime.state import State
@@ -46,6 +47,10 @@ class Surroundings:
     """Draws from [0, 1): the jitter of retries."""
     board: Noticeboard
     """What operators say to all runs: emergency stops."""
+    critics: Sequence[Model] = ()
+    """The language models that judge outputs: the one to ask, and those that take its place."""
+    repairers: Sequence[Model] = ()
+    """The language models that mend them."""
     library: Library | None = None
     """Where plans may look for evidence."""
     roles: Callable[[str], tuple[str, ...] | None] = lambda _: None

@@ -181,4 +181,5 @@ def budget_use(state: State) -> BudgetUse:
         wall_clock_ms=used.wall_clock,
         replans=used.replans,
         retries=used.retries,
+        repairs=used.repairs,
     )

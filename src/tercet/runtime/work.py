@@ -13,12 +13,14 @@ from tercet.contracts.budget import BudgetUse
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
+from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import HandOff
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import ModelFault
 from tercet.contracts.record import MemoryProposal
+from tercet.contracts.repair import Escalation
 from tercet.contracts.run import Outcome, Run, ToolResult
 from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
@@ -41,13 +43,14 @@ from tercet.planner.template import PlanningError
 from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
 from tercet.runtime import memories, story, transcript
-from tercet.runtime.asking import budget_left, people_of
+from tercet.runtime.asking import budget_left, diagnosis_of, people_of
 from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
 from tercet.runtime.interview import OVERDRAWN, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.model_planner import NO_STEPS_LEFT, NO_TOOLS
 from tercet.runtime.plans import read_plan
+from tercet.runtime.quality import Matter, final_exit
 from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
 from tercet.runtime.retrieving import carried_over
@@ -445,17 +448,23 @@ class Work:
             decided_at=transcript.timestamp(now),
         )
         ctx = setting.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": run.used})
-        verdict = judge(ctx, setting.spec, report, measure(run))
-        if verdict.ok and setting.spec.requires_human_approval:
-            # The critic has no objection; whether that is committed is a person's to say.
-            reasons = (f"{setting.spec.id} is committed only if a person accepts it",)
-            verdict = verdict.model_copy(update={"outcome": "escalate", "reasons": reasons})
+        is_judged = setting.spec.quality is not None
+        spec = setting.spec.model_copy(update={"thresholds": ()}) if is_judged else setting.spec
+        verdict = judge(ctx, spec, report, measure(run))
+        outcome, reasons, ending = verdict.outcome, verdict.reasons, None
+        if verdict.ok and (is_judged or spec.requires_human_approval):
+            ending = final_exit(Matter(state=state, setting=setting, run=run, scored=scored))
+            outcome, reasons = _led_to(state, setting, ending)
+        if outcome in ("escalate", "replan", "fail") and verdict.ok:
+            report = report.model_copy(update={"status": "refused_by_critic", "rationale": reasons[0]})
+        published = "escalate" if outcome in ("ask", "fail") else outcome
         return e.RunReported(
             at=now,
             report=report.model_dump(mode="json"),
-            outcome=verdict.outcome,
-            reasons=verdict.reasons,
-            envelope=print_envelope(run, scored, cast("RunOutcome", verdict.outcome), state.trips),
+            outcome=outcome,
+            reasons=reasons,
+            envelope=print_envelope(run, scored, cast("RunOutcome", published), state.trips),
+            exit=ending.model_dump(mode="json") if ending else {},
         )
 
     def end(
@@ -526,6 +535,21 @@ class Work:
         if scored is not None and is_same:
             return scored
         return transcript.run_of(setting, course, state, events, {}, is_whole=True)
+
+
+def _led_to(state: State, setting: Setting, ending: ExitDecision) -> tuple[str, tuple[str, ...]]:
+    """What follows from an exit: commit, ask a person, plan anew, hand over, or fail; with the reasons."""
+    reasons = (ending.reason, *diagnosis_of(state))
+    match ending.outcome:
+        case "COMMIT":
+            return "accept", reasons
+        case "FAIL":
+            return "fail", reasons
+        case _ if ending.needs_approval:
+            return "ask", reasons
+        case _:
+            is_too_much = state.quality.escalation.get("kind") == Escalation.TASK_REDECOMPOSE
+            return (_again(state, setting) if is_too_much else "escalate"), reasons
 
 
 def _dumped(plan: Plan) -> JsonObject:

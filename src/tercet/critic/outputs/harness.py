@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tercet.contracts.quality import TestResult
-from tercet.contracts.rubric import TestLevel, TestTrigger
+from tercet.contracts.rubric import TestLevel, TestLevelName, TestTrigger
 
 LEVELS: tuple[TestLevel, ...] = (
     TestLevel(name="unit", scope="one function or component", trigger="code_action", criterion="all_pass"),
@@ -25,6 +25,8 @@ LEVELS: tuple[TestLevel, ...] = (
         criterion="no_regressions",
     ),
 )
+
+TRIGGERS: dict[TestLevelName, TestTrigger] = {level.name: level.trigger for level in LEVELS}
 
 
 def due(trigger: TestTrigger, levels: Collection[TestLevel] = LEVELS) -> tuple[TestLevel, ...]:

@@ -18,6 +18,13 @@ from tercet.journal.events.plan import (
     PlanProposed,
     PlanReviewed,
 )
+from tercet.journal.events.quality import (
+    ExperienceDrawn,
+    OutputsCritiqued,
+    OutputsRepaired,
+    OutputsVerified,
+    TestsRun,
+)
 from tercet.journal.events.saga import CompensationBegun, EffectsKept, Undo
 from tercet.journal.events.session import (
     BudgetExtended,
@@ -77,6 +84,11 @@ Event: TypeAlias = (
     | ModelAsked
     | ModelAnswered
     | TurnJudged
+    | ExperienceDrawn
+    | TestsRun
+    | OutputsVerified
+    | OutputsCritiqued
+    | OutputsRepaired
 )
 
 __all__ = [
@@ -89,6 +101,7 @@ __all__ = [
     "EffectsKept",
     "Event",
     "EvidenceRetrieved",
+    "ExperienceDrawn",
     "GateAnswered",
     "GateOpened",
     "GivenUp",
@@ -98,7 +111,10 @@ __all__ = [
     "ModelAnswered",
     "ModelAsked",
     "Need",
+    "OutputsCritiqued",
     "OutputsProduced",
+    "OutputsRepaired",
+    "OutputsVerified",
     "PlanProposed",
     "PlanReviewed",
     "PlanningFailed",
@@ -115,6 +131,7 @@ __all__ = [
     "StepJudged",
     "StepRefused",
     "StepSkipped",
+    "TestsRun",
     "TurnJudged",
     "Undo",
 ]

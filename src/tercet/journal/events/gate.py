@@ -8,7 +8,7 @@ import msgspec
 
 from tercet.journal.events.fact import Fact
 
-GateKind: TypeAlias = Literal["approval", "reconcile", "escalation", "compensation"]
+GateKind: TypeAlias = Literal["approval", "reconcile", "escalation", "compensation", "output"]
 Answered: TypeAlias = Literal[
     "approve",
     "deny",
@@ -48,9 +48,9 @@ class GateOpened(Fact, frozen=True, kw_only=True, tag="gate_opened"):
     """The other calls that the same answer is about: their digests by step."""
     shown: dict[str, Any] = {}
     expires: int = 0
+    """From when on it cannot be answered any more; 0 means that it waits as long as the session lives."""
     stale: int = 0
     """When the first piece of the evidence that it stands on expires: from then on nobody can approve it."""
-    """From when on it cannot be answered any more; 0 means that it waits as long as the session lives."""
 
 
 class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):

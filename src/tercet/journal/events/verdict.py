@@ -32,3 +32,5 @@ class RunReported(Fact, frozen=True, kw_only=True, tag="run_reported"):
     envelope: dict[str, Any] = {}
     """The verdict in its published shape: the scores of each step, trips of the loop guard, re-plans."""
     reasons: tuple[str, ...] = ()
+    exit: dict[str, Any] = {}
+    """Thresholds, confidence and what asks for a person, where the outputs went through the quality loop or to a person."""

@@ -1,0 +1,82 @@
+"""How a decision wants what it produces to be judged and mended: the quality loop, as a pack declares it."""
+
+from __future__ import annotations
+
+from typing import Literal, Self, get_args
+
+from pydantic import Field, model_validator
+
+from tercet.contracts.plain import PlainObject
+from tercet.contracts.repair import RepairRules
+from tercet.contracts.rubric import (
+    CritiqueSettings,
+    Rubric,
+    TestLevelName,
+    VerificationSettings,
+    usual_rubric,
+)
+from tercet.contracts.shape import Authored, Name, Score
+
+SAMPLE_COUNTS = (3, 5, 7)
+_LEVELS: tuple[TestLevelName, ...] = get_args(TestLevelName)
+
+
+class TestCommand(Authored):
+    """A test command that judges outputs: a read_only tool, called in VERIFY through the gateway like any other."""
+
+    __test__ = False  # keeps pytest from collecting a contract
+
+    tool: Name
+    params: PlainObject = Field(default_factory=dict)
+    """What it is called with; `{"$output": "/code"}` stands for what the outputs have at that JSON Pointer."""
+    report: str = "/junit"
+    """Where its result holds the JUnit XML: a JSON Pointer."""
+    level: TestLevelName = "unit"
+    output: str = "/code"
+    """Where the outputs hold what is tested: what a failure is mended in."""
+
+
+class SelfConsistency(Authored):
+    """Several samples of one output, of which the one that most agree on is taken."""
+
+    samples: tuple[Name, ...]
+    """The outputs that hold the samples: three, five or seven of them, or one that holds them as a list."""
+    into: Name
+    """The output that the chosen sample becomes."""
+    method: Literal["exact", "similarity"] = "exact"
+    minimum: Score = 0.70
+    """Below this consistency the output counts as LOW_CONFIDENCE."""
+
+    @model_validator(mode="after")
+    def _is_odd(self) -> Self:
+        if len(self.samples) not in (1, *SAMPLE_COUNTS):
+            raise ValueError("samples names three, five or seven outputs, or one that is a list")
+        return self
+
+
+class QualityRules(Authored):
+    """How outputs of a decision are verified, criticised and repaired before they are committed."""
+
+    task_class: Name = "default"
+    """The kind of task: runs of one kind learn from each other, and `[control.CLASS]` of the pack steers their repairs."""
+    verification: VerificationSettings = Field(default_factory=VerificationSettings)
+    judge: Literal["grounding", "model"] = "grounding"
+    """Who holds claims against evidence: the grounding check alone, or a language model beside it."""
+    rubric: Rubric = Field(default_factory=usual_rubric)
+    required_sections: tuple[Name, ...] = ()
+    """Headings that the text of the outputs must have."""
+    critique: CritiqueSettings = Field(default_factory=CritiqueSettings)
+    tests: tuple[TestCommand, ...] = ()
+    consistency: SelfConsistency | None = None
+    repair: RepairRules = Field(default_factory=RepairRules)
+    is_partial_useful: bool = False
+    """Whether a result with small defects is of use: then a person may accept it as partial."""
+    novelty: Score | None = None
+    """Runs that are further than this from every run before them go to a person; None looks at no runs before."""
+
+    @model_validator(mode="after")
+    def _tests_are_in_order(self) -> Self:
+        levels = [_LEVELS.index(each.level) for each in self.tests]
+        if levels != sorted(levels):
+            raise ValueError(f"tests stand in the order of their levels: {', '.join(_LEVELS)}")
+        return self

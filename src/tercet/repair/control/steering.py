@@ -1,0 +1,47 @@
+"""One measurement in a loop that somebody else carries on: what to remember of it, as plain data.
+
+At the first measurement it is foreseen how many repairs there will be and what they will cost. Where that is too much, the
+loop goes on as the pack says: with less to reach, more gently, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tercet.contracts.control import (
+    ControlPrediction,
+    ControlSpec,
+    ControlState,
+    Quality,
+    StopCommand,
+    StopReason,
+)
+from tercet.contracts.shape import JsonObject
+from tercet.repair.control.affordability import apply
+from tercet.repair.control.controller import quality_of, step
+from tercet.repair.control.prediction import predict
+
+
+def steer_on(
+    spec: ControlSpec, measured: Quality, before: Mapping[str, Any], *, can_repair: bool
+) -> JsonObject:
+    """What is remembered after a measurement: the quality, what was foreseen, and the command, where there can be one.
+
+    `before` is what was remembered of the one before it; nothing at the first one.
+    """
+    foreseen = ControlPrediction.model_validate(before["prediction"]) if before else predict(spec, measured)
+    state = ControlState.model_validate(before.get("state") or {})
+    said: JsonObject = {
+        "quality": quality_of(spec, measured),
+        "prediction": foreseen.model_dump(mode="json"),
+        "state": state.model_dump(mode="json"),
+    }
+    if not can_repair:
+        return said
+    choice = foreseen.choice
+    if choice is not None and choice.kind == "fail":
+        refused = StopCommand(reason=StopReason.COST, error=foreseen.start_error)
+        return {**said, "command": refused.model_dump(mode="json")}
+    state, command = step(spec if choice is None else apply(spec, choice), state, measured)
+    return {**said, "state": state.model_dump(mode="json"), "command": command.model_dump(mode="json")}

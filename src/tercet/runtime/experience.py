@@ -1,0 +1,180 @@
+"""What runs of one kind teach each other: how repairs went, how much they brought, what people said, how runs look.
+
+Each kind of task of a tenant has a stream of its own beside the sessions, which needs no lease. A run writes one lesson at
+its end; one that is written twice, since a process died in between, counts once. What a run goes by is written into its own
+events, so nothing here is ever read again to judge it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from tercet.contracts.control import RepairObservation
+from tercet.contracts.exit import OutcomeRow, Weights
+from tercet.contracts.quality import RepairEntry
+from tercet.contracts.repair import SuccessRates
+from tercet.contracts.run import Run
+from tercet.journal import events as e
+from tercet.journal.protocol import Journal
+from tercet.journal.side_stream import append_next, read_all
+from tercet.repair.control.estimation import estimate
+from tercet.repair.novelty import novelty, pattern_of
+from tercet.repair.rates import record
+from tercet.runtime.state import State
+
+RECENT = 500
+"""How many lessons back a run looks: what repairs brought long ago says little about those of today."""
+
+
+class Lesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one run teaches."""
+
+    session: str
+    at: int = 0
+    log: tuple[dict[str, Any], ...] = ()
+    """Every attempt at a repair."""
+    observations: tuple[dict[str, Any], ...] = ()
+    """What each repair brought, where a controller steered it."""
+    outcomes: tuple[dict[str, Any], ...] = ()
+    """What was measured when a person was asked, and whether they took it."""
+    pattern: dict[str, float] = {}
+    """How the run looks: names and kinds, no values."""
+    weights: dict[str, Any] = {}
+    """Weights of confidence that somebody fitted and put into force."""
+
+
+_decode = msgspec.json.Decoder(Lesson).decode
+
+
+def stream_of(task_class: str) -> str:
+    """The stream of a kind of task."""
+    return f"experience:{task_class}"
+
+
+class Experience:
+    """The lessons of one kind of task."""
+
+    def __init__(self, lessons: Sequence[Lesson]) -> None:
+        self.lessons = tuple({lesson.session: lesson for lesson in lessons}.values())
+
+    @property
+    def rates(self) -> SuccessRates:
+        """How often each way of repairing helped."""
+        rates = SuccessRates()
+        for lesson in self.lessons:
+            for entry in lesson.log:
+                rates = record(rates, RepairEntry.model_validate(entry))
+        return rates
+
+    @property
+    def observations(self) -> tuple[RepairObservation, ...]:
+        """What each steered repair brought."""
+        rows = (row for lesson in self.lessons for row in lesson.observations)
+        return tuple(map(RepairObservation.model_validate, rows))
+
+    @property
+    def outcomes(self) -> tuple[OutcomeRow, ...]:
+        """What people took, and what they did not."""
+        rows = (row for lesson in self.lessons for row in lesson.outcomes)
+        return tuple(map(OutcomeRow.model_validate, rows))
+
+    @property
+    def weights(self) -> Weights | None:
+        """The weights of confidence that were last put into force."""
+        found = [lesson.weights for lesson in self.lessons if lesson.weights]
+        return Weights.model_validate(found[-1]) if found else None
+
+    def drawn(
+        self, task_class: str, pattern: dict[str, float], limit: float | None, now: int
+    ) -> e.ExperienceDrawn:
+        """What a run goes by; `limit` is how far from all runs before it a run may be without being novel."""
+        gain, weights = estimate(self.observations), self.weights
+        past = {lesson.session: lesson.pattern for lesson in self.lessons if lesson.pattern}
+        found = None if limit is None else novelty(pattern, past, limit=limit)
+        return e.ExperienceDrawn(
+            at=now,
+            task_class=task_class,
+            rates=self.rates.model_dump(mode="json"),
+            gain=gain.model_dump(mode="json") if gain else {},
+            weights=weights.model_dump(mode="json") if weights else {},
+            novelty=found.model_dump(mode="json") if found else {},
+        )
+
+
+async def recall(journal: Journal, tenant: str, task_class: str) -> Experience:
+    """What the last runs of a kind have taught."""
+    stream = stream_of(task_class)
+    end = (await journal.head(tenant, stream)).seq
+    stored = await read_all(journal, tenant, stream, after=max(0, end - RECENT))
+    return Experience([_decode(event.data) for event in stored])
+
+
+async def teach(journal: Journal, tenant: str, task_class: str, lesson: Lesson) -> None:
+    """Write down what a run has taught."""
+    data = msgspec.json.encode(lesson)
+    await append_next(journal, tenant, stream_of(task_class), lambda _: (data,))
+
+
+def pattern(run: Run) -> dict[str, float]:
+    """How a run looks."""
+    request = run.compiled.request
+    return pattern_of(
+        intent=request.intent if request else run.spec.id,
+        request=run.compiled.input(),
+        tools=[step.tool for step in run.plan.steps if step.tool],
+        evidence=sorted({entry.classification for entry in run.compiled.manifests.evidence_manifest}),
+    )
+
+
+def lesson_of(state: State, run: Run, events: Sequence[e.Event], now: int) -> Lesson:
+    """What a run that is ending has taught."""
+    task_class = str(state.quality.drawn.get("task_class", ""))
+    session = str(state.start["session"])
+    return Lesson(
+        session=session,
+        at=now,
+        log=tuple(entry for entry in state.quality.log if entry.get("success") is not None),
+        observations=tuple(_observed(events, task_class, session)),
+        outcomes=tuple(_outcomes(events)),
+        pattern=pattern(run),
+    )
+
+
+def _observed(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[dict[str, Any]]:
+    """Each repair that a controller steered, with the quality before and after it."""
+    before: dict[str, Any] = {}
+    iteration = 0
+    for event in events:
+        if not isinstance(event, e.OutputsCritiqued) or "quality" not in event.control:
+            continue
+        command = before.get("command", {})
+        if command.get("kind") == "repair":
+            yield {
+                "task_class": task_class,
+                "run": run,
+                "iteration": iteration,
+                "intensity": command["intensity"],
+                "before": before["quality"],
+                "after": event.control["quality"],
+            }
+            iteration += 1
+        before = event.control if event.next == "repair" else {}
+
+
+def _outcomes(events: Sequence[e.Event]) -> Iterator[dict[str, Any]]:
+    """What was measured of outputs that a person was asked about, and whether they took them."""
+    features: dict[str, float] = {}
+    gates: set[str] = set()
+    for event in events:
+        match event:
+            case e.OutputsCritiqued():
+                features = event.confidence.get("features", {})
+            case e.GateOpened(kind="output"):
+                gates.add(event.gate)
+            case e.GateAnswered() if event.gate in gates and features:
+                yield {"features": features, "is_correct": event.answer == "approve"}
+            case _:
+                pass

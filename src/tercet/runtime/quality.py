@@ -1,0 +1,466 @@
+"""The quality loop as pure code: what VERIFY, CRITIQUE and REPAIR come to, and whether a run may be committed.
+
+Each of the three is an inquiry: it may ask language models on its way, and returns the event that it comes to. The same
+state, setting and answers give the same event, byte for byte; so a replay derives it again without asking anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from tercet.contracts.control import GainEstimate, StopReason
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.exit import ExitDecision, Features, Novelty, Weights
+from tercet.contracts.loop import VerificationVerdict
+from tercet.contracts.quality import (
+    Consensus,
+    CritiqueDiagnosis,
+    Defect,
+    DefectSeverity,
+    RepairEntry,
+    RepairLog,
+    TestFailure,
+    TestResult,
+)
+from tercet.contracts.quality_rules import QualityRules, SelfConsistency
+from tercet.contracts.question import Inquiry
+from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
+from tercet.contracts.rubric import CritiqueInput, CritiqueTask
+from tercet.contracts.run import Outcome, Run
+from tercet.contracts.shape import JsonObject, as_list
+from tercet.contracts.verdict import ScoreVerdict
+from tercet.critic.outputs.adversarial import judge_probes
+from tercet.critic.outputs.asking import verify_by_model
+from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
+from tercet.critic.outputs.critique import Found, critique, critique_by_model, weigh
+from tercet.critic.outputs.junit import pass_rate
+from tercet.critic.outputs.traces import analyse
+from tercet.critic.outputs.verification import verify_output
+from tercet.critic.score import measure
+from tercet.journal import events as e
+from tercet.repair.case import RepairCase
+from tercet.repair.causes import Circumstances
+from tercet.repair.confidence import DEFAULT_WEIGHTS, estimate
+from tercet.repair.control import steering
+from tercet.repair.escalation import FEEDBACK, Resources
+from tercet.repair.exit import ExitFacts, exit_decision
+from tercet.repair.forms import SCHEMA, diagnose_form, form_of, is_form_mended
+from tercet.repair.materials import Materials
+from tercet.repair.mending import IsGone, mend, with_feedback
+from tercet.repair.rechecking import gone_by
+from tercet.runtime.grounds import grounds_of
+from tercet.runtime.setting import Setting
+from tercet.runtime.state import State
+
+TESTS = "tests"
+"""The dimension of a defect that a test has found."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matter:
+    """What is judged: the outputs of a run, what they should be, and what they can stand on."""
+
+    state: State
+    setting: Setting
+    run: Run
+    scored: ScoreVerdict
+    """What the evaluators say of the run: its floors no repair can mend."""
+    repairers: int = 0
+    """How many language models can be asked to repair."""
+
+    @property
+    def spec(self) -> DecisionSpec:
+        """The decision."""
+        return self.setting.spec
+
+    @property
+    def rules(self) -> QualityRules:
+        """How the outputs are judged and mended."""
+        return self.setting.spec.quality or QualityRules()
+
+    @property
+    def outputs(self) -> JsonObject:
+        """What is judged."""
+        return self.state.outputs
+
+    @cached_property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the outputs can stand on."""
+        return grounds_of(self.run)
+
+    @cached_property
+    def tests(self) -> TestResult | None:
+        """What the test commands said, together; None where there are none, or one has said nothing."""
+        said = self.state.quality.tests
+        if not said or any(not each["result"] for each in said):
+            return None
+        results = [TestResult.model_validate(each["result"]) for each in said]
+        return TestResult(
+            passed=sum(each.passed for each in results),
+            failed=sum(each.failed for each in results),
+            errors=tuple(failure for each in results for failure in each.errors),
+        )
+
+    @cached_property
+    def critique_input(self) -> CritiqueInput:
+        """All that a critic is given: neither plan nor reasoning nor intermediate results of the run."""
+        return self.input_for(self.outputs)
+
+    def input_for(self, outputs: JsonObject) -> CritiqueInput:
+        """The same for other outputs."""
+        request = self.setting.compiled.request
+        return CritiqueInput(
+            task=CritiqueTask(
+                description=self.spec.description or (request.intent if request else self.spec.id),
+                input=self.setting.compiled.input(),
+                required_outputs=self.spec.required_outputs,
+                required_sections=self.rules.required_sections,
+            ),
+            output=outputs,
+            evidence=self.evidence,
+            rubric=self.rules.rubric,
+        )
+
+    @property
+    def is_open_to_repair(self) -> bool:
+        """Whether the run has a repair left, and somebody who may make it."""
+        budget = self.setting.ctx.run_budget
+        left = self.state.quality.escalation
+        may_help = not left or (left["kind"] == Escalation.MODEL_UPGRADE and self.repairers > 1)
+        return self.scored.ok and self.state.used.repairs < budget.max_repairs and may_help
+
+
+# ---- VERIFY -------------------------------------------------------------------------------------------------------
+
+
+def verify(matter: Matter, now: int) -> Inquiry[e.OutputsVerified]:
+    """What VERIFY finds: several samples become one, and its schema, claims and facts are looked at."""
+    rules = matter.rules
+    agreed, chosen = _agreed(rules.consistency, matter.outputs)
+    outputs = {**matter.outputs, **chosen}
+    if rules.judge == "model":
+        verdict = yield from verify_by_model(
+            matter.spec, outputs, matter.evidence, settings=rules.verification
+        )
+    else:
+        verdict = verify_output(matter.spec, outputs, matter.evidence, settings=rules.verification)
+    following: Literal["critique", "repair", "exit"] = "critique"
+    if not verdict.schema_valid:
+        following = "repair" if matter.is_open_to_repair else "exit"
+    return e.OutputsVerified(
+        at=now,
+        verdict=_dumped(verdict),
+        next=following,
+        consistency=_dumped(agreed) if agreed else {},
+        chosen=chosen,
+    )
+
+
+def _agreed(wanted: SelfConsistency | None, outputs: JsonObject) -> tuple[Consensus | None, JsonObject]:
+    """What several samples agree on, and the output that it becomes; nothing where they are not all there."""
+    if wanted is None:
+        return None, {}
+    held = [outputs[name] for name in wanted.samples if name in outputs]
+    samples = as_list(held[0]) if len(wanted.samples) == 1 and held else held
+    if samples is None or len(samples) not in (3, 5, 7) or len(held) < len(wanted.samples):
+        return None, {}
+    vote = vote_exactly if wanted.method == "exact" else vote_by_similarity
+    agreed = vote(samples, minimum=wanted.minimum)
+    return agreed, {wanted.into: agreed.output}
+
+
+# ---- CRITIQUE -----------------------------------------------------------------------------------------------------
+
+
+def criticise(matter: Matter, now: int) -> Inquiry[e.OutputsCritiqued]:
+    """What CRITIQUE finds, how sure that makes, and whether there is something to mend."""
+    besides = (*_failed_tests(matter), *_probed(matter, matter.outputs))
+    given = matter.critique_input
+    if any(dimension.scorer == "model" for dimension in given.rubric.dimensions):
+        diagnosis = yield from critique_by_model(given, besides=besides)
+    else:
+        diagnosis = critique(given, besides=besides)
+    weighed = weigh(given.rubric, diagnosis.scores)
+    features = features_of(matter, weighed.weighted)
+    sure = estimate(features, _weights(matter.state.quality.drawn))
+    control = _steered(matter, diagnosis, weighed.weighted)
+    is_stopped = _stop_reason(control) not in (None, StopReason.REACHED)
+    may_mend = matter.is_open_to_repair and bool(diagnosis.defects) and not is_stopped
+    ending = decide_exit(matter, diagnosis.scores, sure.value, can_repair=may_mend)
+    is_mended = ending.outcome == "CONTINUE_REPAIR" or (may_mend and not weighed.passed)
+    return e.OutputsCritiqued(
+        at=now,
+        diagnosis=_dumped(diagnosis),
+        rubric=_dumped(weighed),
+        confidence={**_dumped(sure), "features": features},
+        exit=_dumped(ending),
+        next="repair" if is_mended else "exit",
+        control=control,
+    )
+
+
+def _probed(matter: Matter, outputs: JsonObject) -> tuple[Found, ...]:
+    asked = matter.rules.critique
+    return judge_probes(asked.probes, outputs) if asked.enable_adversarial else ()
+
+
+def _failed_tests(matter: Matter) -> list[Found]:
+    """What tests have found, as defects of what they test."""
+    found: list[Found] = []
+    for command, said in zip(matter.rules.tests, matter.state.quality.tests, strict=False):
+        if said["error"]:
+            defect = Defect(
+                dimension=TESTS,
+                severity=DefectSeverity.HIGH,
+                description=f"the tests could not be run: {said['error']}",
+                location=command.output,
+                scope="SECTION",
+            )
+            found.append(Found(defect, "make it something that the tests can run on"))
+            continue
+        result = TestResult.model_validate(said["result"])
+        found += [Found(_failed(failure, command.output), _hint(failure)) for failure in result.errors]
+    return found
+
+
+def _failed(failure: TestFailure, place: str) -> Defect:
+    compared = f": expected {failure.expected}, found {failure.actual}" if failure.expected else ""
+    return Defect(
+        dimension=TESTS,
+        severity=DefectSeverity.HIGH,
+        description=f"the test {failure.name} fails{compared}",
+        location=place,
+        scope="SECTION",
+    )
+
+
+def _hint(failure: TestFailure) -> str:
+    return f"make {failure.name} pass" + (f"; it failed at {failure.location}" if failure.location else "")
+
+
+def features_of(matter: Matter, critic: float) -> Features:
+    """What confidence is made of; what was not measured is left out."""
+    quality = matter.state.quality
+    verdict = VerificationVerdict.model_validate(quality.verdict) if quality.verdict else None
+    found: Features = {"critic": critic, "repairs": float(matter.state.used.repairs)}
+    if verdict is not None:
+        found["verify"] = verdict.score
+        if verdict.factual is not None:
+            found["evidence"] = verdict.factual
+    if quality.consistency:
+        found["consistency"] = float(quality.consistency["consistency"])
+    if (rate := _pass_rate(matter)) is not None:
+        found["tests"] = rate
+    return found
+
+
+def _pass_rate(matter: Matter) -> float | None:
+    return None if matter.tests is None else pass_rate(matter.tests)
+
+
+def _weights(drawn: Mapping[str, Any]) -> Weights:
+    return Weights.model_validate(drawn["weights"]) if drawn.get("weights") else DEFAULT_WEIGHTS
+
+
+# ---- the exit -----------------------------------------------------------------------------------------------------
+
+
+def decide_exit(
+    matter: Matter, rubric: Mapping[str, float], confidence: float | None, *, can_repair: bool
+) -> ExitDecision:
+    """Whether the outputs may be committed, with everything that it is decided by."""
+    spec, quality = matter.spec, matter.state.quality
+    is_confidence_asked = spec.confidence is not None or any(t.name == "confidence" for t in spec.thresholds)
+    return exit_decision(
+        ExitFacts(
+            thresholds=spec.thresholds,
+            measured=measured(matter, rubric),
+            floors_hold=matter.scored.ok,
+            bands=spec.confidence,
+            confidence=confidence if is_confidence_asked else None,
+            can_repair=can_repair,
+            is_partial=matter.rules.is_partial_useful and bool(matter.outputs),
+            requires_approval=spec.requires_human_approval,
+            novelty=Novelty.model_validate(found) if (found := quality.drawn.get("novelty")) else None,
+        )
+    )
+
+
+def measured(matter: Matter, rubric: Mapping[str, float]) -> dict[str, float]:
+    """Every measurement that a threshold may read; what is safe to do and what is safe to say both count as safety."""
+    found = {
+        **measure(matter.run),
+        **rubric,
+        **{str(name): each.score for name, each in matter.scored.scorecard.scores.items()},
+    }
+    if "safety" in rubric:
+        found["safety"] = min(found["safety"], rubric["safety"])
+    if (rate := _pass_rate(matter)) is not None:
+        found["test_pass_rate"] = rate
+    if matter.state.quality.consistency:
+        found["self_consistency"] = float(matter.state.quality.consistency["consistency"])
+    return found
+
+
+def final_exit(matter: Matter) -> ExitDecision:
+    """The exit of outputs that are not mended any more."""
+    quality = matter.state.quality
+    return decide_exit(
+        matter, quality.diagnosis.get("scores", {}), quality.confidence.get("value"), can_repair=False
+    )
+
+
+# ---- control ------------------------------------------------------------------------------------------------------
+
+
+def _steered(matter: Matter, diagnosis: CritiqueDiagnosis, weighted: float) -> JsonObject:
+    """What the controller of this kind of task says to what was measured; nothing where there is none."""
+    if matter.setting.control is None:
+        return {}
+    gain = matter.state.quality.drawn.get("gain")
+    spec = matter.setting.control
+    spec = GainEstimate.model_validate(gain).applied_to(spec) if gain else spec
+    return steering.steer_on(
+        spec,
+        diagnosis.scores if isinstance(spec.setpoint, dict) else weighted,
+        matter.state.quality.control,
+        can_repair=matter.is_open_to_repair and bool(diagnosis.defects),
+    )
+
+
+def _stop_reason(control: Mapping[str, Any]) -> str | None:
+    """Why the controller lets nothing more be repaired; None if it does not say so."""
+    command: Mapping[str, Any] = control.get("command", {})
+    return command["reason"] if command.get("kind") == "stop" else None
+
+
+# ---- REPAIR -------------------------------------------------------------------------------------------------------
+
+
+def repair(matter: Matter, models: Sequence[str], now: int) -> Inquiry[e.OutputsRepaired]:
+    """What REPAIR makes of the outputs, attempt by attempt."""
+    case = _case(matter)
+    if matter.state.used.repairs >= matter.setting.ctx.run_budget.max_repairs:
+        case = replace(case, rules=case.rules.model_copy(update={"max_attempts": 0}))
+    result = yield from mend(case, _is_gone(matter))
+    return _repaired(result, models, now)
+
+
+def _case(matter: Matter) -> RepairCase:
+    quality, rules = matter.state.quality, matter.rules
+    resources = Resources(
+        has_model=matter.repairers > 0,
+        has_other_model=matter.repairers > 1,
+        has_human=True,
+        may_replan=_may_replan(matter),
+        is_partial_useful=rules.is_partial_useful,
+    )
+    return RepairCase(
+        output=matter.outputs,
+        diagnosis=_diagnosis(matter),
+        task=matter.critique_input.task.description,
+        materials=Materials(schema=form_of(matter.spec), evidence=matter.evidence),
+        known=_circumstances(matter),
+        rules=_forceful(rules.repair, quality.control),
+        rates=SuccessRates.model_validate(quality.drawn.get("rates") or {}),
+        resources=resources,
+        memory=LoopMemory.model_validate(quality.memory or {}),
+        history=RepairLog(entries=tuple(map(RepairEntry.model_validate, quality.log))),
+    )
+
+
+def _diagnosis(matter: Matter) -> CritiqueDiagnosis:
+    """What is to be mended: a broken form by itself, else what the critic has found; and what a person has asked for."""
+    quality = matter.state.quality
+    form = diagnose_form(form_of(matter.spec), matter.outputs)
+    found = form if form.defects else CritiqueDiagnosis.model_validate(quality.diagnosis or {"scores": {}})
+    return with_feedback(found, quality.feedback) if quality.feedback else found
+
+
+def _circumstances(matter: Matter) -> Circumstances:
+    tests = matter.tests
+    traces = (
+        analyse(failure.stack_trace, expected=failure.expected, actual=failure.actual)
+        for failure in (tests.errors if tests else ())
+    )
+    failed = {
+        entry.call.tool
+        for entry in matter.run.transcript
+        if entry.result.outcome is not Outcome.DONE or entry.result.error is not None
+    }
+    return Circumstances(
+        is_schema_valid=bool(matter.state.quality.verdict.get("schema_valid", True)),
+        tests=tests,
+        traces=tuple(trace for trace in traces if trace is not None),
+        failed_tools=tuple(sorted(failed)),
+        has_evidence=bool(matter.evidence),
+    )
+
+
+def _may_replan(matter: Matter) -> bool:
+    budget, state = matter.setting.ctx.run_budget, matter.state
+    return state.plan_origin == "planner" and state.used.replans < budget.max_replans
+
+
+def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
+    """The rules with the force that the controller asks for: what is too gentle is left out for models."""
+    strategy = control.get("command", {}).get("strategy")
+    if strategy == "SECTION_REWRITE":
+        return rules.model_copy(update={"edit_up_to": DefectSeverity.NONE})
+    if strategy == "FULL_REGENERATION":
+        return rules.model_copy(
+            update={"edit_up_to": DefectSeverity.NONE, "rewrite_up_to": DefectSeverity.NONE}
+        )
+    return rules
+
+
+def _is_gone(matter: Matter) -> IsGone:
+    """Whether a defect is gone: by the schema, or by the rubric. What only a model, a test or a person can tell counts as
+    gone if its place has changed: VERIFY and CRITIQUE look at it again."""
+    form = form_of(matter.spec)
+    asked = {each.name for each in matter.rules.rubric.dimensions if each.scorer == "model"}
+    told = asked | {TESTS, FEEDBACK}
+    dimensions = [each for each in matter.rules.rubric.dimensions if each.name not in asked]
+
+    def diagnose(outputs: JsonObject) -> CritiqueDiagnosis:
+        given = matter.input_for(outputs)
+        return critique(
+            given.model_copy(
+                update={"rubric": given.rubric.model_copy(update={"dimensions": tuple(dimensions)})}
+            ),
+            besides=_probed(matter, outputs),
+        )
+
+    by_rubric = gone_by(diagnose)
+
+    def is_gone(outputs: JsonObject, defect: Defect) -> bool:
+        if defect.dimension == SCHEMA:
+            return is_form_mended(form, outputs, defect)
+        if defect.dimension in told:
+            return outputs != matter.outputs
+        return by_rubric(outputs, defect)
+
+    return is_gone
+
+
+def _repaired(result: RepairResult, models: Sequence[str], now: int) -> e.OutputsRepaired:
+    return e.OutputsRepaired(
+        at=now,
+        outputs=result.output,
+        log=tuple(map(_dumped, result.log.entries)),
+        outcome=result.outcome,
+        escalation=_dumped(result.escalation) if result.escalation else {},
+        memory=_dumped(result.memory),
+        breaks=tuple(map(str, result.breaks)),
+        attempts=result.attempts,
+        tokens=result.tokens,
+        models=tuple(models),
+    )
+
+
+def _dumped(shape: Any) -> JsonObject:
+    return shape.model_dump(mode="json")
