@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
+from tercet.contracts.fence import fence
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity, RepairHint, RubricScore
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import CritiqueInput, Rubric, RubricDimension
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.asking import read_answer
 from tercet.critic.outputs.claims import leaves
-from tercet.critic.outputs.fence import fence
 from tercet.critic.outputs.locations import Location
 from tercet.critic.outputs.scorers import SCORERS, Fault, Scored
 
