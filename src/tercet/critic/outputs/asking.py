@@ -52,7 +52,8 @@ def verify_by_model(
         return refuse(faults, settings)
     claims = extract(outputs)
     verdicts = yield from judge_claims(claims, evidence)
-    return conclude(verdicts, settings, judge=f"{VERSION}+{GroundingCheck.name}")
+    judge = f"{VERSION}+{GroundingCheck.name}"
+    return conclude(verdicts, settings, judge=judge, schema=spec.outputs_schema)
 
 
 def judge_claims(claims: Sequence[Claim], evidence: Sequence[Evidence]) -> Inquiry[tuple[ClaimVerdict, ...]]:
