@@ -12,8 +12,9 @@ from tercet.contracts import pointer
 from tercet.contracts.quality import Claim
 from tercet.contracts.references import Place
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.totals import key_words
 from tercet.critic.outputs.grounding import units
-from tercet.critic.outputs.grounding.statements import key_words, sentences
+from tercet.critic.outputs.grounding.statements import sentences
 from tercet.critic.outputs.locations import Location
 
 MAX_CLAIMS = 500

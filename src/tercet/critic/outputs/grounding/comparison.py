@@ -12,6 +12,7 @@ from tercet.critic.outputs.grounding.dates import Date, Time
 from tercet.critic.outputs.grounding.names import Identifier, Name
 from tercet.critic.outputs.grounding.quantities import Quantity
 from tercet.critic.outputs.grounding.statements import Reading, Statement
+from tercet.critic.outputs.grounding.units import MONEY
 
 Anchor: TypeAlias = Quantity | Date | Time | Name | Identifier
 Finding: TypeAlias = Literal["found", "other", "absent"]
@@ -187,7 +188,7 @@ def _check_quantity(claim: Reading, anchor: Quantity, reading: Reading) -> Findi
 
 def _is_comparable(claim: Reading, anchor: Quantity, other: Quantity) -> bool:
     """Whether both measure the same; a sum without its currency is one where it is the same, or has the same label."""
-    if not anchor.measure and _is_money(other):
+    if not anchor.measure and quantities.is_currency(other):
         return claim.is_label or anchor.value == other.value
     return quantities.is_same_measure(anchor, other)
 
@@ -211,14 +212,13 @@ def _is_other_unit(anchor: Quantity, given: list[Quantity]) -> bool:
     """Whether a sum stands there in another currency, or the same figure in another unit."""
     return any(
         bool(anchor.measure and other.measure)
-        and anchor.measure != other.measure
-        and ((_is_money(anchor) and _is_money(other)) or anchor.figure == other.figure)
+        and other.measure not in (anchor.measure, MONEY)
+        and (
+            (quantities.is_currency(anchor) and quantities.is_currency(other))
+            or anchor.figure == other.figure
+        )
         for other in given
     )
-
-
-def _is_money(quantity: Quantity) -> bool:
-    return len(quantity.measure) == 3 and quantity.measure.isupper()
 
 
 def _check_date(claim: Reading, anchor: Date, statement: Statement) -> Finding:

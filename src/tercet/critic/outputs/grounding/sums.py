@@ -1,0 +1,112 @@
+"""What follows from evidence by adding up: the totals of its lists, and what so many of an item come to.
+
+A total that is worked out stands beside the statements of the evidence as if it had been stated, so that a right total is
+borne out and a wrong one contradicted. Where something beside the items makes it unsure what the total is, what was worked
+out bears claims out and contradicts none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+from tercet.contracts import pointer
+from tercet.contracts.references import Place
+from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.totals import Totals, Worked, amount_of, key_words, stated_line, totals_of
+from tercet.critic.outputs.grounding.statements import (
+    Statement,
+    currency_in,
+    describe,
+    label_of,
+    numbered,
+    read,
+)
+from tercet.critic.outputs.grounding.units import MONEY
+
+MAX_COMPUTED = 400
+"""More of one piece of evidence is not worked out."""
+_MOST_SHOWN = 6
+
+
+def compute(content: Any, source: int, topic: str = "") -> list[Statement]:
+    """What one piece of evidence comes to, as statements; `topic` is what it is about as a whole."""
+    return list(islice(_walk(content, (), source, topic, None), MAX_COMPUTED))
+
+
+def _walk(value: Any, place: Place, source: int, context: str, currency: str | None) -> Iterator[Statement]:
+    if (members := as_object(value)) is not None:
+        currency = currency_in(members) or currency
+        context = " . ".join(part for part in (context, describe(members)) if part)
+        for said in (*_totals(members, context), *_line(members, context)):
+            yield replace(
+                said,
+                reading=_with_currency(said, currency),
+                source=source,
+                pointer=pointer.join(place) + said.pointer,
+            )
+        for key, member in members.items():
+            about = f"{context} . {' '.join(key_words(key))}"
+            yield from _walk(member, (*place, key), source, about, currency)
+    for index, item in enumerate(as_list(value) or ()):
+        yield from _walk(item, (*place, index), source, context, currency)
+
+
+def _with_currency(said: Statement, currency: str | None) -> Any:
+    (quantity,) = said.reading.quantities
+    return replace(said.reading, quantities=(quantity._replace(measure=currency or MONEY),))
+
+
+def _totals(members: JsonObject, context: str) -> Iterator[Statement]:
+    found = totals_of(members)
+    if found is None or found.worked is None:
+        return
+    items = as_list(members[found.worked.member]) or []
+    about = " . ".join([context, *(describe(as_object(item) or {}) for item in items)])
+    where = pointer.join((found.worked.member,))
+    if found.right is not None:
+        yield _state(["total"], found.right, _working(found), where, about)
+    for other in found.others:
+        rated = "" if other == found.worked.total else ", with the rate beside them"
+        working = f"{_added(found.worked)}{rated}"
+        yield replace(_state(["total"], other, working, where, about), is_lenient=True)
+
+
+def _line(members: JsonObject, context: str) -> Iterator[Statement]:
+    """What so many of an item come to, where the item does not say it."""
+    amount = amount_of(members)
+    if amount is not None and stated_line(members) is None:
+        yield replace(_state(["amount"], amount, "price by count", "", context), is_lenient=True)
+
+
+def _state(words: list[str], value: Decimal, working: str, where: str, about: str) -> Statement:
+    reading = numbered(words, float(value), None)
+    return Statement(
+        reading=replace(reading, text=f"{words[0]}: {show(value)} ({working})", label=label_of(words)),
+        source=0,
+        pointer=where,
+        context=read(about) if about else None,
+        value=float(value),
+        is_computed=True,
+    )
+
+
+def _working(found: Totals) -> str:
+    if found.worked is None or found.right is None:
+        return ""
+    beside = found.right - found.worked.total
+    return f"{_added(found.worked)}{f', {show(beside)} beside them' if beside else ''}"
+
+
+def _added(worked: Worked) -> str:
+    shown = [show(amount) for amount in worked.amounts[:_MOST_SHOWN]]
+    more = len(worked.amounts) - len(shown)
+    return " + ".join(shown) + (f" + {more} more" if more else "")
+
+
+def show(value: Decimal) -> str:
+    """A number without zeros that say nothing."""
+    return f"{value.normalize():f}"
