@@ -1,7 +1,7 @@
 """What the outputs of a run can stand on: the run's evidence, the request, and what its tools brought.
 
-What is judged is no witness for itself: of a result, texts that the outputs repeat are left out. Notes are the planner's
-words, and a critic does not get to know them.
+What is judged is no witness for itself: of a result, texts that the outputs repeat are left out, or repeated before they
+were mended. Notes are the planner's words, and a critic does not get to know them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from tercet.contracts.evidence import Evidence, EvidenceRef
 from tercet.contracts.mode import Trust
 from tercet.contracts.run import Outcome, Run
-from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.flow import trusted_results
 from tercet.critic.review import Review
 
@@ -20,8 +20,8 @@ _WORDS = 4
 """A text of more words says something; one of fewer is a name, a number or an identifier."""
 
 
-def grounds_of(run: Run) -> tuple[Evidence, ...]:
-    """The facts that outputs are held against."""
+def grounds_of(run: Run, draft: JsonObject) -> tuple[Evidence, ...]:
+    """The facts that outputs are held against; `draft` is what they were before anything was mended."""
     entries = run.compiled.manifests.evidence_manifest
     kept = (
         Evidence(
@@ -33,12 +33,12 @@ def grounds_of(run: Run) -> tuple[Evidence, ...]:
         )
         for entry in entries
     )
-    return (*kept, *_results(run))
+    return (*kept, *_results(run, draft))
 
 
-def _results(run: Run) -> Iterator[Evidence]:
+def _results(run: Run, draft: JsonObject) -> Iterator[Evidence]:
     trusted = frozenset(trusted_results(Review(run.context, run.compiled, run.spec, run.plan)))
-    said = frozenset(_texts(run.outputs))
+    said = frozenset((*_texts(run.outputs), *_texts(draft)))
     for entry in run.transcript:
         tool = run.compiled.surface.get(entry.call.tool)
         if entry.result.outcome is not Outcome.DONE or entry.result.error is not None or tool is None:

@@ -90,7 +90,7 @@ class Matter:
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
         """What the outputs can stand on."""
-        return grounds_of(self.run)
+        return grounds_of(self.run, self.state.quality.draft)
 
     @cached_property
     def tests(self) -> TestResult | None:

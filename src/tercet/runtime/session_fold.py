@@ -252,7 +252,7 @@ def outputs_produced(state: State, event: e.OutputsProduced) -> State:
         outputs=event.outputs,
         missing=event.missing,
         memory=event.memory,
-        quality=unjudged(state.quality),
+        quality=msgspec.structs.replace(unjudged(state.quality), draft=event.outputs),
     )
 
 

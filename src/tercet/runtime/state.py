@@ -198,6 +198,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
     stage: Literal["", "judged", "asking"] = ""
     """What VERIFY has come to: nothing yet; all that is to be said of the outputs; or that a person must accept them."""
+    draft: dict[str, Any] = {}
+    """The outputs as the plan left them: whatever becomes of them, they are no witness for themselves."""
     drawn: dict[str, Any] = {}
     """What earlier runs have taught, as this run goes by it."""
     tests: tuple[dict[str, Any], ...] = ()
