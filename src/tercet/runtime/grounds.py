@@ -1,4 +1,7 @@
-"""What the outputs of a run can stand on: the run's evidence, the request, and what its tools brought.
+"""What the outputs of a run can stand on: the evidence that its plan has pinned, and what its tools brought.
+
+What was known besides does not count: of two orders, the other one would bear out what is wrong about this one. A plan
+that pins nothing stands on all that was known.
 
 What is judged is no witness for itself: of a result, texts that the outputs repeat are left out, or repeated before they
 were mended. Notes are the planner's words, and a critic does not get to know them.
@@ -11,9 +14,11 @@ from typing import Any
 
 from tercet.contracts.evidence import Evidence, EvidenceRef
 from tercet.contracts.mode import Trust
+from tercet.contracts.references import Reference, scan
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.flow import trusted_results
+from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 
 _WORDS = 4
@@ -22,7 +27,8 @@ _WORDS = 4
 
 def grounds_of(run: Run, draft: JsonObject) -> tuple[Evidence, ...]:
     """The facts that outputs are held against; `draft` is what they were before anything was mended."""
-    entries = run.compiled.manifests.evidence_manifest
+    known, refs = run.compiled.manifests.evidence_manifest, _pinned(run)
+    entries = [entry for entry in known if entry.id in refs] or known
     kept = (
         Evidence(
             id=entry.id,
@@ -34,6 +40,13 @@ def grounds_of(run: Run, draft: JsonObject) -> tuple[Evidence, ...]:
         for entry in entries
     )
     return (*kept, *_results(run, draft))
+
+
+def _pinned(run: Run) -> frozenset[str]:
+    """The evidence that the plan names: listed, or read by a step or an output."""
+    steps = (ref for step in run.plan.steps for ref in pinned(step))
+    read = (found.target for found in scan(run.plan.outputs) if isinstance(found, Reference))
+    return frozenset((*steps, *read))
 
 
 def _results(run: Run, draft: JsonObject) -> Iterator[Evidence]:
