@@ -146,8 +146,10 @@ def lesson_of(state: State, run: Run, events: Sequence[e.Event], now: int) -> Le
 def _observed(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[dict[str, Any]]:
     """Each repair that a controller steered, with the quality before and after it."""
     before: dict[str, Any] = {}
-    iteration = 0
+    iteration, is_asked = 0, False
     for event in events:
+        if isinstance(event, e.OutputsRepaired):
+            is_asked = any(entry["means"] == "model" for entry in event.log)
         if not isinstance(event, e.OutputsCritiqued) or "quality" not in event.control:
             continue
         command = before.get("command", {})
@@ -159,6 +161,7 @@ def _observed(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[
                 "intensity": command["intensity"],
                 "before": before["quality"],
                 "after": event.control["quality"],
+                "means": "model" if is_asked else "rule",
             }
             iteration += 1
         before = event.control if event.next == "repair" else {}
