@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tercet.contracts import pointer
+from tercet.contracts.prose import goes_on
 from tercet.contracts.quality import Claim
 from tercet.contracts.references import Place
 from tercet.contracts.shape import as_list, as_object
@@ -21,6 +22,7 @@ MAX_CLAIMS = 500
 """More claims of one output are not judged."""
 
 _MARKS = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+|\s*>\s?")
+_BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
 _HEADING = re.compile(r"\s*#{1,6}\s|\s*\*\*[^*]+\*\*:?\s*$|\s*[-=_*|\s]+$")
 # Words that do something rather than say something: there is nothing in them that evidence could bear out.
 _SPEECH = re.compile(
@@ -93,12 +95,27 @@ def _currency(leaf: Leaf, words: list[str], outputs: Any) -> str:
 
 
 def _sentences(text: str, where: str) -> Iterator[Claim]:
-    for start, end in sentences(text):
+    for start, end in _whole_sentences(text):
         marks = _MARKS.match(text, start, end)
         begin = marks.end() if marks else start
-        sentence = text[begin:end]
+        sentence = _BREAK.sub(" ", text[begin:end])
         if is_claim(sentence):
             yield Claim(text=sentence, location=str(Location(where, begin, end)))
+
+
+def _whole_sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Where sentences begin and end; one that goes on in the next line is one."""
+    start, end = -1, -1
+    for low, high in sentences(text):
+        gap = text[end:low] if end >= 0 else ""
+        if gap.count("\n") == 1 and not gap.strip() and goes_on(text, end + gap.index("\n")):
+            end = high
+            continue
+        if end >= 0:
+            yield start, end
+        start, end = low, high
+    if end >= 0:
+        yield start, end
 
 
 def is_claim(sentence: str) -> bool:

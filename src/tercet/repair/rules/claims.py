@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 
+from tercet.contracts.prose import goes_on
 from tercet.contracts.quality import Defect
 from tercet.contracts.shape import JsonObject
 from tercet.repair.edits import Edit
 from tercet.repair.regions import Region, headings, text_at, texts
 
-_END = re.compile(
-    r"(?:[.!?]+[\"')\]]*(?=\s|\Z))|\n[ \t]*\n|\n(?=[ \t]*(?:[-*+]|\d+[.)])[ \t])|\n(?=#{1,6} )|(?<=:)\n"
-)
+_END = re.compile(r"(?:[.!?]+[\"')\]]*(?=\s|\Z))|\n")
 _SHORT_FORMS = re.compile(
     r"(?:\b(?:mr|mrs|ms|dr|prof|st|no|nr|vs|etc|inc|ltd|co|approx|e\.g|i\.e|a\.m|p\.m|[A-Z]))\.\Z",
     re.IGNORECASE,
@@ -64,7 +63,8 @@ def sentences(text: str) -> list[tuple[int, int]]:
     start = 0
     for match in _END.finditer(text):
         is_stop = match[0][0] in ".!?"
-        if is_stop and _SHORT_FORMS.search(text, start, match.end()):
+        is_within = _SHORT_FORMS.search(text, start, match.end()) if is_stop else goes_on(text, match.start())
+        if is_within:
             continue
         found.append((start, match.end() if is_stop else match.start()))
         start = match.end()

@@ -22,70 +22,11 @@ _TOTAL = re.compile(
 )
 _BEFORE = re.compile(r"(?P<word>[A-Za-z]+)[*_\s]*\Z")
 _WORD = re.compile(r"[A-Za-z]+")
-_PLAIN = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "your",
-        "our",
-        "its",
-        "this",
-        "that",
-        "whole",
-        "overall",
-        "final",
-        "new",
-        "right",
-        "grand",
-        "order",
-        "purchase",
-        "invoice",
-        "bill",
-        "it",
-        "all",
-        "everything",
-        "which",
-        "items",
-        "together",
-        "altogether",
-        "total",
-        "sum",
-        "so",
-        "thus",
-        "and",
-        "is",
-        "are",
-        "was",
-        "were",
-        "now",
-        "of",
-        "for",
-        "in",
-        "to",
-        "due",
-        "amounts",
-        "amount",
-        "price",
-        "cost",
-        "comes",
-        "come",
-        "came",
-        "makes",
-        "be",
-        "will",
-        "worth",
-        "exactly",
-        "therefore",
-        "then",
-        "you",
-        "owe",
-        "have",
-        "pay",
-        "paid",
-        "no",
-        "number",
-    ]
+_PLAIN = re.compile(
+    r"the|an?|your|our|its|this|that|whole|overall|final|new|right|grand|order|purchase|invoice|bill|it|all|everything|which"
+    r"|items|together|altogether|total|sum|so|thus|and|is|are|was|were|now|of|for|in|to|due|amounts?|price|cost|comes?|came"
+    r"|makes|be|will|worth|exactly|therefore|then|you|owe|have|pay|paid",
+    re.IGNORECASE,
 )
 """Words around a total that do not make it that of something else."""
 _NUMBER = re.compile(r"(?<![\w.,])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w]|[.,]\d)")
@@ -144,7 +85,7 @@ def _totals(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         numbers = list(_NUMBER.finditer(text, word.end(), stop.start() if stop else len(text)))
         number = next((one for one in numbers if _is_sum(text, one)), numbers[0] if numbers else None)
         before = _BEFORE.search(text, max(start, word.start() - 40), word.start())
-        if number is None or (before and before["word"].casefold() not in _PLAIN):
+        if number is None or (before and not _PLAIN.fullmatch(before["word"])):
             continue
         if all(_is_light(said) for said in _WORD.finditer(text, word.end(), number.start())):
             yield number.span()
@@ -165,7 +106,7 @@ def _is_light(said: re.Match[str]) -> bool:
     """Whether a word leaves a total what it is: a plain one, a currency, or a part of an identifier."""
     around = said.string[max(0, said.start() - 1) : said.end() + 1]
     is_part = any(char.isdigit() or char in "_#" for char in around)
-    return said[0].casefold() in _PLAIN or is_part or _CURRENCY.fullmatch(said[0]) is not None
+    return is_part or any(pattern.fullmatch(said[0]) for pattern in (_PLAIN, _CURRENCY))
 
 
 def _right_total(output: JsonObject, region: Region, materials: Materials) -> Decimal | None:
