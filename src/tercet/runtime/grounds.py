@@ -9,7 +9,7 @@ were mended. Notes are the planner's words, and a critic does not get to know th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tercet.contracts.evidence import Evidence, EvidenceRef
@@ -25,10 +25,14 @@ _WORDS = 4
 """A text of more words says something; one of fewer is a name, a number or an identifier."""
 
 
-def grounds_of(run: Run, draft: JsonObject) -> tuple[Evidence, ...]:
-    """The facts that outputs are held against; `draft` is what they were before anything was mended."""
+def grounds_of(run: Run, draft: JsonObject, fresh: Collection[str] = ()) -> tuple[Evidence, ...]:
+    """The facts that outputs are held against.
+
+    `draft` is what they were before anything was mended, `fresh` the ids of what was looked up for a repair.
+    """
     known, refs = run.compiled.manifests.evidence_manifest, _pinned(run)
-    entries = [entry for entry in known if entry.id in refs] or known
+    is_pinned = any(entry.id in refs for entry in known)
+    entries = [entry for entry in known if not is_pinned or entry.id in refs or entry.id in fresh]
     kept = (
         Evidence(
             id=entry.id,
