@@ -27,7 +27,7 @@ from tercet.critic.outputs.grounding.statements import (
     read,
     state,
 )
-from tercet.critic.outputs.grounding.sums import compute
+from tercet.critic.outputs.grounding.sums import KnownTotals, compute
 
 VERSION = "grounding-2"
 
@@ -64,9 +64,15 @@ class GroundingCheck:
             self._statements += state(fact.content, number, _topic(fact))
             self._statements += compute(fact.content, number, _topic(fact))
 
+        self._totals = KnownTotals([fact.content for fact in self._evidence], self._statements)
+
     def judge(self, claim: str, *, apart_from: int | None = None) -> Judgement:
         """What the evidence says about a claim; `apart_from` is the number of a fact that is left out."""
         claim = claim[:MAX_SENTENCE]
+        wrong = self._totals.find_wrong(read(claim)) if apart_from is None else None
+        if wrong is not None:
+            reason = f"{wrong[0]!r} is a wrong total"
+            return Judgement(label=Entailment.CONTRADICT, reason=reason, support=(self._support(wrong[1]),))
         statements = [statement for statement in self._statements if statement.source != apart_from]
         if apart_from not in self._numbers:
             self._numbers[apart_from] = group_numbers(statements)
@@ -221,7 +227,7 @@ def _is_labelled(claim: Reading, item: Comparison) -> bool:
     said = {concept(word)[0] for word in _WORD.findall(claim.text)}
     label = item.statement.reading.label
     if label & _COUNTS and (counted := _COUNTED.search(claim.text)):
-        return concept(counted[1])[0] in (item.statement.context.words if item.statement.context else ())
+        return concept(counted[1])[0] in read(item.statement.beside).words
     return label <= said and item.coverage >= ON_TOPIC_LABELLED
 
 

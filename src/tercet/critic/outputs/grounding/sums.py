@@ -7,7 +7,8 @@ out bears claims out and contradicts none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import islice
@@ -16,8 +17,12 @@ from typing import Any
 from tercet.contracts import pointer
 from tercet.contracts.references import Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.contracts.totals import Totals, Worked, amount_of, key_words, stated_line, totals_of
+from tercet.contracts.spoken_totals import find_totals
+from tercet.contracts.totals import Totals, Worked, amount_of, key_words, stated_line, totals_in, totals_of
+from tercet.critic.outputs.grounding import quantities
+from tercet.critic.outputs.grounding.quantities import Quantity
 from tercet.critic.outputs.grounding.statements import (
+    Reading,
     Statement,
     currency_in,
     describe,
@@ -30,6 +35,9 @@ from tercet.critic.outputs.grounding.units import MONEY
 MAX_COMPUTED = 400
 """More of one piece of evidence is not worked out."""
 _MOST_SHOWN = 6
+_TOTAL = re.compile(
+    r"total|\bsum\b|altogether|\bin all\b|amount due|\bcomes? to\b|\bcame to\b", re.IGNORECASE
+)
 
 
 def compute(content: Any, source: int, topic: str = "") -> list[Statement]:
@@ -105,6 +113,45 @@ def _added(worked: Worked) -> str:
     shown = [show(amount) for amount in worked.amounts[:_MOST_SHOWN]]
     more = len(worked.amounts) - len(shown)
     return " + ".join(shown) + (f" + {more} more" if more else "")
+
+
+class KnownTotals:
+    """What may be called the total by all evidence together, where there is one total and no more."""
+
+    def __init__(self, contents: Sequence[Any], statements: Sequence[Statement]) -> None:
+        totals = {total for content in contents for total in totals_in(content)}
+        self._right = next(iter(totals)) if len(totals) == 1 else None
+        self._said = [said for said in statements if _is_total(said)]
+
+    def find_wrong(self, claim: Reading) -> tuple[str, Statement] | None:
+        """A number that a claim plainly calls the total, and that nothing calls so; with what is the total instead."""
+        if self._right is None or not self._said:
+            return None
+        for start, _ in find_totals(claim.text):
+            meant = next((one for one in claim.quantities if one.start <= start < one.end), None)
+            if meant is not None and _is_comparable(meant) and not self._has(meant):
+                return claim.text[meant.start : meant.end].strip(), self._best()
+        return None
+
+    def _has(self, meant: Quantity) -> bool:
+        return any(
+            not quantities.is_same_measure(meant, given) or quantities.agrees(meant, given)
+            for said in self._said
+            for given in said.reading.quantities
+        )
+
+    def _best(self) -> Statement:
+        right = float(self._right or 0)
+        return next((said for said in self._said if said.value == right), self._said[0])
+
+
+def _is_total(said: Statement) -> bool:
+    """Whether a statement is about a total, or may be."""
+    return bool(said.reading.quantities) and _TOTAL.search(said.reading.text) is not None
+
+
+def _is_comparable(meant: Quantity) -> bool:
+    return not meant.measure or meant.measure == MONEY or quantities.is_currency(meant)
 
 
 def show(value: Decimal) -> str:
