@@ -106,7 +106,6 @@ def test_a_letter_with_four_faults_converges() -> None:
     assert not first.passed
     diagnosis = diagnose(OUTPUT)
     assert causes(diagnosis) == [C.FACTUAL_ERROR, C.HALLUCINATION, C.INCOMPLETENESS, C.SAFETY_VIOLATION]
-    assert "write" not in diagnosis.repair_hints[0].hint
     assert "total: 74 (49.5 + 24.5)" in diagnosis.repair_hints[0].hint
 
     result = repair(OUTPUT, diagnose, ORDER, section=LETTER_RETURNS)
@@ -218,6 +217,7 @@ def test_a_contradiction_that_no_rule_mends_is_handed_over() -> None:
     assert result.escalation.kind is Escalation.FAIL_WITH_DIAGNOSIS
     (left,) = result.escalation.left
     assert (left.root_cause, left.tried, left.reason) == (C.FACTUAL_ERROR, 0, "nothing fits it")
+    assert left.strategies == ()
     assert left.defect.description.startswith(f"the claim is contradicted ({ORDER.id} at /shipped)")
     assert [entry.root_cause for entry in result.log.entries if entry.success] == [
         C.SAFETY_VIOLATION,
@@ -230,15 +230,19 @@ def test_a_contradiction_that_no_rule_mends_is_handed_over() -> None:
 
 
 @pytest.mark.req("R206", "R207")
-def test_a_claim_that_cannot_be_taken_out_names_what_was_tried() -> None:
-    """A section that would be left without words, and a total that nobody can work out: each is told with its reason."""
-    letter = LETTER.replace(
-        "Write to us at any time. Your agent signs in with " + KEY + " if needed.", "Call +49 30 1234567 now."
-    )
-    diagnose = critic(ORDER)
-    result = repair({"letter": letter, "language": "en"}, diagnose, ORDER, section=LETTER_RETURNS)
+def test_what_was_tried_in_vain_is_named() -> None:
+    """A total in kilograms is no sum of prices, and taking it out would leave its section without words."""
+    start = LETTER.index("## Questions")
+    letter = f"{LETTER[:start]}## Weight\n\nThe total is 1,074.5 kg.\n"
+    result = repair({"letter": letter, "language": "en"}, critic(ORDER), ORDER, section=LETTER_RETURNS)
     assert result.escalation is not None
     (left,) = result.escalation.left
-    assert (left.root_cause, left.reason) == (C.HALLUCINATION, "nothing fits it")
-    assert "'+49 30 1234567' is nowhere in the evidence" in left.defect.description
-    assert result.escalation.reason == "nobody is left who could mend it: nothing fits it"
+    assert "'1,074.5 kg' is nowhere in the evidence" in left.defect.description
+    assert (left.root_cause, left.tried, left.reason) == (
+        C.HALLUCINATION,
+        1,
+        "every fitting repair was tried",
+    )
+    assert left.strategies == ("recompute_total:MINIMAL_EDIT",)
+    assert result.escalation.root_cause is C.CAPABILITY_LIMIT
+    assert "1,074.5 kg" in str(result.output["letter"])  # what did not help is taken back

@@ -25,14 +25,17 @@ _NUMBER = re.compile(r"(?<![\w.,])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w]|
 _CURRENCY = re.compile(r"[A-Z]{3}\b|[€$£¥₹]")
 _CURRENCY_BEFORE = re.compile(r"(?:\b[A-Z]{3}|[€$£¥₹])\s?\Z")
 _STOP = re.compile(r"[.!?](?=\s|\Z)|\n")
+FARTHEST = 200
+"""How many characters behind such a word a number is looked for."""
 
 
 def find_totals(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
     """Where the numbers are that plain words for a total lead to."""
     end = len(text) if end is None else end
     for word in _TOTAL.finditer(text, start, end):
-        stop = _STOP.search(text, word.end())
-        numbers = list(_NUMBER.finditer(text, word.end(), stop.start() if stop else len(text)))
+        limit = min(len(text), word.end() + FARTHEST)
+        stop = _STOP.search(text, word.end(), limit)
+        numbers = list(_NUMBER.finditer(text, word.end(), stop.start() if stop else limit))
         number = next((one for one in numbers if _is_sum(text, one)), numbers[0] if numbers else None)
         before = _BEFORE.search(text, max(start, word.start() - 40), word.start())
         if number is None or (before and not _PLAIN.fullmatch(before["word"])):

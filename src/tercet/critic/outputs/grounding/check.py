@@ -113,12 +113,12 @@ class GroundingCheck:
         borne = _best(item for item in compared if _entails(item))
         if borne is not None and (against is None or _is_closer(borne, against)):
             return self._answer(Entailment.ENTAIL, _how(borne), [borne])
-        if against is not None:
+        worked = _work_out(claim, compared, groups)
+        if against is not None and not _is_worked_out(against, worked):
             return self._answer(Entailment.CONTRADICT, _why(against), [against])
         together = _together(claim, compared)
         if together:
             return self._answer(Entailment.ENTAIL, "all of it is found, in several places", together)
-        worked = _work_out(claim, compared, groups)
         together = _together(claim, compared, worked) if worked else []
         if together:
             return self._answer(Entailment.ENTAIL, f"computed from {_places(worked)}", together)
@@ -278,6 +278,11 @@ def _work_out(
     lacking = [one for one in claim.quantities if one not in borne and not one.is_vague]
     ways = {one: work_out(claim, one, groups, tuple(borne.values())) for one in lacking}
     return {one: way for one, way in ways.items() if way}
+
+
+def _is_worked_out(item: Comparison, worked: Mapping[Anchor, tuple[Statement, ...]]) -> bool:
+    """Whether what a statement has something else for follows from others: `60 EUR of the price remain`."""
+    return bool(item.others) and all(one.anchor in worked for one in item.others)
 
 
 def _distinct(worked: dict[Anchor, tuple[Statement, ...]]) -> list[Statement]:
