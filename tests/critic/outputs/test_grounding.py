@@ -177,6 +177,7 @@ INVOICE = {
     "paid": 50,
     "weight_kg": 7,
 }
+UNNAMED = {"item": "lamp", "price": 40, "quantity": 2}
 SALE = {"price": 200, "deposit": 140, "currency": "EUR"}
 ACCOUNT = {
     "total": 200,
@@ -196,6 +197,21 @@ ACCOUNT = {
         ("Altogether it comes to 99 EUR.", INVOICE, "CONTRADICT", "'99 EUR' is a wrong total"),
         ("The total is about 100 EUR.", INVOICE, "ENTAIL", "computed from /lines"),
         ("The lamps come to 80 EUR.", INVOICE, "ENTAIL", "computed from /lines/0"),
+        (
+            "The two lamps cost 80 EUR.",
+            INVOICE,
+            "ENTAIL",
+            "computed from /lines/0/quantity and /lines/0/price",
+        ),
+        ("The two lamps cost 80 EUR.", UNNAMED, "ENTAIL", "computed from /quantity and /price"),
+        (
+            "The two lamps cost 82 EUR.",
+            UNNAMED,
+            "CONTRADICT",
+            "the evidence has something else than '82 EUR'",
+        ),
+        ("The lamp costs 80 EUR.", INVOICE, "CONTRADICT", "the evidence has something else than '80 EUR'"),
+        ("The invoice has 2 lines.", {"invoice": INVOICE}, "ENTAIL", "computed from /invoice/lines"),
         ("The shipping total is 5 EUR.", INVOICE, "NEUTRAL", "'5 EUR' is nowhere in the evidence"),
         ("The total is 98 USD.", INVOICE, "CONTRADICT", "'98 USD' is a wrong total"),
         (

@@ -81,10 +81,20 @@ def _among(claim: Reading, wanted: Quantity, group: Sequence[Number]) -> Iterato
     named = [number for number in group if number.statement.reading.label & said]
     yield from _differences(claim, wanted, group)
     for one, other in permutations(group, 2):
+        if _is_product(claim, one.quantity, other.quantity, wanted):
+            yield one, other
         if one in named and _is_share_of(one.quantity, other.quantity, wanted):
             yield one, other
         if (one in named or other in named) and _is_ratio(one.quantity, other.quantity, wanted):
             yield one, other
+
+
+def _is_product(claim: Reading, count: Quantity, price: Quantity, wanted: Quantity) -> bool:
+    """Whether it is a price as often as the claim says: `the two shades cost 24.50`."""
+    is_said = not count.measure and any(
+        not said.measure and said.value == count.value and said != wanted for said in claim.quantities
+    )
+    return is_said and quantities.is_same_measure(price, wanted) and _fits(wanted, count.value * price.value)
 
 
 def _is_share_of(share: Quantity, whole: Quantity, wanted: Quantity) -> bool:

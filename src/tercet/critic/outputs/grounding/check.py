@@ -113,7 +113,7 @@ class GroundingCheck:
         borne = _best(item for item in compared if _entails(item))
         if borne is not None and (against is None or _is_closer(borne, against)):
             return self._answer(Entailment.ENTAIL, _how(borne), [borne])
-        worked = _work_out(claim, compared, groups)
+        worked = _work_out(claim, compared, groups, against)
         if against is not None and not _is_worked_out(against, worked):
             return self._answer(Entailment.CONTRADICT, _why(against), [against])
         together = _together(claim, compared)
@@ -266,14 +266,15 @@ def _entails(item: Comparison) -> bool:
 
 
 def _work_out(
-    claim: Reading, compared: list[Comparison], groups: list[list[Number]]
+    claim: Reading, compared: list[Comparison], groups: list[list[Number]], against: Comparison | None
 ) -> dict[Anchor, tuple[Statement, ...]]:
-    """The numbers of a claim that no statement has, with those that they are worked out of."""
+    """The numbers of a claim that no statement has, or that one speaks against, with those that they are worked out of."""
+    disputed = {one.anchor for one in against.others} if against else set[Anchor]()
     borne = {
         one.anchor: Number(one.anchor, item.statement)
         for item in reversed(compared)
         for one in item.checked
-        if one.finding == "found" and isinstance(one.anchor, Quantity)
+        if one.finding == "found" and isinstance(one.anchor, Quantity) and one.anchor not in disputed
     }
     lacking = [one for one in claim.quantities if one not in borne and not one.is_vague]
     ways = {one: work_out(claim, one, groups, tuple(borne.values())) for one in lacking}

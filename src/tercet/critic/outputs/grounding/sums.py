@@ -18,7 +18,16 @@ from tercet.contracts import pointer
 from tercet.contracts.references import Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.spoken_totals import find_totals
-from tercet.contracts.totals import Totals, Worked, amount_of, key_words, stated_line, totals_in, totals_of
+from tercet.contracts.totals import (
+    Totals,
+    Worked,
+    amount_of,
+    count_of,
+    key_words,
+    stated_line,
+    totals_in,
+    totals_of,
+)
 from tercet.critic.outputs.grounding import quantities
 from tercet.critic.outputs.grounding.quantities import Quantity
 from tercet.critic.outputs.grounding.statements import (
@@ -49,13 +58,10 @@ def _walk(value: Any, place: Place, source: int, context: str, currency: str | N
     if (members := as_object(value)) is not None:
         currency = currency_in(members) or currency
         context = " . ".join(part for part in (context, describe(members)) if part)
-        for said in (*_totals(members, context), *_line(members, context)):
-            yield replace(
-                said,
-                reading=_with_currency(said, currency),
-                source=source,
-                pointer=pointer.join(place) + said.pointer,
-            )
+        sums = [*_totals(members, context), *_line(members, context)]
+        found = [replace(said, reading=_with_currency(said, currency)) for said in sums]
+        for said in (*found, *_counts(members, context)):
+            yield replace(said, source=source, pointer=pointer.join(place) + said.pointer)
         for key, member in members.items():
             about = f"{context} . {' '.join(key_words(key))}"
             yield from _walk(member, (*place, key), source, about, currency)
@@ -90,10 +96,25 @@ def _line(members: JsonObject, context: str) -> Iterator[Statement]:
         yield replace(_state(["amount"], amount, "price by count", "", context), is_lenient=True)
 
 
+def _counts(members: JsonObject, context: str) -> Iterator[Statement]:
+    """How many there are in a list: its rows, and what their counts come to."""
+    for key, member in members.items():
+        rows = [as_object(item) or {} for item in as_list(member) or ()]
+        counts = [count for row in rows if (count := count_of(row)) is not None]
+        numbers = (
+            {Decimal(len(rows)), sum(counts, Decimal(0))}
+            if len(counts) == len(rows)
+            else {Decimal(len(rows))}
+        )
+        for number in sorted(numbers) if rows and key_words(key) else ():
+            said = _state(key_words(key), number, "counted", pointer.join((key,)), context)
+            yield replace(said, is_lenient=True)
+
+
 def _state(words: list[str], value: Decimal, working: str, where: str, about: str) -> Statement:
     reading = numbered(words, float(value), None)
     return Statement(
-        reading=replace(reading, text=f"{words[0]}: {show(value)} ({working})", label=label_of(words)),
+        reading=replace(reading, text=f"{' '.join(words)}: {show(value)} ({working})", label=label_of(words)),
         source=0,
         pointer=where,
         context=read(about) if about else None,
