@@ -78,10 +78,15 @@ def amount_of(item: JsonObject) -> Decimal | None:
     line = stated_line(item)
     if line is not None:
         return line
-    price, count = _find(item, _PRICES), _find(item, _COUNTS)
+    price, count = _find(item, _PRICES), count_of(item)
     if price is None or _has_beside(item):
         return None
     return price if count is None else price * count
+
+
+def count_of(item: JsonObject) -> Decimal | None:
+    """How many of an item there are, where it says so."""
+    return _find(item, _COUNTS)
 
 
 def stated_line(item: JsonObject) -> Decimal | None:
@@ -90,7 +95,7 @@ def stated_line(item: JsonObject) -> Decimal | None:
 
 
 def _is_plain(item: JsonObject) -> bool:
-    return stated_line(item) is not None or _find(item, _COUNTS) is not None
+    return stated_line(item) is not None or count_of(item) is not None
 
 
 def _find(item: JsonObject, names: frozenset[str]) -> Decimal | None:

@@ -24,6 +24,8 @@ MAX_CLAIMS = 500
 _MARKS = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+|\s*>\s?")
 _BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
 _HEADING = re.compile(r"\s*#{1,6}\s|\s*\*\*[^*]+\*\*:?\s*$|\s*[-=_*|\s]+$")
+# A line of names without a stop signs a letter, or stands above a part of it.
+_TITLE = re.compile(r"(?:(?:[A-Z][a-z’'-]*|of|the|and|for|at|&),?\s+){1,8}[A-Z][A-Za-z’'-]*")
 # Words that do something rather than say something: there is nothing in them that evidence could bear out.
 _SPEECH = re.compile(
     r"(?:please|thank|thanks|sorry|dear|hello|hi|good (?:morning|day|afternoon|evening)|(?:kind|best|warm) regards"
@@ -119,8 +121,9 @@ def _whole_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def is_claim(sentence: str) -> bool:
-    """Whether a sentence states something: headings, questions, greetings and requests do not."""
+    """Whether a sentence states something: headings, questions, greetings, requests and signatures do not."""
     plain = sentence.strip()
-    if not plain or plain.endswith("?") or _HEADING.match(plain) or _SPEECH.match(plain):
+    is_said = plain.endswith("?") or _HEADING.match(plain) or _SPEECH.match(plain) or _TITLE.fullmatch(plain)
+    if not plain or is_said:
         return False
     return len(plain.split()) > 2 or any(char.isdigit() for char in plain)

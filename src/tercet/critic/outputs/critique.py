@@ -121,16 +121,16 @@ def _blamed(rubric: Rubric, scores: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def _defects(dimension: RubricDimension, scored: Scored, *, is_blamed: bool) -> list[Found]:
-    """The faults of a dimension, also where it meets its minimum: in a long output one wrong claim costs little.
+    """The faults of a dimension; where it meets its minimum, those that are wrong however much else is right.
 
-    Those of a model only where it is under its minimum: a model finds something in everything.
+    Those of a model count only where it is under its minimum: a model finds something in everything.
     """
     severity = max(severity_of(dimension.minimum - scored.score), DefectSeverity.LOW)
     general = scored.lack or Fault(
         f"{dimension.name} is {scored.score}, under {dimension.minimum}", None, "GLOBAL"
     )
-    is_heard = is_blamed or dimension.scorer != "model"
-    faults = (scored.faults if is_heard else ()) or ((general,) if is_blamed else ())
+    faults = tuple(fault for fault in scored.faults if is_blamed or fault.least)
+    faults = faults or ((general,) if is_blamed else ())
     return [
         Found(
             Defect(

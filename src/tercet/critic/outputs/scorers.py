@@ -43,8 +43,8 @@ class Fault(NamedTuple):
     location: str | None = None
     scope: Literal["LOCAL", "SECTION", "GLOBAL"] = "LOCAL"
     hint: str = ""
-    least: DefectSeverity = DefectSeverity.LOW
-    """How bad it is at least, however much of the output is right."""
+    least: DefectSeverity = DefectSeverity.NONE
+    """How bad it is at least, however much of the output is right; NONE where it matters only if the score is low."""
 
 
 class Scored(NamedTuple):
@@ -157,7 +157,11 @@ def score_complete(given: CritiqueInput) -> Scored:
 def _missing_outputs(given: CritiqueInput) -> list[Fault]:
     return [
         Fault(
-            f"the required output {name!r} is missing", pointer.join((name,)), "SECTION", f"produce {name!r}"
+            f"the required output {name!r} is missing",
+            pointer.join((name,)),
+            "SECTION",
+            f"produce {name!r}",
+            DefectSeverity.MEDIUM,
         )
         for name in given.task.required_outputs
         if given.output.get(name) in (None, "", [], {})
@@ -171,7 +175,13 @@ def _missing_sections(given: CritiqueInput) -> list[Fault]:
     end = len(longest.value) if longest else 0
     place = str(Location(pointer.join(longest.place), end, end)) if longest else ""
     return [
-        Fault(f"the section {title!r} is missing", place, "SECTION", f"add a section {title!r}")
+        Fault(
+            f"the section {title!r} is missing",
+            place,
+            "SECTION",
+            f"add a section {title!r}",
+            DefectSeverity.MEDIUM,
+        )
         for title in given.task.required_sections
         if _plain(title) not in present
     ]
@@ -189,6 +199,7 @@ def _placeholders(leaf: Leaf) -> list[Fault]:
             f"{match[0]!r} stands for something that is missing",
             str(Location(where, *match.span())),
             hint="fill it in",
+            least=DefectSeverity.MEDIUM,
         )
         for match in _PLACEHOLDER.finditer(leaf.value)
     ]

@@ -18,6 +18,9 @@ from tercet.critic.outputs.grounding.statements import Reading, Statement
 
 MAX_NUMBERS = 40
 """Of an object with more numbers, the rest is not worked with: it takes the square of that."""
+MAX_GROUPS = 50
+MAX_CLAIMED = 12
+"""A claim with more numbers is a table, and nobody works it out."""
 _LESS = re.compile(
     r"\b(?:remain(?:s|ing|der)?|left|balance|outstanding|difference|less|minus|fewer|more|sav(?:es?|ed|ings?)|still|rest"
     r"|change|lower|higher|increase[sd]?|decrease[sd]?|rose|fell)\b",
@@ -41,7 +44,7 @@ def group_numbers(statements: Sequence[Statement]) -> list[list[Number]]:
         if said.reading.is_label and len(said.reading.quantities) == 1:
             holder = said.pointer.rpartition("/")[0]
             groups.setdefault((said.source, holder), []).append(Number(said.reading.quantities[0], said))
-    return [group[:MAX_NUMBERS] for group in groups.values() if len(group) > 1]
+    return [group[:MAX_NUMBERS] for group in groups.values() if len(group) > 1][:MAX_GROUPS]
 
 
 def work_out(
@@ -51,7 +54,7 @@ def work_out(
 
     `borne` are the other numbers of the claim that the evidence has, each with the statement that has it.
     """
-    if wanted.bound != "=" or wanted.is_vague:
+    if wanted.bound != "=" or wanted.is_vague or len(claim.quantities) > MAX_CLAIMED:
         return ()
     ways = (
         *_within(claim, wanted, borne),
@@ -78,10 +81,20 @@ def _among(claim: Reading, wanted: Quantity, group: Sequence[Number]) -> Iterato
     named = [number for number in group if number.statement.reading.label & said]
     yield from _differences(claim, wanted, group)
     for one, other in permutations(group, 2):
+        if _is_product(claim, one.quantity, other.quantity, wanted):
+            yield one, other
         if one in named and _is_share_of(one.quantity, other.quantity, wanted):
             yield one, other
         if (one in named or other in named) and _is_ratio(one.quantity, other.quantity, wanted):
             yield one, other
+
+
+def _is_product(claim: Reading, count: Quantity, price: Quantity, wanted: Quantity) -> bool:
+    """Whether it is a price as often as the claim says: `the two shades cost 24.50`."""
+    is_said = not count.measure and any(
+        not said.measure and said.value == count.value and said != wanted for said in claim.quantities
+    )
+    return is_said and quantities.is_same_measure(price, wanted) and _fits(wanted, count.value * price.value)
 
 
 def _is_share_of(share: Quantity, whole: Quantity, wanted: Quantity) -> bool:

@@ -27,7 +27,7 @@ from tercet.critic.outputs.grounding.statements import (
     read,
     state,
 )
-from tercet.critic.outputs.grounding.sums import compute
+from tercet.critic.outputs.grounding.sums import KnownTotals, compute
 
 VERSION = "grounding-2"
 
@@ -64,9 +64,15 @@ class GroundingCheck:
             self._statements += state(fact.content, number, _topic(fact))
             self._statements += compute(fact.content, number, _topic(fact))
 
+        self._totals = KnownTotals([fact.content for fact in self._evidence], self._statements)
+
     def judge(self, claim: str, *, apart_from: int | None = None) -> Judgement:
         """What the evidence says about a claim; `apart_from` is the number of a fact that is left out."""
         claim = claim[:MAX_SENTENCE]
+        wrong = self._totals.find_wrong(read(claim)) if apart_from is None else None
+        if wrong is not None:
+            reason = f"{wrong[0]!r} is a wrong total"
+            return Judgement(label=Entailment.CONTRADICT, reason=reason, support=(self._support(wrong[1]),))
         statements = [statement for statement in self._statements if statement.source != apart_from]
         if apart_from not in self._numbers:
             self._numbers[apart_from] = group_numbers(statements)
@@ -107,12 +113,12 @@ class GroundingCheck:
         borne = _best(item for item in compared if _entails(item))
         if borne is not None and (against is None or _is_closer(borne, against)):
             return self._answer(Entailment.ENTAIL, _how(borne), [borne])
-        if against is not None:
+        worked = _work_out(claim, compared, groups, against)
+        if against is not None and not _is_worked_out(against, worked):
             return self._answer(Entailment.CONTRADICT, _why(against), [against])
         together = _together(claim, compared)
         if together:
             return self._answer(Entailment.ENTAIL, "all of it is found, in several places", together)
-        worked = _work_out(claim, compared, groups)
         together = _together(claim, compared, worked) if worked else []
         if together:
             return self._answer(Entailment.ENTAIL, f"computed from {_places(worked)}", together)
@@ -221,7 +227,7 @@ def _is_labelled(claim: Reading, item: Comparison) -> bool:
     said = {concept(word)[0] for word in _WORD.findall(claim.text)}
     label = item.statement.reading.label
     if label & _COUNTS and (counted := _COUNTED.search(claim.text)):
-        return concept(counted[1])[0] in (item.statement.context.words if item.statement.context else ())
+        return concept(counted[1])[0] in read(item.statement.beside).words
     return label <= said and item.coverage >= ON_TOPIC_LABELLED
 
 
@@ -260,18 +266,24 @@ def _entails(item: Comparison) -> bool:
 
 
 def _work_out(
-    claim: Reading, compared: list[Comparison], groups: list[list[Number]]
+    claim: Reading, compared: list[Comparison], groups: list[list[Number]], against: Comparison | None
 ) -> dict[Anchor, tuple[Statement, ...]]:
-    """The numbers of a claim that no statement has, with those that they are worked out of."""
+    """The numbers of a claim that no statement has, or that one speaks against, with those that they are worked out of."""
+    disputed = {one.anchor for one in against.others} if against else set[Anchor]()
     borne = {
         one.anchor: Number(one.anchor, item.statement)
         for item in reversed(compared)
         for one in item.checked
-        if one.finding == "found" and isinstance(one.anchor, Quantity)
+        if one.finding == "found" and isinstance(one.anchor, Quantity) and one.anchor not in disputed
     }
     lacking = [one for one in claim.quantities if one not in borne and not one.is_vague]
     ways = {one: work_out(claim, one, groups, tuple(borne.values())) for one in lacking}
     return {one: way for one, way in ways.items() if way}
+
+
+def _is_worked_out(item: Comparison, worked: Mapping[Anchor, tuple[Statement, ...]]) -> bool:
+    """Whether what a statement has something else for follows from others: `60 EUR of the price remain`."""
+    return bool(item.others) and all(one.anchor in worked for one in item.others)
 
 
 def _distinct(worked: dict[Anchor, tuple[Statement, ...]]) -> list[Statement]:

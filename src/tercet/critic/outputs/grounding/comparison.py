@@ -23,6 +23,7 @@ _PREPOSITIONS = lexicon.word_set("in at by to with of on from for under as near"
 _COPULAS = lexicon.word_set("is are was were :")
 _EXISTING = re.compile(r"\b(?:has|have|had|include[sd]?|there (?:is|are|was|were))\b", re.IGNORECASE)
 _ONLY = re.compile(r"\b(?:only|solely|exclusively|alone)\b", re.IGNORECASE)
+_NOUN = re.compile(r"\s+([a-z]{3,})")
 _BY = re.compile(r"\bby\b")
 _ItemT = TypeVar("_ItemT", bound=Anchor)
 
@@ -190,7 +191,15 @@ def _is_comparable(claim: Reading, anchor: Quantity, other: Quantity) -> bool:
     """Whether both measure the same; a sum without its currency is one where it is the same, or has the same label."""
     if not anchor.measure and quantities.is_currency(other):
         return claim.is_label or anchor.value == other.value
+    if not anchor.measure and other.measure == MONEY and _is_count(claim, anchor):
+        return False
     return quantities.is_same_measure(anchor, other)
+
+
+def _is_count(claim: Reading, anchor: Quantity) -> bool:
+    """Whether a number says how many of something there are: `two shades` is no sum."""
+    counted = _NOUN.match(claim.text, anchor.end)
+    return counted is not None and counted[1] not in lexicon.STOP
 
 
 def _agree(one: Quantity, other: Quantity) -> bool:

@@ -84,6 +84,8 @@ class Statement:
     is_clause: bool = False
     value: Any = None
     """The value of a member, where it is one."""
+    beside: str = ""
+    """The short texts of the members beside it: what a count is one of."""
     is_computed: bool = False
     """Whether it was worked out of the evidence: what items come to."""
     is_lenient: bool = False
@@ -213,12 +215,14 @@ def _walk(
     if (members := as_object(value)) is not None:
         around = " . ".join(part for part in (context, describe(members)) if part)
         currency = currency_in(members) or currency
+        beside = " . ".join(text for text in members.values() if isinstance(text, str) and len(text) <= 120)
         for key, member in members.items():
             if isinstance(member, dict | list):
                 about = f"{around} . {' '.join(key_words(key))}"
                 yield from _walk(member, (*place, key), source, about, currency)
             else:
-                yield from _member(key, member, (*place, key), source, around, currency)
+                found = _member(key, member, (*place, key), source, around, currency)
+                yield from (replace(said, beside=beside) for said in found)
     elif (items := as_list(value)) is not None:
         for index, item in enumerate(items):
             yield from _walk(item, (*place, index), source, context, currency)
