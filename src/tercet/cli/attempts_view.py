@@ -8,8 +8,10 @@ from typing import Any
 from rich.text import Text
 
 from tercet.cli.gate_view import Row
-from tercet.cli.text import printable
+from tercet.cli.quality_view import attempt_line, defect_line
+from tercet.cli.text import count, printable
 from tercet.cli.values import name_text
+from tercet.contracts.quality import CritiqueDiagnosis, RepairEntry
 from tercet.contracts.shape import JsonObject, as_list, as_object
 
 _LONGEST = 300
@@ -18,9 +20,23 @@ _LONGEST = 300
 
 def attempt_rows(attempts: Sequence[JsonObject]) -> Iterator[Row]:
     """One row for each thing that was tried, in its order."""
-    told = [line for attempt in attempts if (line := _line(attempt)) is not None]
+    told = [line for attempt in attempts for line in _lines(attempt)]
     for number, line in enumerate(told):
         yield "" if number else "tried", line
+
+
+def _lines(attempt: Mapping[str, Any]) -> Iterator[Text | str]:
+    match attempt.get("what"):
+        case "critique":
+            found = CritiqueDiagnosis.model_validate(attempt.get("diagnosis"))
+            yield f"the outputs were judged: {count(len(found.defects), 'defect')}"
+            yield from (Text("  ") + defect_line(defect) for defect in found.defects)
+        case "repair":
+            for entry in as_list(attempt.get("log")) or ():
+                yield Text("  ") + attempt_line(RepairEntry.model_validate(entry))
+        case _:
+            if (line := _line(attempt)) is not None:
+                yield line
 
 
 def _line(attempt: Mapping[str, Any]) -> Text | str | None:

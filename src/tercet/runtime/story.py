@@ -10,7 +10,8 @@ from tercet.runtime.state import State
 
 
 def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
-    """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn."""
+    """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn,
+    every critique of the outputs and every attempt to repair them."""
     for event in events:
         match event:
             case e.PlanProposed():
@@ -31,6 +32,11 @@ def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
                 yield {"what": "turn", "at": event.at, **said}
             case e.StepJudged(outcome="replan" | "escalate"):
                 yield {"what": "step", "at": event.at, "step": event.step, "reason": event.reason}
+            case e.OutputsCritiqued():
+                yield {"what": "critique", "at": event.at, "diagnosis": event.diagnosis, "exit": event.exit}
+            case e.OutputsRepaired():
+                made = {"outcome": event.outcome, "log": list(event.log), "escalation": event.escalation}
+                yield {"what": "repair", "at": event.at, **made}
             case _:
                 pass
 
