@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from typer.testing import CliRunner
 
 from tercet import Actor, Request, Runtime
+from tercet.cli.main import app
 from tercet.contracts.errors import UsageError
 from tercet.journal import events as e
 from tercet.packs import Pack
@@ -269,3 +272,16 @@ def test_a_wish_of_the_editor_is_repaired_and_shown_again() -> None:
         assert (await desk.runtime.resume(unmet.session_id)).status == "completed"
 
     at_the_desk(story)
+
+
+def test_the_controller_draws_what_repairs_have_brought(tmp_path: Path) -> None:
+    """What a run has recorded stands beside what was expected."""
+    journal = ["--journal", f"sqlite:///{tmp_path}/letters.db"]
+    asked = json.dumps({"order_id": "ord_4471", "faults": FOUR})
+    run = CliRunner().invoke(
+        app, ["run", str(LETTERS), "--intent", "letters.write", "--input", asked, *journal]
+    )
+    assert run.exit_code == 0, run.output
+    drawn = CliRunner().invoke(app, ["control", str(LETTERS), *journal])
+    assert drawn.exit_code == 0, drawn.output
+    assert "1 repair of 1 output" in drawn.output
