@@ -274,11 +274,15 @@ def test_a_sound_loop_has_no_problem() -> None:
             "always be 0",
         ),
         (
-            {**loop(tests=({"tool": "a.read"},)), "thresholds": HELD},
-            "measurement_unused",
-            "quality.tests",
+            {
+                **loop(consistency={"samples": ("x",), "into": "y"}),
+                "required_outputs": ("x",),
+                "thresholds": HELD,
+            },
+            "consistency_unused",
+            "quality.consistency",
             "warning",
-            "test_pass_rate is none of them",
+            "self_consistency is none of them",
         ),
         ({"confidence": {}}, "confidence_unmeasured", "confidence", "warning", "lead nowhere"),
         (
