@@ -141,7 +141,7 @@ def _tests(event: e.TestsRun) -> Text:
     if event.error:
         return _line("✗", "red", f"tests {name}: could not be run: {printable(event.error, 300)}")
     result = TestResult.model_validate(event.result)
-    time = f", {took(event.latency)}"
+    time = f", {took(event.latency)}" if event.latency else ""
     if result.failed:
         total = result.passed + result.failed
         return _line("✗", "red", f"tests {name}: {result.failed:,} of {count(total, 'test')} failed{time}")
