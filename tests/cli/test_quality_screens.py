@@ -232,6 +232,14 @@ def test_many_defects_are_cut_short_on_the_screen() -> None:
     assert all(map(is_inert, [*lines, headline(event).plain]))
 
 
+def test_what_was_looked_for_before_a_repair_is_told() -> None:
+    """How much was found, and what; its names are inert."""
+    found = e.EvidenceFetched(at=1, refs=("kg:order:1#snapshot_s1", "kg:\x1b[2J"), facts="sha256:1")
+    assert headline(found).plain == "· more evidence was looked for: 2 facts found"
+    assert [line.plain for line in details(found)] == ["kg:order:1#snapshot_s1", "kg:\\x1b[2J"]
+    assert headline(e.EvidenceFetched(at=1)).plain.endswith("nothing new")
+
+
 @pytest.mark.parametrize(
     ("score", "shown"),
     [(0.849999, "0.84"), (0.85, "0.85"), (1.0, "1"), (0.29, "0.29"), (None, "not measured")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import Gate
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.problem import Problem
 from tercet.contracts.quality import DefectSeverity
 from tercet.contracts.request import Actor
@@ -184,9 +186,13 @@ def act(**parameters: object) -> None:
 
 
 TAKES_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "additionalProperties": False}
-READ = Tool(name="a.read", call=act, mode="read_only", parameters=TAKES_TEXT)
+READ = Tool(name="a.read", call=act, mode=ApprovalMode.READ_ONLY, parameters=TAKES_TEXT)
 KEEP = Tool(
-    name="a.keep", call=act, mode="local_write", parameters=TAKES_TEXT, no_compensation="it is a copy"
+    name="a.keep",
+    call=act,
+    mode=ApprovalMode.LOCAL_WRITE,
+    parameters=TAKES_TEXT,
+    no_compensation="it is a copy",
 )
 TONE = {"dimensions": [{"name": "tone", "weight": 1.0, "minimum": 0.5, "scorer": "model"}]}
 HELD = [{"name": "safety"}]
@@ -268,11 +274,15 @@ def test_a_sound_loop_has_no_problem() -> None:
             "always be 0",
         ),
         (
-            {**loop(tests=({"tool": "a.read"},)), "thresholds": HELD},
-            "measurement_unused",
-            "quality.tests",
+            {
+                **loop(consistency={"samples": ("x",), "into": "y"}),
+                "required_outputs": ("x",),
+                "thresholds": HELD,
+            },
+            "consistency_unused",
+            "quality.consistency",
             "warning",
-            "test_pass_rate is none of them",
+            "self_consistency is none of them",
         ),
         ({"confidence": {}}, "confidence_unmeasured", "confidence", "warning", "lead nowhere"),
         (
@@ -347,3 +357,23 @@ def test_a_setpoint_aims_at_dimensions_of_the_rubric(task_class: str) -> None:
         ("setpoint_unmeasured", f"pack, control.{task_class}.setpoint")
     ]
     assert "has no dimension tone" in problems[0].message
+
+
+def test_the_example_on_the_page_about_quality_loads(write_pack: WritePack) -> None:
+    """As it stands there, with the tools, the gate and the models that it speaks of."""
+    page = (Path(__file__).parents[2] / "docs" / "quality.md").read_text(encoding="utf-8")
+    decision, models = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    files = {
+        "decisions.toml": decision,
+        "gates.toml": '[[gate]]\nname = "GATE_EDITOR"\nroles = ["librarian"]\n',
+        "pack.toml": f'name = "desk"\nversion = "1.2.3"\n\n{models}',
+        "tools.py": (
+            "from tercet import tool\n\n\n"
+            '@tool("desk.draft", mode="read_only")\ndef draft() -> str:\n    """Drafts."""\n    return ""\n\n\n'
+            '@tool("desk.proofread", mode="read_only")\ndef proofread(text: str) -> dict[str, str]:\n'
+            '    """Reads."""\n    return {"junit": text}\n'
+        ),
+    }
+    folder = write_pack(files)
+    assert check_folder(folder) == ()
+    assert Pack.load(folder).models.repair == ("openai:gpt-5-mini", "openai:gpt-5")

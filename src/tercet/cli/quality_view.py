@@ -30,7 +30,14 @@ from tercet.contracts.quality import (
 from tercet.contracts.repair import EscalationVerdict
 from tercet.journal import events as e
 
-Judged = e.ExperienceDrawn | e.TestsRun | e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired
+Judged = (
+    e.ExperienceDrawn
+    | e.TestsRun
+    | e.OutputsVerified
+    | e.OutputsCritiqued
+    | e.EvidenceFetched
+    | e.OutputsRepaired
+)
 
 MOST = 12
 """How many defects, attempts or failed tests are shown of one phase; `--json` has all of them."""
@@ -64,6 +71,9 @@ def headline(event: Judged) -> Text:
             return _verified(event)
         case e.OutputsCritiqued():
             return _critiqued(event)
+        case e.EvidenceFetched():
+            found = f"{count(len(event.refs), 'fact')} found" if event.refs else "nothing new"
+            return _line("·", "dim", f"more evidence was looked for: {found}")
         case e.OutputsRepaired():
             return _repaired(event)
 
@@ -79,6 +89,8 @@ def details(event: e.Event) -> list[Text]:
         case e.OutputsCritiqued():
             found = CritiqueDiagnosis.model_validate(event.diagnosis)
             return [*_some(map(defect_line, found.defects)), *_steered(event.control)]
+        case e.EvidenceFetched():
+            return [Text(printable(ref, 200), style="dim") for ref in event.refs[:MOST]]
         case e.OutputsRepaired():
             return [*_some(map(attempt_line, _entries(event))), *_left(event)]
         case e.RunReported() if event.exit:
@@ -129,7 +141,7 @@ def _tests(event: e.TestsRun) -> Text:
     if event.error:
         return _line("✗", "red", f"tests {name}: could not be run: {printable(event.error, 300)}")
     result = TestResult.model_validate(event.result)
-    time = f", {took(event.latency)}"
+    time = f", {took(event.latency)}" if event.latency else ""
     if result.failed:
         total = result.passed + result.failed
         return _line("✗", "red", f"tests {name}: {result.failed:,} of {count(total, 'test')} failed{time}")

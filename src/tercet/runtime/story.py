@@ -11,9 +11,11 @@ from tercet.runtime.state import State
 
 def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
     """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn,
-    every critique of the outputs and every attempt to repair them."""
+    and every look at the outputs."""
     for event in events:
         match event:
+            case e.TestsRun() | e.OutputsVerified() | e.OutputsCritiqued() | e.OutputsRepaired():
+                yield _about_outputs(event)
             case e.PlanProposed():
                 yield {"what": "plan", "at": event.at, "hash": event.hash, "plan": event.plan}
             case e.PlanReviewed():
@@ -32,13 +34,25 @@ def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
                 yield {"what": "turn", "at": event.at, **said}
             case e.StepJudged(outcome="replan" | "escalate"):
                 yield {"what": "step", "at": event.at, "step": event.step, "reason": event.reason}
-            case e.OutputsCritiqued():
-                yield {"what": "critique", "at": event.at, "diagnosis": event.diagnosis, "exit": event.exit}
-            case e.OutputsRepaired():
-                made = {"outcome": event.outcome, "log": list(event.log), "escalation": event.escalation}
-                yield {"what": "repair", "at": event.at, **made}
             case _:
                 pass
+
+
+def _about_outputs(
+    event: e.TestsRun | e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired,
+) -> JsonObject:
+    match event:
+        case e.TestsRun():
+            said = {"tool": event.tool, "result": event.result, "error": event.error}
+            return {"what": "tested", "at": event.at, **said}
+        case e.OutputsVerified():
+            return {"what": "verified", "at": event.at, "next": event.next, "verdict": event.verdict}
+        case e.OutputsCritiqued():
+            said = {"diagnosis": event.diagnosis, "exit": event.exit}
+            return {"what": "critiqued", "at": event.at, "next": event.next, **said}
+        case e.OutputsRepaired():
+            said = {"outcome": event.outcome, "log": list(event.log), "escalation": event.escalation}
+            return {"what": "repaired", "at": event.at, **said}
 
 
 def verdicts(state: State) -> Iterator[JsonObject]:

@@ -124,23 +124,18 @@ def _threshold_place(parts: Parts, decision: DecisionSpec, number: int) -> str:
     return written if written in parts.spots or not parts.spots else f"decision {decision.id}, quality"
 
 
-def measurements_count(parts: Parts) -> Problems:
-    """What tests and samples say is held against a limit: otherwise outputs are committed whatever they say."""
+def samples_count(parts: Parts) -> Problems:
+    """What samples agree on is held against a limit: otherwise outputs are committed however much they differ."""
     for decision, rules in _judged(parts):
-        held_to = {threshold.name for threshold in decision.thresholds}
-        taken: dict[ThresholdName, tuple[bool, str]] = {
-            "test_pass_rate": (bool(rules.tests), "quality.tests"),
-            "self_consistency": (rules.consistency is not None, "quality.consistency"),
-        }
-        for name, (is_measured, field) in taken.items():
-            if is_measured and name not in held_to:
-                yield parts.problem(
-                    "measurement_unused",
-                    f"decision {decision.id}, {field}",
-                    f"the decision names thresholds, and {name} is none of them: outputs are committed whatever it is",
-                    f'add [[decision.thresholds]] with name = "{name}"',
-                    severity="warning",
-                )
+        names = {threshold.name for threshold in decision.thresholds}
+        if rules.consistency is not None and "self_consistency" not in names:
+            yield parts.problem(
+                "consistency_unused",
+                f"decision {decision.id}, quality.consistency",
+                "the decision names thresholds, and self_consistency is none of them: outputs are committed however much samples differ",
+                'add [[decision.thresholds]] with name = "self_consistency"',
+                severity="warning",
+            )
 
 
 def confidence_is_measured(parts: Parts) -> Problems:
@@ -215,7 +210,7 @@ QUALITY_CHECKS: tuple[Check, ...] = (
     tests_can_be_run,
     models_can_be_asked,
     thresholds_are_measured,
-    measurements_count,
+    samples_count,
     confidence_is_measured,
     samples_are_produced,
     task_classes_are_used,
