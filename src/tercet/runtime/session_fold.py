@@ -77,10 +77,15 @@ def revived(state: State) -> State:
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
         # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
-        quality=_afresh(state.quality) if state.halted_from is P.VERIFY else state.quality,
+        quality=_afresh(state.quality) if _is_outputs_matter(state) else state.quality,
         # Whoever resumes what was handed to a person has answered: it is tried again as it stands.
         gates={name: gate for name, gate in state.gates.items() if gate.kind != "escalation"},
     )
+
+
+def _is_outputs_matter(state: State) -> bool:
+    """Whether a run was handed to a person for its outputs; a mere pause forgets nothing that was said of them."""
+    return state.halted_from is P.VERIFY and state.reason.startswith(ESCALATED)
 
 
 def _afresh(quality: Quality) -> Quality:
@@ -257,6 +262,8 @@ def outputs_produced(state: State, event: e.OutputsProduced) -> State:
 
 
 def run_reported(state: State, event: e.RunReported) -> State:
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    demand(state, event, is_met=not state.gates, why="a person is asked about the outputs")
     reported = changed(state, report=event.report, envelope=event.envelope)
     if event.exit:
         reported = changed(reported, quality=with_quality(state, exit=event.exit))
