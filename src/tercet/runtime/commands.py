@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from tercet.contracts.plan import EvidenceQuery
 from tercet.journal.events import Need
 from tercet.journal.events.gate import GateKind
 
@@ -134,6 +135,12 @@ class Critique(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Judge the outputs by their rubric."""
 
 
+class FetchEvidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Look for more evidence before outputs are mended."""
+
+    queries: tuple[EvidenceQuery, ...]
+
+
 class Repair(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Mend the outputs."""
 
@@ -175,6 +182,7 @@ Command: TypeAlias = (
     | RunTests
     | VerifyOutputs
     | Critique
+    | FetchEvidence
     | Repair
     | Score
     | GiveUp

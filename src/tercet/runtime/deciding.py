@@ -33,6 +33,7 @@ from tercet.runtime import commands as c
 from tercet.runtime.asking import Resolved, ask_for, ask_for_outputs, call_digest, people_of
 from tercet.runtime.changes import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
 from tercet.runtime.demands import gates_of
+from tercet.runtime.fresh_evidence import missing_evidence
 from tercet.runtime.results import Results
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
@@ -68,7 +69,8 @@ def decide(
         case Phase.CRITIQUE:
             return (c.Critique(),)
         case Phase.REPAIR:
-            return (c.Repair(),)
+            queries = () if state.quality.has_fetched else missing_evidence(state, setting)
+            return (c.FetchEvidence(queries=queries) if queries else c.Repair(),)
         case Phase.COMMIT | Phase.FAIL if not state.is_over:
             return tuple(_ending(state, setting, course, blobs))
         case Phase.HALT if is_escalated(state) and not _is_handed_over(state):

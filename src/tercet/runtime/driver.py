@@ -55,7 +55,8 @@ from tercet.runtime.thinking import Thinking
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 _BEGINNING = (
-    c.Dispatch, c.Settle, c.Propose, c.DrawExperience, c.RunTests, c.VerifyOutputs, c.Critique, c.Repair,
+    c.Dispatch, c.Settle, c.Propose, c.DrawExperience, c.RunTests, c.VerifyOutputs, c.Critique,
+    c.FetchEvidence, c.Repair,
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
 GRACE_MS = 2_000
@@ -317,7 +318,14 @@ class Driver:
             case c.Propose() | c.Reflect() | c.Settle():
                 await self._flush()  # what comes next may take long: nothing is left unwritten
                 await self._look_outside(command)
-            case c.DrawExperience() | c.RunTests() | c.VerifyOutputs() | c.Critique() | c.Repair():
+            case (
+                c.DrawExperience()
+                | c.RunTests()
+                | c.VerifyOutputs()
+                | c.Critique()
+                | c.FetchEvidence()
+                | c.Repair()
+            ):
                 await self._judging.carry_out(command)
                 self.ledger.point(self.state.phase)
                 await self._read_inbox()

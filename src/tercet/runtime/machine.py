@@ -86,6 +86,7 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.OutputsVerified: frozenset({P.VERIFY}),
     e.OutputsCritiqued: frozenset({P.CRITIQUE}),
     e.OutputsRepaired: frozenset({P.REPAIR}),
+    e.EvidenceFetched: frozenset({P.REPAIR}),
 }
 """In which phases an event may happen. What it leads to is in the function of its name, in the fold of its family."""
 
@@ -228,6 +229,7 @@ _HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
     e.OutputsVerified: quality_fold.outputs_verified,
     e.OutputsCritiqued: quality_fold.outputs_critiqued,
     e.OutputsRepaired: quality_fold.outputs_repaired,
+    e.EvidenceFetched: quality_fold.evidence_fetched,
 }
 
 __all__ = ["TABLE", "TRANSITIONS", "IllegalEvent", "evolve"]

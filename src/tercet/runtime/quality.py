@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from tercet.contracts.control import Escalation as Helper
 from tercet.contracts.control import GainEstimate, StopReason
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
@@ -188,7 +189,9 @@ def criticise(matter: Matter, now: int) -> Inquiry[e.OutputsCritiqued]:
     features = features_of(matter, weighed.weighted)
     sure = estimate(features, _weights(matter.state.quality.drawn))
     control = _steered(matter, diagnosis, weighed.weighted)
-    is_stopped = _stop_reason(control) not in (None, StopReason.REACHED)
+    # Another model, or more evidence, may bring what the same repair again does not.
+    is_helped = control.get("helper") in _IN_REPAIR
+    is_stopped = _stop_reason(control) not in (None, StopReason.REACHED) and not is_helped
     may_mend = matter.is_open_to_repair and bool(diagnosis.defects) and not is_stopped
     ending = decide_exit(matter, diagnosis.scores, sure.value, can_repair=may_mend)
     is_mended = ending.outcome == "CONTINUE_REPAIR" or (may_mend and not weighed.passed)
@@ -329,7 +332,22 @@ def _steered(matter: Matter, diagnosis: CritiqueDiagnosis, weighted: float) -> J
         diagnosis.scores if isinstance(spec.setpoint, dict) else weighted,
         matter.state.quality.control,
         can_repair=matter.is_open_to_repair and bool(diagnosis.defects),
+        helpers=_helpers(matter),
     )
+
+
+_IN_REPAIR: tuple[Helper, ...] = ("switch_model", "retrieve_evidence")
+
+
+def _helpers(matter: Matter) -> tuple[Helper, ...]:
+    """Who could help where repairing again does not; a person always can."""
+    found: dict[Helper, bool] = {
+        "switch_model": matter.repairers > 1,
+        "retrieve_evidence": bool(matter.setting.library_snapshot),
+        "decompose": _may_replan(matter),
+        "ask_human": True,
+    }
+    return tuple(name for name, is_there in found.items() if is_there)
 
 
 def _stop_reason(control: Mapping[str, Any]) -> str | None:
@@ -346,8 +364,15 @@ def repair(matter: Matter, models: Sequence[str], now: int) -> Inquiry[e.Outputs
     case = _case(matter)
     if matter.state.used.repairs >= matter.setting.ctx.run_budget.max_repairs:
         case = replace(case, rules=case.rules.model_copy(update={"max_attempts": 0}))
-    result = yield from mend(case, _is_gone(matter))
+    fresh = tuple(fact for fact in matter.evidence if fact.id in matter.state.quality.fresh)
+    result = yield from mend(case, _is_gone(matter), fetch=lambda _: fresh)
     return _repaired(result, models, now)
+
+
+def wants_other_model(state: State) -> bool:
+    """Whether the model that repaired before is not the one to ask again."""
+    is_upgraded = state.quality.escalation.get("kind") == Escalation.MODEL_UPGRADE
+    return is_upgraded or "switch_model" in state.quality.control.get("tried", ())
 
 
 def _case(matter: Matter) -> RepairCase:
@@ -358,12 +383,13 @@ def _case(matter: Matter) -> RepairCase:
         has_human=True,
         may_replan=_may_replan(matter),
         is_partial_useful=rules.is_partial_useful,
+        can_fetch=quality.has_fetched,
     )
     return RepairCase(
         output=matter.outputs,
         diagnosis=_diagnosis(matter),
         task=matter.critique_input.task.description,
-        materials=Materials(schema=form_of(matter.spec), evidence=matter.evidence),
+        materials=Materials(schema=form_of(matter.spec), evidence=_before(matter)),
         known=_circumstances(matter),
         rules=_forceful(rules.repair, quality.control),
         rates=SuccessRates.model_validate(quality.drawn.get("rates") or {}),
@@ -371,6 +397,11 @@ def _case(matter: Matter) -> RepairCase:
         memory=LoopMemory.model_validate(quality.memory or {}),
         history=RepairLog(entries=tuple(map(RepairEntry.model_validate, quality.log))),
     )
+
+
+def _before(matter: Matter) -> tuple[Evidence, ...]:
+    """What was known before more was looked for; the rest comes in when a repair asks for it."""
+    return tuple(fact for fact in matter.evidence if fact.id not in matter.state.quality.fresh)
 
 
 def _diagnosis(matter: Matter) -> CritiqueDiagnosis:

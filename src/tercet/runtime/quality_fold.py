@@ -103,6 +103,15 @@ def outputs_critiqued(state: State, event: e.OutputsCritiqued) -> State:
     )
 
 
+def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
+    demand(state, event, is_met=not state.quality.has_fetched, why="it was looked for before")
+    return changed(
+        state,
+        facts=(*state.facts, event.facts) if event.facts else state.facts,
+        quality=with_quality(state, has_fetched=True, fresh=event.refs),
+    )
+
+
 def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
     quality = msgspec.structs.replace(
@@ -111,6 +120,8 @@ def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
         memory=event.memory,
         escalation=event.escalation,
         feedback="",
+        has_fetched=False,
+        fresh=(),
     )
     return changed(
         state,

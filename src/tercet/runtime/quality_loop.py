@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tercet.contracts import pointer
-from tercet.contracts.errors import UsageError
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.pointer import PointerError
 from tercet.contracts.quality_rules import TestCommand
@@ -19,13 +20,14 @@ from tercet.critic.outputs.junit import read_junit
 from tercet.critic.score import score
 from tercet.executor.attempt import Done
 from tercet.journal import events as e
+from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.runtime import commands as c
 from tercet.runtime import experience, quality, transcript
 from tercet.runtime.calls import Calls
 from tercet.runtime.interview import Interrupted, Interview
 from tercet.runtime.looking_up import shortage
-from tercet.runtime.retrieving import Spent
+from tercet.runtime.retrieving import Spent, keep, search
 from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.thinking import Desk
 
@@ -33,7 +35,7 @@ ResultT = TypeVar("ResultT")
 OUTPUT = "$output"
 """The key of a parameter that stands for a part of the outputs."""
 
-Judging = c.DrawExperience | c.RunTests | c.VerifyOutputs | c.Critique | c.Repair
+Judging = c.DrawExperience | c.RunTests | c.VerifyOutputs | c.Critique | c.FetchEvidence | c.Repair
 
 
 class QualityLoop:
@@ -62,6 +64,8 @@ class QualityLoop:
                 case c.Critique():
                     found = quality.criticise(matter, desk.now())
                     desk.note(await self._conduct(found, self._around.critics))
+                case c.FetchEvidence():
+                    await self._fetch(command)
                 case c.Repair():
                     desk.note(await self._repaired(matter))
         except Interrupted:
@@ -98,11 +102,32 @@ class QualityLoop:
         now = self._desk.now()
         return known.drawn(rules.task_class, experience.pattern(matter.run), rules.novelty, now)
 
+    async def _fetch(self, command: c.FetchEvidence) -> None:
+        """Look for more evidence; a library that cannot be reached lets the run come to a halt."""
+        desk = self._desk
+        try:
+            found = await search(desk.setting, self._around.library, command.queries, desk.now())
+        except TercetError as error:
+            if isinstance(error, JournalError):
+                raise
+            desk.let_go(f"evidence cannot be looked up: {error.message}")
+            return
+        new = [fact for fact in found if fact.evidence.id not in desk.setting.evidence]
+        blob = keep(new)
+        digest = hash_bytes(blob) if blob else ""
+        desk.learn(digest, tuple(fact.evidence for fact in new))
+        event = e.EvidenceFetched(
+            at=desk.now(),
+            queries=tuple(query.model_dump(mode="json", exclude_defaults=True) for query in command.queries),
+            refs=tuple(fact.evidence.id for fact in new),
+            facts=digest,
+        )
+        desk.note(event, *([blob] if blob else ()))
+
     async def _repaired(self, matter: quality.Matter) -> e.OutputsRepaired:
         models = self._around.repairers
-        left = matter.state.quality.escalation
-        if left.get("kind") == "MODEL_UPGRADE" and len(models) > 1:
-            models = models[1:]
+        if quality.wants_other_model(matter.state):
+            models = models[1:] or models
         names = [model.name for model in models]
         return await self._conduct(quality.repair(matter, names, self._desk.now()), models)
 

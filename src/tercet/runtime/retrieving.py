@@ -7,7 +7,7 @@ that a re-plan does not turn it into another step.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -92,7 +92,7 @@ async def retrieve(
         searches = [query for query in step.evidence_queries if query.tool is None]
         found: list[Fact] = []
         if searches and setting.library_snapshot:
-            found = await _searched(setting, library, searches, now)
+            found = await search(setting, library, searches, now)
         for query in step.evidence_queries:
             if query.tool is not None and (fact := await look_up(step.id, query, spent)) is not None:
                 found.append(fact)
@@ -100,7 +100,7 @@ async def retrieve(
         refs[step.id] = tuple(dict.fromkeys(fact.evidence.id for fact in found))
     revised = _with_refs(plan, refs)
     known = tuple(fact.evidence for fact in facts.values())
-    blob = canonical([_kept(fact) for fact in facts.values()]) if facts else b""
+    blob = keep(facts.values())
     event = e.EvidenceRetrieved(
         at=now,
         evidence=_pinned(revised, setting, known),
@@ -113,7 +113,7 @@ async def retrieve(
     return Found(event=event, facts=known, blob=blob)
 
 
-async def _searched(
+async def search(
     setting: Setting, library: Library | None, searches: Sequence[EvidenceQuery], now: int
 ) -> list[Fact]:
     """What the pinned snapshot answers; raises `UsageError` where it is not here: that is not the same as no answer."""
@@ -125,6 +125,11 @@ async def _searched(
             remedy="resume it with the store of evidence that it was started with",
         )
     return await library.find(setting.ctx.tenant, snapshot, setting.library_hash, searches, now)
+
+
+def keep(facts: Collection[Fact]) -> bytes:
+    """Facts as they are kept beside the events; nothing for none."""
+    return canonical([_kept(fact) for fact in facts]) if facts else b""
 
 
 def _kept(fact: Fact) -> JsonObject:

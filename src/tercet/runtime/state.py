@@ -219,6 +219,10 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What the last REPAIR phase left to somebody else; empty where it mended all."""
     feedback: str = ""
     """What a person asked to be changed."""
+    has_fetched: bool = False
+    """Whether more evidence was looked for in this REPAIR phase."""
+    fresh: tuple[str, ...] = ()
+    """The ids of what was found."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -548,7 +548,11 @@ def _led_to(state: State, setting: Setting, ending: ExitDecision) -> tuple[str, 
         case _ if ending.needs_approval:
             return "ask", reasons
         case _:
-            is_too_much = state.quality.escalation.get("kind") == Escalation.TASK_REDECOMPOSE
+            quality = state.quality
+            is_too_much = (
+                quality.escalation.get("kind") == Escalation.TASK_REDECOMPOSE
+                or quality.control.get("helper") == "decompose"
+            )
             return (_again(state, setting) if is_too_much else "escalate"), reasons
 
 

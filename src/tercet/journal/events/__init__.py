@@ -19,6 +19,7 @@ from tercet.journal.events.plan import (
     PlanReviewed,
 )
 from tercet.journal.events.quality import (
+    EvidenceFetched,
     ExperienceDrawn,
     OutputsCritiqued,
     OutputsRepaired,
@@ -89,6 +90,7 @@ Event: TypeAlias = (
     | OutputsVerified
     | OutputsCritiqued
     | OutputsRepaired
+    | EvidenceFetched
 )
 
 __all__ = [
@@ -100,6 +102,7 @@ __all__ = [
     "Decomposed",
     "EffectsKept",
     "Event",
+    "EvidenceFetched",
     "EvidenceRetrieved",
     "ExperienceDrawn",
     "GateAnswered",

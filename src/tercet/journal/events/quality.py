@@ -59,6 +59,16 @@ class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued")
     """What the controller remembers, says and foresees; empty where the pack has none."""
 
 
+class EvidenceFetched(Fact, frozen=True, kw_only=True, tag="evidence_fetched"):
+    """More evidence was looked for before a repair, within the classes that the plan and its decision ask for."""
+
+    queries: tuple[dict[str, Any], ...] = ()
+    refs: tuple[str, ...] = ()
+    """The ids of what was found and was not known before."""
+    facts: str = ""
+    """The digest of it, whole; empty where there is nothing new."""
+
+
 class OutputsRepaired(Fact, frozen=True, kw_only=True, tag="outputs_repaired"):
     """A REPAIR phase ended: what became of the outputs, every attempt, and what is left."""
 

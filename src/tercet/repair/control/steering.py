@@ -6,29 +6,37 @@ loop goes on as the pack says: with less to reach, more gently, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tercet.contracts.control import (
+    ESCALATIONS,
     ControlPrediction,
     ControlSpec,
     ControlState,
+    Escalation,
     Quality,
     StopCommand,
     StopReason,
 )
 from tercet.contracts.shape import JsonObject
 from tercet.repair.control.affordability import apply
-from tercet.repair.control.controller import quality_of, step
+from tercet.repair.control.controller import escalation_after, quality_of, step
 from tercet.repair.control.prediction import predict
 
 
 def steer_on(
-    spec: ControlSpec, measured: Quality, before: Mapping[str, Any], *, can_repair: bool
+    spec: ControlSpec,
+    measured: Quality,
+    before: Mapping[str, Any],
+    *,
+    can_repair: bool,
+    helpers: Collection[Escalation] = (),
 ) -> JsonObject:
     """What is remembered after a measurement: the quality, what was foreseen, and the command, where there can be one.
 
-    `before` is what was remembered of the one before it; nothing at the first one.
+    `before` is what was remembered of the one before it; nothing at the first one. Where repairing again does not help,
+    the next of the `helpers` that there are is named, and remembered as tried.
     """
     foreseen = ControlPrediction.model_validate(before["prediction"]) if before else predict(spec, measured)
     state = ControlState.model_validate(before.get("state") or {})
@@ -44,4 +52,10 @@ def steer_on(
         refused = StopCommand(reason=StopReason.COST, error=foreseen.start_error)
         return {**said, "command": refused.model_dump(mode="json")}
     state, command = step(spec if choice is None else apply(spec, choice), state, measured)
-    return {**said, "state": state.model_dump(mode="json"), "command": command.model_dump(mode="json")}
+    said |= {"state": state.model_dump(mode="json"), "command": command.model_dump(mode="json")}
+    if isinstance(command, StopCommand) and command.outcome == "escalate":
+        tried: list[Escalation] = before.get("tried", [])
+        absent = [each for each in ESCALATIONS if each not in helpers]
+        helper = escalation_after([*tried, *absent])
+        return {**said, "helper": helper, "tried": [*tried, *([helper] if helper else [])]}
+    return {**said, "tried": before["tried"]} if "tried" in before else said
