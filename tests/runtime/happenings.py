@@ -123,16 +123,9 @@ def _in_phase(state: State, at: int) -> Iterator[e.Event]:
         case Phase.VERIFY:
             yield from _verifies(state, at)
         case Phase.CRITIQUE:
-            yield from _asks(state, at, "critique")
-            if state.asking is None:
-                yield from [_critiqued(following, at) for following in ("repair", "exit")]
+            yield from _critiques(state, at)
         case Phase.REPAIR:
-            yield from _asks(state, at, "repair")
-            if state.asking is None:
-                yield e.OutputsRepaired(at=at, outputs={"x": 2}, log=({"success": True},))
-                yield e.OutputsRepaired(
-                    at=at, outputs=state.outputs, outcome="escalated", escalation={"kind": "HUMAN"}
-                )
+            yield from _repairs(state, at)
         case Phase.HALT:
             yield from _halts(state, at)
         case Phase.COMMIT | Phase.FAIL:
@@ -183,6 +176,23 @@ def _verifies(state: State, at: int) -> Iterator[e.Event]:
         result = {"passed": 1, "failed": 0}
         yield e.TestsRun(at=at, number=len(quality.tests), tool="test.it", result=result, cost=3)
         yield from [_verified(following, at) for following in ("critique", "repair", "exit")]
+
+
+def _critiques(state: State, at: int) -> Iterator[e.Event]:
+    yield from _asks(state, at, "critique")
+    if state.asking is None:
+        yield _critiqued("repair", at)
+        yield _critiqued("exit", at)
+
+
+def _repairs(state: State, at: int) -> Iterator[e.Event]:
+    yield from _asks(state, at, "repair")
+    if state.asking is not None:
+        return
+    if not state.quality.has_fetched:
+        yield e.EvidenceFetched(at=at, refs=("kg:order:1#snapshot_s1",), facts="sha256:5")
+    yield e.OutputsRepaired(at=at, outputs={"x": 2}, log=({"success": True},))
+    yield e.OutputsRepaired(at=at, outputs=state.outputs, outcome="escalated", escalation={"kind": "HUMAN"})
 
 
 def _verified(following: Literal["critique", "repair", "exit"], at: int) -> e.OutputsVerified:
@@ -486,6 +496,7 @@ ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
     st.builds(e.TestsRun, at=_TIMES, number=_NUMBERS, tool=_WORDS, cost=_NUMBERS),
     st.builds(_verified, st.sampled_from(["critique", "repair", "exit"]), _TIMES),
     st.builds(_critiqued, st.sampled_from(["repair", "exit"]), _TIMES),
+    st.builds(e.EvidenceFetched, at=_TIMES, facts=_WORDS),
     st.builds(e.OutputsRepaired, at=_TIMES, outputs=st.just({"x": 2})),
 )  # fmt: skip
 """Events of every type, whether they make sense or not."""

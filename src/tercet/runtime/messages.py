@@ -318,7 +318,8 @@ def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
 
 def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
     _may_refuse(said, gate, state)
-    _demand_planner(state, "deny it, and run the changed plan")
+    if gate.kind != "output":  # outputs are repaired, whoever planned them
+        _demand_planner(state, "deny it, and run the changed plan")
     if not said.note:
         raise UsageError(
             "a change needs words", code="note_missing", remedy="say what shall be different with a note"
