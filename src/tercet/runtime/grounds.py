@@ -6,7 +6,7 @@ words, and a critic does not get to know them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tercet.contracts.evidence import Evidence, EvidenceRef
@@ -20,8 +20,8 @@ _WORDS = 4
 """A text of more words says something; one of fewer is a name, a number or an identifier."""
 
 
-def grounds_of(run: Run) -> tuple[Evidence, ...]:
-    """The facts that outputs are held against."""
+def grounds_of(run: Run, drafts: Mapping[str, Any] | None = None) -> tuple[Evidence, ...]:
+    """The facts that outputs are held against; `drafts` are the outputs before they were repaired, no witnesses either."""
     entries = run.compiled.manifests.evidence_manifest
     kept = (
         Evidence(
@@ -33,12 +33,12 @@ def grounds_of(run: Run) -> tuple[Evidence, ...]:
         )
         for entry in entries
     )
-    return (*kept, *_results(run))
+    return (*kept, *_results(run, drafts or {}))
 
 
-def _results(run: Run) -> Iterator[Evidence]:
+def _results(run: Run, drafts: Mapping[str, Any]) -> Iterator[Evidence]:
     trusted = frozenset(trusted_results(Review(run.context, run.compiled, run.spec, run.plan)))
-    said = frozenset(_texts(run.outputs))
+    said = frozenset((*_texts(run.outputs), *_texts(drafts)))
     for entry in run.transcript:
         tool = run.compiled.surface.get(entry.call.tool)
         if entry.result.outcome is not Outcome.DONE or entry.result.error is not None or tool is None:

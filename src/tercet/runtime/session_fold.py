@@ -21,8 +21,8 @@ from tercet.runtime.changes import (
     more,
 )
 from tercet.runtime.model_fold import cut_off
-from tercet.runtime.quality_fold import unjudged, with_quality
-from tercet.runtime.state import Ending, Quality, State, StepState, Used
+from tercet.runtime.quality_fold import afresh, with_quality
+from tercet.runtime.state import Ending, State, StepState, Used
 
 P = Phase
 
@@ -77,7 +77,7 @@ def revived(state: State) -> State:
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
         # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
-        quality=_afresh(state.quality) if _is_outputs_matter(state) else state.quality,
+        quality=afresh(state.quality) if _is_outputs_matter(state) else state.quality,
         # Whoever resumes what was handed to a person has answered: it is tried again as it stands.
         gates={name: gate for name, gate in state.gates.items() if gate.kind != "escalation"},
     )
@@ -86,10 +86,6 @@ def revived(state: State) -> State:
 def _is_outputs_matter(state: State) -> bool:
     """Whether a run was handed to a person for its outputs; a mere pause forgets nothing that was said of them."""
     return state.halted_from is P.VERIFY and state.reason.startswith(ESCALATED)
-
-
-def _afresh(quality: Quality) -> Quality:
-    return msgspec.structs.replace(unjudged(quality), escalation={})
 
 
 def _interrupted(used: Used) -> Used:
@@ -198,6 +194,8 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         steps=steps,
         unjudged=(*(name for name in state.unjudged if steps[name].status != "pending"), *failed),
         verdict={},
+        # Another pack may have other rules, and another kind of task to learn from.
+        quality=msgspec.structs.replace(afresh(state.quality), drawn={}, control={}),
     )
 
 
@@ -257,7 +255,7 @@ def outputs_produced(state: State, event: e.OutputsProduced) -> State:
         outputs=event.outputs,
         missing=event.missing,
         memory=event.memory,
-        quality=unjudged(state.quality),
+        quality=msgspec.structs.replace(afresh(state.quality), drafts={}),
     )
 
 

@@ -217,6 +217,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """By what a repair that goes round in circles is known."""
     escalation: dict[str, Any] = {}
     """What the last REPAIR phase left to somebody else; empty where it mended all."""
+    drafts: dict[str, Any] = {}
+    """The outputs as they were produced, once a repair has changed them."""
     feedback: str = ""
     """What a person asked to be changed."""
     has_fetched: bool = False

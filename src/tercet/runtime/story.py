@@ -10,9 +10,12 @@ from tercet.runtime.state import State
 
 
 def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
-    """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn."""
+    """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn,
+    and every look at the outputs."""
     for event in events:
         match event:
+            case e.TestsRun() | e.OutputsVerified() | e.OutputsCritiqued() | e.OutputsRepaired():
+                yield _about_outputs(event)
             case e.PlanProposed():
                 yield {"what": "plan", "at": event.at, "hash": event.hash, "plan": event.plan}
             case e.PlanReviewed():
@@ -33,6 +36,23 @@ def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
                 yield {"what": "step", "at": event.at, "step": event.step, "reason": event.reason}
             case _:
                 pass
+
+
+def _about_outputs(
+    event: e.TestsRun | e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired,
+) -> JsonObject:
+    match event:
+        case e.TestsRun():
+            said = {"tool": event.tool, "result": event.result, "error": event.error}
+            return {"what": "tested", "at": event.at, **said}
+        case e.OutputsVerified():
+            return {"what": "verified", "at": event.at, "next": event.next, "verdict": event.verdict}
+        case e.OutputsCritiqued():
+            said = {"diagnosis": event.diagnosis, "exit": event.exit}
+            return {"what": "critiqued", "at": event.at, "next": event.next, **said}
+        case e.OutputsRepaired():
+            said = {"outcome": event.outcome, "log": list(event.log), "escalation": event.escalation}
+            return {"what": "repaired", "at": event.at, **said}
 
 
 def verdicts(state: State) -> Iterator[JsonObject]:
