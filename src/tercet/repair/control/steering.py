@@ -55,7 +55,7 @@ def steer_on(
     said |= {"state": state.model_dump(mode="json"), "command": command.model_dump(mode="json")}
     if isinstance(command, StopCommand) and command.outcome == "escalate":
         tried: list[Escalation] = before.get("tried", [])
-        absent = [each for each in ESCALATIONS if each not in helpers]
-        helper = escalation_after([*tried, *absent])
+        beyond: set[Escalation] = {each for each in ESCALATIONS if each in tried or each not in helpers}
+        helper = escalation_after(beyond)
         return {**said, "helper": helper, "tried": [*tried, *([helper] if helper else [])]}
     return {**said, "tried": before["tried"]} if "tried" in before else said
