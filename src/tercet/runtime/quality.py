@@ -28,7 +28,7 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
-from tercet.contracts.quality_rules import QualityRules, SelfConsistency
+from tercet.contracts.quality_rules import QualityRules, SelfConsistency, TestCommand
 from tercet.contracts.question import Inquiry
 from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric
@@ -220,27 +220,30 @@ def _failed_tests(matter: Matter) -> list[Found]:
     """What tests have found, as defects of what they test."""
     found: list[Found] = []
     for command, said in zip(matter.rules.tests, matter.state.quality.tests, strict=False):
-        if said["error"]:
-            defect = Defect(
-                dimension=TESTS,
-                severity=DefectSeverity.HIGH,
-                description=f"the tests could not be run: {said['error']}",
-                location=command.output,
-                scope="SECTION",
-            )
+        result = TestResult.model_validate(said["result"] or {"passed": 0, "failed": 0})
+        why = said["error"] or ("no test ran" if _is_empty(command, result) else "")
+        if why:
+            defect = _defect_of(f"the tests could not be run: {why}", command.output)
             found.append(Found(defect, "make it something that the tests can run on"))
-            continue
-        result = TestResult.model_validate(said["result"])
         found += [Found(_failed(failure, command.output), _hint(failure)) for failure in result.errors]
     return found
 
 
+def _is_empty(command: TestCommand, result: TestResult) -> bool:
+    """Whether tests that must all pass have shown nothing."""
+    return command.level != "regression" and result.passed + result.failed == 0
+
+
 def _failed(failure: TestFailure, place: str) -> Defect:
     compared = f": expected {failure.expected}, found {failure.actual}" if failure.expected else ""
+    return _defect_of(f"the test {failure.name} fails{compared}", place)
+
+
+def _defect_of(description: str, place: str) -> Defect:
     return Defect(
         dimension=TESTS,
         severity=DefectSeverity.HIGH,
-        description=f"the test {failure.name} fails{compared}",
+        description=description,
         location=place,
         scope="SECTION",
     )
