@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.context import KnownResult, ToolManifestEntry
+from tercet.contracts.fence import visible
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import Question
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment, Complaint
-from tercet.planner.fence import visible
 from tercet.planner.prompt import write_question
 from tercet.planner.template import PlanningError
 

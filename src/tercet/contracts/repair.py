@@ -95,6 +95,8 @@ class LeftDefect(Shape):
     root_cause: RootCauseClass
     tried: Count
     reason: str
+    strategies: tuple[str, ...] = ()
+    """What was tried, each as the rule or `model`, and the strategy: `recompute_total:MINIMAL_EDIT`."""
 
 
 class EscalationVerdict(Shape):

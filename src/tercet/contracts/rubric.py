@@ -63,6 +63,8 @@ class CritiqueTask(Authored):
     required_outputs: tuple[str, ...] = ()
     required_sections: tuple[str, ...] = ()
     """Headings that the text of the output must have."""
+    outputs_schema: PlainObject | None = None
+    """The form that was asked for: a value that it lists is a choice, and no claim."""
 
 
 class CritiqueInput(Authored):

@@ -13,12 +13,12 @@ from math import isfinite
 from typing import Any
 
 from tercet.contracts.errors import PlanError
+from tercet.contracts.fence import show
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.question import Reply
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.planner.assignment import Assignment
-from tercet.planner.fence import show
 from tercet.planner.plan_schema import is_nullable
 from tercet.planner.revision import merge
 from tercet.planner.template import PlanningError

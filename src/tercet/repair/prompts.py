@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
+from tercet.contracts.fence import Data, Piece, find_mark, join, show
 from tercet.contracts.plain import not_plain
 from tercet.contracts.quality import Defect, RootCauseClass
 from tercet.contracts.question import Message, Question
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.repair.causes import TYPICAL, Circumstances
-from tercet.repair.fence import Piece, fence, show
 from tercet.repair.materials import Materials
 from tercet.repair.regions import WHOLE, text_at, value_at
 from tercet.repair.strategies import Option
@@ -54,19 +54,23 @@ def write_question(
     if errand.is_perturbed:
         pieces = [*_part(errand), "\n", *_about(errand), *_shown_evidence(materials), *_shown_traces(known)]
         pieces.append("Earlier answers did not help. Take another way than the obvious one.\n")
-    text, mark = fence(pieces)
+    mark = find_mark(pieces)
     return Question(
         purpose="repair",
         system=_SYSTEM % (mark, mark),
-        messages=(Message(text=text.strip()),),
+        messages=(Message(text=join(pieces, mark).strip()),),
         answer_schema=_answer_schema(errand),
         max_tokens=max_tokens,
         temperature=WARM if errand.is_perturbed else 0.0,
     )
 
 
+def _data(value: Any, longest: int) -> Data:
+    return Data(show(value, longest, is_ascii=True))
+
+
 def _about(errand: Errand) -> list[Piece]:
-    pieces: list[Piece] = ["The task was: ", show(errand.task, 2_000), "\nWhat is wrong:\n"]
+    pieces: list[Piece] = ["The task was: ", _data(errand.task, 2_000), "\nWhat is wrong:\n"]
     for defect in errand.defects:
         told = {
             "dimension": defect.dimension,
@@ -74,17 +78,17 @@ def _about(errand: Errand) -> list[Piece]:
             "description": defect.description,
             "location": defect.location or "",
         }
-        pieces += ["- ", show(told, 2_000), "\n"]
+        pieces += ["- ", _data(told, 2_000), "\n"]
     pieces.append(f"Root cause: {errand.cause.value}. {TYPICAL[errand.cause].instruction}\n")
     for hint in errand.hints:
-        pieces += ["Hint: ", show(hint, 1_000), "\n"]
+        pieces += ["Hint: ", _data(hint, 1_000), "\n"]
     return pieces
 
 
 def _shown_evidence(materials: Materials) -> list[Piece]:
     pieces: list[Piece] = ["Evidence:\n"] if materials.evidence else ["There is no evidence.\n"]
     for fact in materials.evidence[:_MOST_FACTS]:
-        pieces += ["- ", show({"id": fact.id, "content": fact.content}, _LONGEST_FACT), "\n"]
+        pieces += ["- ", _data({"id": fact.id, "content": fact.content}, _LONGEST_FACT), "\n"]
     return pieces
 
 
@@ -92,12 +96,12 @@ def _shown_traces(known: Circumstances) -> list[Piece]:
     """What failed tests say, as data: function, line, error, inputs, expected against actual."""
     pieces: list[Piece] = []
     for trace in known.traces[:_MOST_TRACES]:
-        pieces += ["Failed test: ", show(trace.model_dump(mode="json"), 2_000), "\n"]
+        pieces += ["Failed test: ", _data(trace.model_dump(mode="json"), 2_000), "\n"]
     return pieces
 
 
 def _part(errand: Errand) -> list[Piece]:
-    shown = show(part_of(errand.output, errand.option), _LONGEST_PART)
+    shown = _data(part_of(errand.output, errand.option), _LONGEST_PART)
     name = "The whole document" if errand.option.region == WHOLE else "The part to be replaced"
     return [f"{name}: ", shown, "\n"]
 

@@ -302,7 +302,13 @@ def _set_aside(state: RepairState, reason: str) -> RepairState:
 
 
 def _left(each: Open, reason: str) -> LeftDefect:
-    return LeftDefect(defect=_described(each), root_cause=each.cause, tried=each.attempts, reason=reason)
+    return LeftDefect(
+        defect=_described(each),
+        root_cause=each.cause,
+        tried=each.attempts,
+        reason=reason,
+        strategies=tuple(sorted(each.tried)),
+    )
 
 
 def _described(each: Open) -> Defect:

@@ -289,6 +289,112 @@ def test_a_section_is_known_by_its_heading(title: str) -> None:
     assert in_dimension(critique(given_letter(letter)), "completeness") == []
 
 
+PLAIN = (
+    "## Your order\n\nThank you for it. You will find all that you need below. Everything was packed with care.\n"
+    "Your order ord_881 was delivered on 5 May 2026.\n\n## Next steps\n\nWe are there for you at any time."
+)
+
+
+def test_plain_words_are_no_defects() -> None:
+    """Courtesy, prose and single words of an object name nothing that could be looked up: they neither count nor cost."""
+    source = given_letter(PLAIN)
+    source = source.model_copy(
+        update={"output": {**source.output, "language": "en", "priority": "HIGH", "state": "in_progress"}}
+    )
+    diagnosis = critique(source)
+    assert diagnosis.defects == ()
+    assert diagnosis.scores["correctness"] == 1.0
+
+
+def test_a_value_that_the_schema_lists_is_a_choice() -> None:
+    """What the schema lists is no claim, unless the evidence has another word for it."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "tier": {"$ref": "#/$defs/tier"},
+            "status": {"enum": ["delivered", "cancelled"]},
+            "tags": {"type": "array", "items": {"const": "Q4-9"}},
+        },
+        "$defs": {"tier": {"enum": ["Tier 1", "Tier 22"]}},
+    }
+
+    def defects(output: dict[str, Any], schema: dict[str, Any] | None) -> list[str | None]:
+        task = CritiqueTask(outputs_schema=schema)
+        found = critique(CritiqueInput(task=task, output=output, evidence=(ORDER,)))
+        return [defect.location for defect in found.defects]
+
+    output = {"tier": "Tier 22", "tags": ["Q4-9"], "status": "delivered"}
+    assert defects(output, None) == ["/tier", "/tags/0"]
+    assert defects(output, schema) == []
+    assert defects({**output, "status": "cancelled"}, schema) == []
+    broken = {"properties": {"tier": {"$ref": "#/nowhere"}}}
+    assert defects({"tier": "Tier 22"}, broken) == ["/tier"]
+
+
+@pytest.mark.req("R184")
+def test_one_wrong_claim_among_many_is_a_defect() -> None:
+    """In a long letter it costs little of the score, and is wrong all the same."""
+    long = "\n".join(["Your order ord_881 was delivered on 5 May 2026."] * 9)
+    source = given_letter(
+        f"## Your order\n\n{long}\nThe total of the order is 25,400 INR.\n\n## Next steps\n\nCall us."
+    )
+    diagnosis = critique(source)
+    assert diagnosis.scores["correctness"] == 0.9
+    assert [(defect.dimension, defect.severity) for defect in diagnosis.defects] == [
+        ("correctness", DefectSeverity.MEDIUM)
+    ]
+
+
+def test_claims_that_nothing_settles_are_a_gap_of_evidence() -> None:
+    """Under a stricter minimum they are not taken for made up: what is missing is evidence."""
+    strict = Rubric(
+        dimensions=(RubricDimension(name="correctness", weight=1, minimum=0.9, scorer="grounded"),)
+    )
+    source = CritiqueInput(
+        task=CritiqueTask(),
+        output={"letter": "Our agent likes ord_881 a lot."},
+        evidence=(ORDER,),
+        rubric=strict,
+    )
+    (defect,) = critique(source).defects
+    assert defect.description == "insufficient evidence: nothing settles 1 of 1 claims"
+    assert critique(source.model_copy(update={"rubric": usual_rubric()})).defects == ()
+
+
+def test_a_model_is_heard_only_where_its_dimension_falls_short() -> None:
+    """It finds something in everything."""
+    answer = {"score": 0.9, "defects": [{"quote": "Our key", "problem": "it is curt", "hint": "be kind"}]}
+    heard = interview(critique_by_model(given_letter(rubric=MODEL)), [answer])
+    assert [defect.dimension for defect in heard.result.defects] == ["safety"]
+
+
+def test_a_line_that_goes_on_is_one_claim() -> None:
+    """A sentence that was broken for its length is judged, and located, as a whole."""
+    text = "We are glad to say that your order with the number ord_881\nwas delivered on 9 June 2026. Bye for now."
+    source = given_letter(text, required_sections=())
+    (defect,) = critique(source).defects
+    place = parse_location(defect.location or "")
+    assert text[place.start : place.end] == text.partition(" Bye")[0]
+
+
+def test_totals_of_the_output_itself() -> None:
+    """A text is held against the items beside it; a total that the evidence states counts before them."""
+    lines = [{"name": "lamp", "amount": 40}, {"name": "shade", "amount": 58}]
+    task = CritiqueTask()
+
+    def defects(output: dict[str, Any], *evidence: Evidence) -> list[str | None]:
+        found = critique(CritiqueInput(task=task, output=output, evidence=evidence))
+        return [defect.location for defect in found.defects]
+
+    prices = Evidence(id="kg:prices:1#snapshot_s", content=[{"lamp": 40}, {"shade": 58}], trust=Trust.TRUSTED)
+    lines_known = {"lines": lines}
+    assert defects({**lines_known, "text": "The total is 98 EUR."}, prices) == []
+    assert defects({**lines_known, "text": "The total is 99 EUR."}, prices) == ["/text#char=0,20"]
+    rebate = Evidence(id="kg:order:1#snapshot_s", content={"total": 90}, trust=Trust.TRUSTED)
+    assert defects({**lines_known, "total": 90}, prices, rebate) == []
+    assert set(defects({**lines_known, "total": 98}, prices, rebate)) == {"/total"}
+
+
 def incoherent(output: dict[str, Any]) -> list[str]:
     """What is incoherent in an output."""
     strict = Rubric(dimensions=(RubricDimension(name="coherence", weight=1, minimum=1, scorer="coherent"),))

@@ -168,6 +168,97 @@ def test_tables_are_read_by_row() -> None:
         assert judge("The stock of S-1 is 9.", table).label is Entailment.CONTRADICT
 
 
+INVOICE = {
+    "currency": "EUR",
+    "lines": [
+        {"item": "lamp", "price": 40, "quantity": 2},
+        {"item": "shade", "price": 3, "quantity": 6},
+    ],
+    "paid": 50,
+    "weight_kg": 7,
+}
+UNNAMED = {"item": "lamp", "price": 40, "quantity": 2}
+SALE = {"price": 200, "deposit": 140, "currency": "EUR"}
+ACCOUNT = {
+    "total": 200,
+    "currency": "EUR",
+    "discount_percent": 10,
+    "tests": 60,
+    "passed": 45,
+}
+
+
+@pytest.mark.parametrize(
+    ("claim", "content", "label", "reason"),
+    [
+        ("The total is 98 EUR.", INVOICE, "ENTAIL", "computed from /lines"),
+        ("The total is 99 EUR.", INVOICE, "CONTRADICT", "'99 EUR' is a wrong total"),
+        ("The total is 40 EUR.", INVOICE, "CONTRADICT", "'40 EUR' is a wrong total"),
+        ("Altogether it comes to 99 EUR.", INVOICE, "CONTRADICT", "'99 EUR' is a wrong total"),
+        ("The total is about 100 EUR.", INVOICE, "ENTAIL", "computed from /lines"),
+        ("The lamps come to 80 EUR.", INVOICE, "ENTAIL", "computed from /lines/0"),
+        (
+            "The two lamps cost 80 EUR.",
+            INVOICE,
+            "ENTAIL",
+            "computed from /lines/0/quantity and /lines/0/price",
+        ),
+        ("The two lamps cost 80 EUR.", UNNAMED, "ENTAIL", "computed from /quantity and /price"),
+        (
+            "The two lamps cost 82 EUR.",
+            UNNAMED,
+            "CONTRADICT",
+            "the evidence has something else than '82 EUR'",
+        ),
+        ("The lamp costs 80 EUR.", INVOICE, "CONTRADICT", "the evidence has something else than '80 EUR'"),
+        ("The invoice has 2 lines.", {"invoice": INVOICE}, "ENTAIL", "computed from /invoice/lines"),
+        ("The shipping total is 5 EUR.", INVOICE, "NEUTRAL", "'5 EUR' is nowhere in the evidence"),
+        ("The total is 98 USD.", INVOICE, "CONTRADICT", "'98 USD' is a wrong total"),
+        (
+            "Less the deposit, 60 EUR of the price remain.",
+            SALE,
+            "ENTAIL",
+            "computed from /price and /deposit",
+        ),
+        ("The price is 60 EUR.", SALE, "CONTRADICT", "the evidence has something else than '60 EUR'"),
+        ("The discount is 20 EUR.", ACCOUNT, "ENTAIL", "computed from /discount_percent and /total"),
+        ("75 % of the tests passed.", ACCOUNT, "ENTAIL", "computed from /passed and /tests"),
+        ("80 % of the tests passed.", ACCOUNT, "NEUTRAL", "'80 %' is nowhere in the evidence"),
+        ("You saved 20 EUR.", ACCOUNT, "NEUTRAL", "'20 EUR' is nowhere in the evidence"),
+        ("The total is 74.00 EUR.", {"total": 74}, "ENTAIL", "it is borne out"),
+        ("The total is 75.00 EUR.", {"total": 74}, "CONTRADICT", "'75.00 EUR' is a wrong total"),
+    ],
+)
+def test_what_follows_by_adding_up(claim: str, content: Any, label: str, reason: str) -> None:
+    """Totals, lines, differences and shares are borne out by what they are computed from; a wrong total is contradicted."""
+    said = judge(claim, content)
+    assert (said.label.value, said.reason) == (label, reason)
+
+
+def test_a_total_that_is_not_the_only_one_contradicts_nothing_by_itself() -> None:
+    """Of two orders, either may be meant, unless the claim names one."""
+    orders = [
+        {"order": "A-1", "items": [{"amount": 5}]},
+        {"order": "B-2", "items": [{"amount": 7}]},
+    ]
+    assert judge("The total is 7 EUR.", orders).label is Entailment.ENTAIL
+    wrong = judge("The total of order A-1 is 7 EUR.", orders)
+    assert (wrong.label, wrong.support[0].pointer) == (Entailment.CONTRADICT, "/0/items")
+
+
+def test_the_currency_of_a_record_holds_for_all_that_is_in_it() -> None:
+    """A sum in a member of an object is one in the currency that the object names."""
+    assert judge("The lamp has a price of 40 EUR.", INVOICE).label is Entailment.ENTAIL
+    assert judge("The lamp has a price of 40 USD.", INVOICE).label is not Entailment.ENTAIL
+
+
+def test_a_count_is_one_of_what_stands_beside_it() -> None:
+    """How many customers there are is not told by how many lamps one of them bought."""
+    record = {"customer": "Anna Holm", "items": [{"name": "lamp", "quantity": 1}]}
+    assert judge("More than 87,000 customers trust us.", record).label is Entailment.NEUTRAL
+    assert judge("The order has 3 lamps.", {"item": "lamp", "quantity": 2}).label is Entailment.CONTRADICT
+
+
 PIECES = st.one_of(
     st.text(max_size=40),
     st.sampled_from(

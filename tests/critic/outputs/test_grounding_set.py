@@ -29,7 +29,7 @@ LABELS = ("ENTAIL", "NEUTRAL", "CONTRADICT")
 
 # What was measured, rounded down: a change that makes the check worse is seen here. Precision, then recall.
 FLOORS = {
-    "tuned": {"ENTAIL": (0.99, 0.80), "NEUTRAL": (0.65, 0.99), "CONTRADICT": (0.99, 0.89)},
+    "tuned": {"ENTAIL": (0.99, 0.80), "NEUTRAL": (0.65, 0.99), "CONTRADICT": (0.99, 0.90)},
     "watched": {"ENTAIL": (0.99, 0.65), "NEUTRAL": (0.49, 0.99), "CONTRADICT": (0.99, 0.78)},
     "fresh": {"ENTAIL": (0.99, 0.86), "NEUTRAL": (0.76, 0.99), "CONTRADICT": (0.99, 0.92)},
 }

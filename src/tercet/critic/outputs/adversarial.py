@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tercet.contracts import pointer
 from tercet.contracts.canonical import canonical
+from tercet.contracts.fence import fence
 from tercet.contracts.quality import Defect, DefectSeverity
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import CritiqueInput, EdgeCase, EdgeOutcome, Probe
@@ -18,7 +19,6 @@ from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.asking import read_answer
 from tercet.critic.outputs.claims import leaves
 from tercet.critic.outputs.critique import Found
-from tercet.critic.outputs.fence import fence
 from tercet.critic.outputs.locations import Location
 
 DIMENSION = "adversarial"

@@ -15,6 +15,7 @@ import orjson
 from tercet.contracts.canonical import canonical
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.fence import fence
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.mode import Trust
 from tercet.contracts.quality import Claim, ClaimVerdict, Entailment, Judgement, Support
@@ -22,7 +23,6 @@ from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import VerificationSettings
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.outputs.claims import extract
-from tercet.critic.outputs.fence import fence
 from tercet.critic.outputs.grounding.check import GroundingCheck
 from tercet.critic.outputs.verification import authoritative, conclude, find_schema_faults, refuse
 from tercet.policy import schemas
@@ -52,7 +52,8 @@ def verify_by_model(
         return refuse(faults, settings)
     claims = extract(outputs)
     verdicts = yield from judge_claims(claims, evidence)
-    return conclude(verdicts, settings, judge=f"{VERSION}+{GroundingCheck.name}")
+    judge = f"{VERSION}+{GroundingCheck.name}"
+    return conclude(verdicts, settings, judge=judge, schema=spec.outputs_schema)
 
 
 def judge_claims(claims: Sequence[Claim], evidence: Sequence[Evidence]) -> Inquiry[tuple[ClaimVerdict, ...]]:

@@ -9,18 +9,23 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tercet.contracts import pointer
+from tercet.contracts.prose import goes_on
 from tercet.contracts.quality import Claim
 from tercet.contracts.references import Place
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.totals import key_words
 from tercet.critic.outputs.grounding import units
-from tercet.critic.outputs.grounding.statements import key_words, sentences
+from tercet.critic.outputs.grounding.statements import sentences
 from tercet.critic.outputs.locations import Location
 
 MAX_CLAIMS = 500
 """More claims of one output are not judged."""
 
 _MARKS = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+|\s*>\s?")
+_BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
 _HEADING = re.compile(r"\s*#{1,6}\s|\s*\*\*[^*]+\*\*:?\s*$|\s*[-=_*|\s]+$")
+# A line of names without a stop signs a letter, or stands above a part of it.
+_TITLE = re.compile(r"(?:(?:[A-Z][a-z’'-]*|of|the|and|for|at|&),?\s+){1,8}[A-Z][A-Za-z’'-]*")
 # Words that do something rather than say something: there is nothing in them that evidence could bear out.
 _SPEECH = re.compile(
     r"(?:please|thank|thanks|sorry|dear|hello|hi|good (?:morning|day|afternoon|evening)|(?:kind|best|warm) regards"
@@ -92,17 +97,33 @@ def _currency(leaf: Leaf, words: list[str], outputs: Any) -> str:
 
 
 def _sentences(text: str, where: str) -> Iterator[Claim]:
-    for start, end in sentences(text):
+    for start, end in _whole_sentences(text):
         marks = _MARKS.match(text, start, end)
         begin = marks.end() if marks else start
-        sentence = text[begin:end]
+        sentence = _BREAK.sub(" ", text[begin:end])
         if is_claim(sentence):
             yield Claim(text=sentence, location=str(Location(where, begin, end)))
 
 
+def _whole_sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Where sentences begin and end; one that goes on in the next line is one."""
+    start, end = -1, -1
+    for low, high in sentences(text):
+        gap = text[end:low] if end >= 0 else ""
+        if gap.count("\n") == 1 and not gap.strip() and goes_on(text, end + gap.index("\n")):
+            end = high
+            continue
+        if end >= 0:
+            yield start, end
+        start, end = low, high
+    if end >= 0:
+        yield start, end
+
+
 def is_claim(sentence: str) -> bool:
-    """Whether a sentence states something: headings, questions, greetings and requests do not."""
+    """Whether a sentence states something: headings, questions, greetings, requests and signatures do not."""
     plain = sentence.strip()
-    if not plain or plain.endswith("?") or _HEADING.match(plain) or _SPEECH.match(plain):
+    is_said = plain.endswith("?") or _HEADING.match(plain) or _SPEECH.match(plain) or _TITLE.fullmatch(plain)
+    if not plain or is_said:
         return False
     return len(plain.split()) > 2 or any(char.isdigit() for char in plain)

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
+from tercet.contracts.fence import fence
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity, RepairHint, RubricScore
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import CritiqueInput, Rubric, RubricDimension
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.asking import read_answer
 from tercet.critic.outputs.claims import leaves
-from tercet.critic.outputs.fence import fence
 from tercet.critic.outputs.locations import Location
 from tercet.critic.outputs.scorers import SCORERS, Fault, Scored
 
@@ -95,11 +95,11 @@ def diagnose(
 ) -> CritiqueDiagnosis:
     """The diagnosis that follows from scores and findings."""
     scores = {name: item.score for name, item in scored.items()}
+    blamed = _blamed(rubric, scores)
     found = [
         one
         for item in rubric.dimensions
-        if item.name in _blamed(rubric, scores)
-        for one in _defects(item, scored[item.name])
+        for one in _defects(item, scored[item.name], is_blamed=item.name in blamed)
     ]
     found = [*found, *besides][:MAX_DEFECTS]
     defects = tuple(one.defect for one in found)
@@ -120,16 +120,22 @@ def _blamed(rubric: Rubric, scores: Mapping[str, float]) -> tuple[str, ...]:
     return (costly.name,)
 
 
-def _defects(dimension: RubricDimension, scored: Scored) -> list[Found]:
+def _defects(dimension: RubricDimension, scored: Scored, *, is_blamed: bool) -> list[Found]:
+    """The faults of a dimension; where it meets its minimum, those that are wrong however much else is right.
+
+    Those of a model count only where it is under its minimum: a model finds something in everything.
+    """
     severity = max(severity_of(dimension.minimum - scored.score), DefectSeverity.LOW)
-    faults = scored.faults or (
-        Fault(f"{dimension.name} is {scored.score}, under {dimension.minimum}", None, "GLOBAL"),
+    general = scored.lack or Fault(
+        f"{dimension.name} is {scored.score}, under {dimension.minimum}", None, "GLOBAL"
     )
+    faults = tuple(fault for fault in scored.faults if is_blamed or fault.least)
+    faults = faults or ((general,) if is_blamed else ())
     return [
         Found(
             Defect(
                 dimension=dimension.name,
-                severity=severity,
+                severity=max(severity, fault.least),
                 description=fault.description,
                 location=fault.location,
                 scope=fault.scope,

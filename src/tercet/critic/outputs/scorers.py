@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.quality import Claim, Entailment, Judgement
+from tercet.contracts.quality import Claim, DefectSeverity, Entailment, Judgement
 from tercet.contracts.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject
+from tercet.critic.outputs.choices import is_choice
 from tercet.critic.outputs.claims import Leaf, extract, leaves
-from tercet.critic.outputs.grounding.check import GroundingCheck
+from tercet.critic.outputs.grounding.check import GroundingCheck, has_particulars
 from tercet.critic.outputs.locations import Location, parse_location
-from tercet.critic.outputs.safety import find_dangers, mask
-from tercet.critic.outputs.totals import find_wrong_totals
+from tercet.critic.outputs.safety import find_dangers, hide, mask
+from tercet.critic.outputs.totals import find_wrong_totals, own_totals
 
-UNSETTLED = 0.75
-"""What a claim counts that the evidence neither bears out nor contradicts."""
+UNSETTLED = 0.85
+"""What a claim counts that the evidence neither bears out nor contradicts, although it has all that the claim names.
+
+As much as the usual threshold of correctness: such claims alone fail nothing, and make good for no wrong one.
+"""
 MAX_COMPARED = 120
 """As many claims are held against each other: it takes the square of that."""
 _PLACEHOLDER = re.compile(
@@ -39,6 +43,8 @@ class Fault(NamedTuple):
     location: str | None = None
     scope: Literal["LOCAL", "SECTION", "GLOBAL"] = "LOCAL"
     hint: str = ""
+    least: DefectSeverity = DefectSeverity.NONE
+    """How bad it is at least, however much of the output is right; NONE where it matters only if the score is low."""
 
 
 class Scored(NamedTuple):
@@ -46,29 +52,68 @@ class Scored(NamedTuple):
 
     score: float
     faults: tuple[Fault, ...] = ()
+    lack: Fault | None = None
+    """What a low score is put down to where there is no fault."""
+
+
+class Judged(NamedTuple):
+    """A claim, and what the evidence says about it."""
+
+    claim: Claim
+    said: Judgement
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is contradicted, or names something that is nowhere in the evidence."""
+        return self.said.label is Entailment.CONTRADICT or bool(self.said.missing)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it names nothing that could be looked up, and nothing speaks for or against it: plain words."""
+        is_open = self.said.label is Entailment.NEUTRAL and not self.said.missing
+        return is_open and not has_particulars(self.claim.text)
 
 
 def score_grounded(given: CritiqueInput) -> Scored:
     """The part of the claims that stand on the evidence.
 
     A claim that is contradicted counts nothing, and so does one with a number, date, name or identifier that is nowhere
-    in the evidence. One that nothing settles counts `UNSETTLED`: it may be true, and nobody has shown it.
+    in the evidence. One that nothing settles counts `UNSETTLED`: it may be true, and nobody has shown it. Plain words,
+    in which there is nothing to look up, do not count.
     """
-    claims = extract(given.output)
-    check = GroundingCheck(_known(given))
-    judged = [(claim, check.judge(claim.text)) for claim in claims]
-    score = sum(_worth(said) for _, said in judged) / len(judged) if judged else 1.0
-    worst_first = sorted(
-        judged, key=lambda pair: (_worth(pair[1]), pair[1].label is not Entailment.CONTRADICT)
+    judged = [judged for judged in _judge(given) if not judged.is_idle]
+    score = sum(map(_worth, judged)) / len(judged) if judged else 1.0
+    wrong = sorted(
+        (item for item in judged if item.is_wrong),
+        key=lambda item: item.said.label is not Entailment.CONTRADICT,
     )
-    faults = [_ungrounded(*pair) for pair in worst_first if pair[1].label is not Entailment.ENTAIL]
-    return Scored(round(score, 6), tuple(faults))
+    return Scored(round(score, 6), tuple(map(_ungrounded, wrong)), _unsettled(judged))
 
 
-def _worth(said: Judgement) -> float:
-    if said.label is Entailment.ENTAIL:
+def _judge(given: CritiqueInput) -> Iterator[Judged]:
+    check, own = GroundingCheck(_known(given)), GroundingCheck(own_totals(given.output))
+    for claim in extract(given.output):
+        # What must not go out is the matter of safety: it is taken out, and what is left may well be true.
+        text = hide(claim.text)
+        said = check.judge(text)
+        if said.label is Entailment.NEUTRAL and (summed := own.judge(text)).label is not Entailment.NEUTRAL:
+            said = summed
+        if said.label is Entailment.NEUTRAL and is_choice(claim, given.task.outputs_schema):
+            said = said.model_copy(update={"missing": ()})
+            text = ""
+        yield Judged(claim.model_copy(update={"text": text}), said)
+
+
+def _worth(item: Judged) -> float:
+    if item.said.label is Entailment.ENTAIL:
         return 1.0
-    return UNSETTLED if said.label is Entailment.NEUTRAL and not said.missing else 0.0
+    return 0.0 if item.is_wrong else UNSETTLED
+
+
+def _unsettled(judged: Sequence[Judged]) -> Fault | None:
+    unsettled = sum(item.said.label is Entailment.NEUTRAL for item in judged)
+    told = f"insufficient evidence: nothing settles {unsettled} of {len(judged)} claims"
+    return Fault(told, None, "GLOBAL", "find evidence that settles them") if unsettled else None
 
 
 def _known(given: CritiqueInput) -> tuple[Evidence, ...]:
@@ -77,21 +122,22 @@ def _known(given: CritiqueInput) -> tuple[Evidence, ...]:
     return (*given.evidence, task) if given.task.input else given.evidence
 
 
-def _ungrounded(claim: Claim, said: Judgement) -> Fault:
+def _ungrounded(item: Judged) -> Fault:
     # The words of the claim are where the location says: a description that quotes them would be read, by whoever looks
     # for the cause, as if they described the defect; and it would repeat what must not go out.
+    claim, said = item
     reason = mask(said.reason)
     if said.label is not Entailment.CONTRADICT:
-        return Fault(
-            f"the claim is ungrounded: {reason}", claim.location, hint="cite evidence for it, or leave it out"
-        )
+        told, hint = f"the claim is ungrounded: {reason}", "cite evidence for it, or leave it out"
+        return Fault(told, claim.location, hint=hint, least=DefectSeverity.MEDIUM)
     source = said.support[0] if said.support else None
-    hint = (
-        f"say what {source.evidence} says at {source.pointer or '/'}: {mask(source.text)}"
-        if source
-        else "correct it"
-    )
-    return Fault(f"the claim is contradicted: {reason}", claim.location, hint=hint)
+    if source is None:
+        told, hint = f"the claim is contradicted: {reason}", "correct it"
+    else:
+        where = f"{source.evidence} at {source.pointer or '/'}"
+        told = f"the claim is contradicted ({where}): {reason}"
+        hint = f"say what {source.evidence} says at {source.pointer or '/'}: {mask(source.text)}"
+    return Fault(told, claim.location, hint=hint, least=DefectSeverity.MEDIUM)
 
 
 def score_complete(given: CritiqueInput) -> Scored:
@@ -111,7 +157,11 @@ def score_complete(given: CritiqueInput) -> Scored:
 def _missing_outputs(given: CritiqueInput) -> list[Fault]:
     return [
         Fault(
-            f"the required output {name!r} is missing", pointer.join((name,)), "SECTION", f"produce {name!r}"
+            f"the required output {name!r} is missing",
+            pointer.join((name,)),
+            "SECTION",
+            f"produce {name!r}",
+            DefectSeverity.MEDIUM,
         )
         for name in given.task.required_outputs
         if given.output.get(name) in (None, "", [], {})
@@ -125,7 +175,13 @@ def _missing_sections(given: CritiqueInput) -> list[Fault]:
     end = len(longest.value) if longest else 0
     place = str(Location(pointer.join(longest.place), end, end)) if longest else ""
     return [
-        Fault(f"the section {title!r} is missing", place, "SECTION", f"add a section {title!r}")
+        Fault(
+            f"the section {title!r} is missing",
+            place,
+            "SECTION",
+            f"add a section {title!r}",
+            DefectSeverity.MEDIUM,
+        )
         for title in given.task.required_sections
         if _plain(title) not in present
     ]
@@ -143,6 +199,7 @@ def _placeholders(leaf: Leaf) -> list[Fault]:
             f"{match[0]!r} stands for something that is missing",
             str(Location(where, *match.span())),
             hint="fill it in",
+            least=DefectSeverity.MEDIUM,
         )
         for match in _PLACEHOLDER.finditer(leaf.value)
     ]
@@ -156,7 +213,7 @@ def score_coherent(given: CritiqueInput) -> Scored:
     """The part of the claims that contradict no other, are not said twice, and add up."""
     claims = extract(given.output)[:MAX_COMPARED]
     sentences = tuple(claim for claim in claims if parse_location(claim.location).start is not None)
-    faults = [*_at_odds(sentences), *_repeated(given.output), *_wrong_sums(given.output)]
+    faults = [*_at_odds(sentences), *_repeated(given.output), *_wrong_sums(given)]
     count = max(len(claims), len(faults), 1)
     return Scored(round(1 - len(faults) / count, 6), tuple(faults))
 
@@ -200,14 +257,18 @@ def _repeated(output: JsonObject) -> list[Fault]:
     return found
 
 
-def _wrong_sums(output: JsonObject) -> list[Fault]:
+def _wrong_sums(given: CritiqueInput) -> list[Fault]:
+    check = GroundingCheck(given.evidence)
     return [
         Fault(
             f"the total is {wrong.given}, its items come to {wrong.computed}",
             pointer.join(wrong.place),
             hint=f"write {wrong.computed}",
+            least=DefectSeverity.MEDIUM,
         )
-        for wrong in find_wrong_totals(output)
+        for wrong in find_wrong_totals(given.output)
+        # A total that the evidence states counts before the items beside it: it may know of a rebate.
+        if check.judge(f"total: {wrong.given}").label is not Entailment.ENTAIL
     ]
 
 

@@ -17,6 +17,7 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.quality import Claim, ClaimVerdict, Entailment, Judgement, SchemaFault
 from tercet.contracts.rubric import VerificationSettings
 from tercet.contracts.shape import JsonObject
+from tercet.critic.outputs.choices import is_listed
 from tercet.critic.outputs.claims import extract
 from tercet.critic.outputs.entailment import MakesJudge
 from tercet.critic.outputs.grounding.check import GroundingCheck
@@ -48,7 +49,7 @@ def verify_output(
         for claim in claims
         for said in (whole.judge(claim.text),)
     )
-    return conclude(verdicts, settings, judge=whole.name)
+    return conclude(verdicts, settings, judge=whole.name, schema=spec.outputs_schema)
 
 
 def find_schema_faults(spec: DecisionSpec, outputs: JsonObject) -> tuple[SchemaFault, ...]:
@@ -86,11 +87,16 @@ def refuse(faults: tuple[SchemaFault, ...], settings: VerificationSettings) -> V
 
 
 def conclude(
-    verdicts: tuple[ClaimVerdict, ...], settings: VerificationSettings, *, judge: str
+    verdicts: tuple[ClaimVerdict, ...],
+    settings: VerificationSettings,
+    *,
+    judge: str,
+    schema: JsonObject | None = None,
 ) -> VerificationVerdict:
-    """The verdict that follows from those on the claims."""
+    """The verdict that follows from those on the claims; no source is asked for a choice that the schema lists."""
     semantic = _share(sum(verdict.label is not Entailment.CONTRADICT for verdict in verdicts), len(verdicts))
-    factual = _share(sum(verdict.is_supported for verdict in verdicts), len(verdicts))
+    stated = [verdict for verdict in verdicts if not _is_idle(verdict, schema)]
+    factual = _share(sum(verdict.is_supported for verdict in stated), len(stated))
     score = round(settings.semantic_weight * semantic + settings.factual_weight * factual, 6)
     return VerificationVerdict(
         passed=score >= settings.threshold,
@@ -107,6 +113,10 @@ def conclude(
         claims=verdicts,
         judge=judge,
     )
+
+
+def _is_idle(verdict: ClaimVerdict, schema: JsonObject | None) -> bool:
+    return verdict.label is Entailment.NEUTRAL and is_listed(verdict.claim, schema)
 
 
 def _share(count: int, of: int) -> float:

@@ -63,6 +63,6 @@ def _edits(
         case "recompute_total":
             return recompute_total(output, place, materials)
         case "remove_claim":
-            return remove_claim(output, defect, place)
+            return remove_claim(output, defect, place, materials.schema)
         case _:
             return add_section(output, defect, place, materials)

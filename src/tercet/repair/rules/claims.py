@@ -1,5 +1,7 @@
 """Taking a claim out that nothing supports: its sentence, or its item of a list, and what joined it to the next one.
 
+Of an output that is an object, a member that the schema does not ask for.
+
 Where taking it out would leave a hole, nothing is done: a section without words, or a next sentence that begins with
 `this` and would then speak of something else. Such a claim is a model's to mend.
 """
@@ -8,14 +10,16 @@ from __future__ import annotations
 
 import re
 
-from tercet.contracts.quality import Defect
-from tercet.contracts.shape import JsonObject
-from tercet.repair.edits import Edit
-from tercet.repair.regions import Region, headings, text_at, texts
+import orjson
 
-_END = re.compile(
-    r"(?:[.!?]+[\"')\]]*(?=\s|\Z))|\n[ \t]*\n|\n(?=[ \t]*(?:[-*+]|\d+[.)])[ \t])|\n(?=#{1,6} )|(?<=:)\n"
-)
+from tercet.contracts.prose import goes_on
+from tercet.contracts.quality import Defect
+from tercet.contracts.shape import JsonObject, as_object
+from tercet.policy.schemas import faults
+from tercet.repair.edits import Edit, splice
+from tercet.repair.regions import WHOLE, Region, headings, is_there, parent_of, text_at, texts, value_at
+
+_END = re.compile(r"(?:[.!?]+[\"')\]]*(?=\s|\Z))|\n")
 _SHORT_FORMS = re.compile(
     r"(?:\b(?:mr|mrs|ms|dr|prof|st|no|nr|vs|etc|inc|ltd|co|approx|e\.g|i\.e|a\.m|p\.m|[A-Z]))\.\Z",
     re.IGNORECASE,
@@ -30,11 +34,13 @@ _HANGING = re.compile(r"(?:this|that|these|those|such|both|the (?:latter|former|
 _QUOTED = re.compile(r"[\"“«'`](?P<claim>[^\"”»\n]{8,}?)[\"”»'`](?=[\s.,;:)]|\Z)")
 
 
-def remove_claim(output: JsonObject, defect: Defect, place: Region | None) -> tuple[Edit, ...]:
+def remove_claim(
+    output: JsonObject, defect: Defect, place: Region | None, schema: JsonObject | None = None
+) -> tuple[Edit, ...]:
     """The edit that takes the claim at a place out; none where that would leave a hole."""
     found = place if place is not None and place.is_range else _quoted(output, defect, place)
     if found is None or found.start is None or found.end is None:
-        return ()
+        return _without_member(output, place, schema)
     text = text_at(output, found.pointer) or ""
     start, end = _sentences_over(text, found.start, found.end)
     start, end, replacement = _with_joints(text, start, end)
@@ -42,6 +48,21 @@ def remove_claim(output: JsonObject, defect: Defect, place: Region | None) -> tu
         return ()
     region = Region(pointer=found.pointer, start=start, end=end)
     return (Edit(region=region, replacement=replacement),)
+
+
+def _without_member(output: JsonObject, place: Region | None, schema: JsonObject | None) -> tuple[Edit, ...]:
+    """The edit that takes a member out which is no text, where the schema does not ask for it."""
+    if place is None or place.is_range or schema is None or _is_long(output, place):
+        return ()
+    if as_object(value_at(output, parent_of(place.pointer))) is None or not is_there(output, place.pointer):
+        return ()
+    edit = Edit(region=place, is_removal=True)
+    return () if faults(orjson.dumps(schema).decode(), splice(output, edit)) else (edit,)
+
+
+def _is_long(output: JsonObject, place: Region) -> bool:
+    """Whether a place is the whole output, or a text in which one claim is among others."""
+    return place == WHOLE or "\n" in (text_at(output, place.pointer) or "").strip()
 
 
 def _quoted(output: JsonObject, defect: Defect, place: Region | None) -> Region | None:
@@ -64,7 +85,8 @@ def sentences(text: str) -> list[tuple[int, int]]:
     start = 0
     for match in _END.finditer(text):
         is_stop = match[0][0] in ".!?"
-        if is_stop and _SHORT_FORMS.search(text, start, match.end()):
+        is_within = _SHORT_FORMS.search(text, start, match.end()) if is_stop else goes_on(text, match.start())
+        if is_within:
             continue
         found.append((start, match.end() if is_stop else match.start()))
         start = match.end()

@@ -1,22 +1,16 @@
-"""Totals worked out again: the sum of the items that evidence lists, or of those beside the total."""
+"""Totals worked out again: what evidence states, or its items come to, or those beside the total."""
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
-from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.spoken_totals import find_totals
+from tercet.contracts.totals import to_decimal, total_names, totals_in, worked_totals
 from tercet.repair.edits import Edit
-from tercet.repair.materials import Materials, objects
+from tercet.repair.materials import Materials
 from tercet.repair.regions import Region, parent_of, text_at, texts, value_at, window
-
-_TOTAL = re.compile(r"\b(?:grand total|total|sum|altogether|in all|amount due|comes to)\b", re.IGNORECASE)
-_TOTAL_NAME = re.compile(r"total|sum|amount_due", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\w.,])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w]|[.,]\d)")
-_AMOUNTS = ("line_total", "amount", "subtotal", "total", "sum", "price", "cost")
-_COUNTS = ("quantity", "qty", "count")
-_PRICES = ("unit_price", "price_each", "price", "unit_cost")
 
 
 def recompute_total(output: JsonObject, place: Region | None, materials: Materials) -> tuple[Edit, ...]:
@@ -29,10 +23,10 @@ def recompute_total(output: JsonObject, place: Region | None, materials: Materia
         return ()
     if region.start is not None and region.end is not None:
         shown = (text_at(output, region.pointer) or "")[region.start : region.end]
-        new: Any = None if _decimal(shown.replace(",", "")) == right else _written_like(shown, right)
+        new: Any = None if to_decimal(shown.replace(",", "")) == right else _written_like(shown, right)
     else:
         old = value_at(output, region.pointer)
-        new = None if _decimal(old) == right else _number(right)
+        new = None if to_decimal(old) == right else _number(right)
     return () if new is None else (Edit(region=region, replacement=new),)
 
 
@@ -43,8 +37,9 @@ def _total_at(output: JsonObject, place: Region | None) -> Region | None:
         return spots[0] if len(spots) == 1 else None
     if place.is_range or text_at(output, place.pointer) is not None:
         return _total_in(output, place)
-    is_total = _TOTAL_NAME.search(place.pointer.rpartition("/")[2]) is not None
-    return place if is_total and _decimal(value_at(output, place.pointer)) is not None else None
+    name = place.pointer.rpartition("/")[2]
+    holder = as_object(value_at(output, parent_of(place.pointer))) or {}
+    return place if name in total_names(holder) else None
 
 
 def _total_in(output: JsonObject, place: Region) -> Region | None:
@@ -53,11 +48,7 @@ def _total_in(output: JsonObject, place: Region) -> Region | None:
     lines = (
         window(output, place, 0) if place.is_range else Region(pointer=place.pointer, start=0, end=len(text))
     )
-    found = {
-        (number.start(), number.end())
-        for word in _TOTAL.finditer(text, lines.start or 0, lines.end or 0)
-        if (number := _NUMBER.search(text, word.end(), _line_end(text, word.end())))
-    }
+    found = set(find_totals(text, lines.start or 0, lines.end or 0))
     start, end = place.start or 0, len(text) if place.end is None else place.end
     held = {spot for spot in found if spot[0] < end and start < spot[1]} or found
     if len(held) != 1:
@@ -66,65 +57,13 @@ def _total_in(output: JsonObject, place: Region) -> Region | None:
     return Region(pointer=place.pointer, start=first, end=last)
 
 
-def _line_end(text: str, position: int) -> int:
-    found = text.find("\n", position)
-    return len(text) if found < 0 else found
-
-
 def _right_total(output: JsonObject, region: Region, materials: Materials) -> Decimal | None:
     for facts in materials.by_trust:
-        sums = {
-            total
-            for fact in facts
-            for holder in objects(fact.content)
-            if (total := _told(holder)) is not None
-        }
-        if sums:
-            return next(iter(sums)) if len(sums) == 1 else None
-    holder = as_object(value_at(output, parent_of(region.pointer)))
-    return None if holder is None else _sum_of_items(holder)
-
-
-def _told(holder: JsonObject) -> Decimal | None:
-    """The total that a fact states beside its items, for it may know of discounts; else the sum of them."""
-    summed = _sum_of_items(holder)
-    stated = next((_decimal(holder[name]) for name in ("grand_total", "total") if name in holder), None)
-    return summed if summed is None or stated is None else stated
-
-
-def _sum_of_items(holder: JsonObject) -> Decimal | None:
-    lists = [items for member in holder.values() if (items := as_list(member))]
-    sums = [total for items in lists if (total := _sum(items)) is not None]
-    return sums[0] if len(sums) == 1 else None
-
-
-def _sum(items: list[Any]) -> Decimal | None:
-    amounts = [_amount(as_object(item) or {}) for item in items]
-    return None if None in amounts else sum((each for each in amounts if each is not None), Decimal(0))
-
-
-def _amount(item: JsonObject) -> Decimal | None:
-    count, price = _first(item, _COUNTS), _first(item, _PRICES)
-    whole = _first(item, _AMOUNTS[:3])
-    if whole is not None:
-        return whole
-    if count is not None and price is not None:
-        return count * price
-    return _first(item, _AMOUNTS)
-
-
-def _first(item: JsonObject, names: tuple[str, ...]) -> Decimal | None:
-    return next((found for name in names if (found := _decimal(item.get(name))) is not None), None)
-
-
-def _decimal(value: Any) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        found = Decimal(str(value).strip())
-    except InvalidOperation:
-        return None
-    return found if found.is_finite() and abs(found) < Decimal(10) ** 15 else None
+        totals = {total for fact in facts for total in totals_in(fact.content)}
+        if totals:
+            return next(iter(totals)) if len(totals) == 1 else None
+    worked = worked_totals(as_object(value_at(output, parent_of(region.pointer))) or {})
+    return None if worked is None else worked.right
 
 
 def _number(total: Decimal) -> int | float:

@@ -11,22 +11,25 @@ with CONTRADICT, since that is what stops an output; a claim that it does not un
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.quality import Entailment, Judgement, Support
+from tercet.contracts.totals import key_words
+from tercet.critic.outputs.grounding.arithmetic import Number, group_numbers, work_out
 from tercet.critic.outputs.grounding.comparison import Anchor, Comparison, anchors, compare, subjects
 from tercet.critic.outputs.grounding.lexicon import concept, without_prefix
+from tercet.critic.outputs.grounding.quantities import Quantity
 from tercet.critic.outputs.grounding.statements import (
     MAX_SENTENCE,
     Reading,
     Statement,
-    key_words,
     read,
     state,
 )
+from tercet.critic.outputs.grounding.sums import KnownTotals, compute
 
-VERSION = "grounding-1"
+VERSION = "grounding-2"
 
 COVERED = 0.6
 """The part of a claim's words that must be found where its anchors are."""
@@ -44,6 +47,7 @@ _COUNTED = re.compile(r"\b\d+\s+([A-Za-z]+)")
 _COUNTS = frozenset(concept(word)[0] for word in ("quantity", "qty", "count", "number", "stock", "pieces"))
 _PRONOUN = re.compile(r"(?:it|they|he|she|this|these|that|those)\b", re.IGNORECASE)
 _OWN = re.compile(r"(?:the|this|that|these|those|it|he|she|they|an?|its|his|her|their)\b", re.IGNORECASE)
+_NOTHING: Mapping[Anchor, tuple[Statement, ...]] = {}
 _AND = re.compile(r",?\s+and\s+(?=[a-z])|;\s+|,\s+who\s+|,\s+(?=[a-z])")
 
 
@@ -55,20 +59,31 @@ class GroundingCheck:
     def __init__(self, evidence: Sequence[Evidence]) -> None:
         self._evidence = tuple(evidence)
         self._statements: list[Statement] = []
+        self._numbers: dict[int | None, list[list[Number]]] = {}
         for number, fact in enumerate(self._evidence):
             self._statements += state(fact.content, number, _topic(fact))
+            self._statements += compute(fact.content, number, _topic(fact))
+
+        self._totals = KnownTotals([fact.content for fact in self._evidence], self._statements)
 
     def judge(self, claim: str, *, apart_from: int | None = None) -> Judgement:
         """What the evidence says about a claim; `apart_from` is the number of a fact that is left out."""
         claim = claim[:MAX_SENTENCE]
+        wrong = self._totals.find_wrong(read(claim)) if apart_from is None else None
+        if wrong is not None:
+            reason = f"{wrong[0]!r} is a wrong total"
+            return Judgement(label=Entailment.CONTRADICT, reason=reason, support=(self._support(wrong[1]),))
         statements = [statement for statement in self._statements if statement.source != apart_from]
-        whole = self._judge_one(read(claim), statements)
+        if apart_from not in self._numbers:
+            self._numbers[apart_from] = group_numbers(statements)
+        groups = self._numbers[apart_from]
+        whole = self._judge_one(read(claim), statements, groups)
         if whole.label is not Entailment.NEUTRAL:
             return whole
         parts = _parts(claim)
         if len(parts) < 2:
             return whole
-        judged = [self._judge_one(read(part), statements) for part in parts]
+        judged = [self._judge_one(read(part), statements, groups) for part in parts]
         against = next((one for one in judged if one.label is Entailment.CONTRADICT), None)
         if against is not None:
             return against
@@ -83,7 +98,9 @@ class GroundingCheck:
             )
         return whole
 
-    def _judge_one(self, claim: Reading, statements: list[Statement]) -> Judgement:
+    def _judge_one(
+        self, claim: Reading, statements: list[Statement], groups: list[list[Number]]
+    ) -> Judgement:
         compared = [
             compare(claim, statement)
             for statement in statements
@@ -95,13 +112,17 @@ class GroundingCheck:
         )
         borne = _best(item for item in compared if _entails(item))
         if borne is not None and (against is None or _is_closer(borne, against)):
-            return self._answer(Entailment.ENTAIL, "it is borne out", [borne])
-        if against is not None:
+            return self._answer(Entailment.ENTAIL, _how(borne), [borne])
+        worked = _work_out(claim, compared, groups, against)
+        if against is not None and not _is_worked_out(against, worked):
             return self._answer(Entailment.CONTRADICT, _why(against), [against])
         together = _together(claim, compared)
         if together:
             return self._answer(Entailment.ENTAIL, "all of it is found, in several places", together)
-        missing = _missing(claim, compared)
+        together = _together(claim, compared, worked) if worked else []
+        if together:
+            return self._answer(Entailment.ENTAIL, f"computed from {_places(worked)}", together)
+        missing = _missing(claim, compared, worked)
         reason = (
             f"{missing[0]!r} is nowhere in the evidence" if missing else "nothing in the evidence settles it"
         )
@@ -117,6 +138,11 @@ class GroundingCheck:
         return Support(
             evidence=fact.id, pointer=statement.pointer, text=statement.reading.text[:300], trust=fact.trust
         )
+
+
+def has_particulars(claim: str) -> bool:
+    """Whether a claim has a number, date, name or identifier: something that is in the evidence, or is not."""
+    return any(not getattr(anchor, "is_vague", False) for anchor in anchors(read(claim[:MAX_SENTENCE])))
 
 
 def _may_turn(claim: Reading, statement: Statement) -> bool:
@@ -140,6 +166,8 @@ def _parts(claim: str) -> list[str]:
 
 
 def _contradicts(claim: Reading, item: Comparison) -> bool:
+    if item.statement.is_lenient:
+        return False
     if item.is_by_another and not item.missing and item.shared and not item.is_opposite:
         return True
     if not item.is_about or not _is_on_topic(claim, item):
@@ -199,7 +227,7 @@ def _is_labelled(claim: Reading, item: Comparison) -> bool:
     said = {concept(word)[0] for word in _WORD.findall(claim.text)}
     label = item.statement.reading.label
     if label & _COUNTS and (counted := _COUNTED.search(claim.text)):
-        return concept(counted[1])[0] in (item.statement.context.words if item.statement.context else ())
+        return concept(counted[1])[0] in read(item.statement.beside).words
     return label <= said and item.coverage >= ON_TOPIC_LABELLED
 
 
@@ -237,19 +265,50 @@ def _entails(item: Comparison) -> bool:
     return item.coverage >= COVERED_PLAIN and bool(item.shared)
 
 
-def _together(claim: Reading, compared: list[Comparison]) -> list[Comparison]:
+def _work_out(
+    claim: Reading, compared: list[Comparison], groups: list[list[Number]], against: Comparison | None
+) -> dict[Anchor, tuple[Statement, ...]]:
+    """The numbers of a claim that no statement has, or that one speaks against, with those that they are worked out of."""
+    disputed = {one.anchor for one in against.others} if against else set[Anchor]()
+    borne = {
+        one.anchor: Number(one.anchor, item.statement)
+        for item in reversed(compared)
+        for one in item.checked
+        if one.finding == "found" and isinstance(one.anchor, Quantity) and one.anchor not in disputed
+    }
+    lacking = [one for one in claim.quantities if one not in borne and not one.is_vague]
+    ways = {one: work_out(claim, one, groups, tuple(borne.values())) for one in lacking}
+    return {one: way for one, way in ways.items() if way}
+
+
+def _is_worked_out(item: Comparison, worked: Mapping[Anchor, tuple[Statement, ...]]) -> bool:
+    """Whether what a statement has something else for follows from others: `60 EUR of the price remain`."""
+    return bool(item.others) and all(one.anchor in worked for one in item.others)
+
+
+def _distinct(worked: dict[Anchor, tuple[Statement, ...]]) -> list[Statement]:
+    return list({(said.source, said.pointer): said for way in worked.values() for said in way}.values())
+
+
+def _places(worked: dict[Anchor, tuple[Statement, ...]]) -> str:
+    return " and ".join(said.pointer or "/" for said in _distinct(worked))
+
+
+def _together(
+    claim: Reading, compared: list[Comparison], worked: Mapping[Anchor, tuple[Statement, ...]] = _NOTHING
+) -> list[Comparison]:
     """Statements that bear out a claim together: each is about the same thing, and has some of its anchors.
 
     They stand in one fact, or the claim names what it is about: nothing is stitched out of two records.
     """
-    wanted = set(anchors(claim))
-    if not wanted:
+    wanted = set(anchors(claim)) - worked.keys()
+    if not wanted and not worked:
         return []
-    chosen: list[Comparison] = []
-    words: set[str] = set()
+    chosen = [item for item in compared if _is_worked(item, worked)]
+    words = {word for item in chosen for word in item.shared}
     for item in sorted(compared, key=lambda one: (-len(one.found), -one.coverage)):
         if item.is_about and not item.is_opposite and item.found & wanted:
-            chosen.append(item)
+            chosen += [] if item in chosen else [item]
             wanted -= item.found
             words |= item.shared
     is_one_fact = len({item.statement.source for item in chosen}) == 1
@@ -258,9 +317,16 @@ def _together(claim: Reading, compared: list[Comparison]) -> list[Comparison]:
     return chosen
 
 
-def _missing(claim: Reading, compared: list[Comparison]) -> tuple[str, ...]:
-    """The anchors that no statement has, whatever it is about."""
-    found = {anchor for item in compared for anchor in item.found}
+def _is_worked(item: Comparison, worked: Mapping[Anchor, tuple[Statement, ...]]) -> bool:
+    """Whether a number was worked out of this statement, and it is about what the claim is about."""
+    return item.is_about and any(said is item.statement for way in worked.values() for said in way)
+
+
+def _missing(
+    claim: Reading, compared: list[Comparison], worked: Mapping[Anchor, tuple[Statement, ...]]
+) -> tuple[str, ...]:
+    """The anchors that no statement has, whatever it is about, and that follow from none."""
+    found = {anchor for item in compared for anchor in item.found} | worked.keys()
     return tuple(
         claim.text[anchor.start : anchor.end].strip()
         for anchor in sorted(anchors(claim), key=lambda item: (item.start, item.end))
@@ -282,7 +348,14 @@ def _is_closer(borne: Comparison, against: Comparison) -> bool:
     return _rank(borne) >= _rank(against)
 
 
+def _how(item: Comparison) -> str:
+    said = item.statement
+    return f"computed from {said.pointer or '/'}" if said.is_computed else "it is borne out"
+
+
 def _why(item: Comparison) -> str:
+    if item.others and item.statement.is_computed:
+        return f"{item.others[0].text.strip()!r} is a wrong total"
     if item.others:
         return f"the evidence has something else than {item.others[0].text.strip()!r}"
     return (

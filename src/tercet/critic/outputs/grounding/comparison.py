@@ -12,6 +12,7 @@ from tercet.critic.outputs.grounding.dates import Date, Time
 from tercet.critic.outputs.grounding.names import Identifier, Name
 from tercet.critic.outputs.grounding.quantities import Quantity
 from tercet.critic.outputs.grounding.statements import Reading, Statement
+from tercet.critic.outputs.grounding.units import MONEY
 
 Anchor: TypeAlias = Quantity | Date | Time | Name | Identifier
 Finding: TypeAlias = Literal["found", "other", "absent"]
@@ -22,6 +23,7 @@ _PREPOSITIONS = lexicon.word_set("in at by to with of on from for under as near"
 _COPULAS = lexicon.word_set("is are was were :")
 _EXISTING = re.compile(r"\b(?:has|have|had|include[sd]?|there (?:is|are|was|were))\b", re.IGNORECASE)
 _ONLY = re.compile(r"\b(?:only|solely|exclusively|alone)\b", re.IGNORECASE)
+_NOUN = re.compile(r"\s+([a-z]{3,})")
 _BY = re.compile(r"\bby\b")
 _ItemT = TypeVar("_ItemT", bound=Anchor)
 
@@ -187,9 +189,17 @@ def _check_quantity(claim: Reading, anchor: Quantity, reading: Reading) -> Findi
 
 def _is_comparable(claim: Reading, anchor: Quantity, other: Quantity) -> bool:
     """Whether both measure the same; a sum without its currency is one where it is the same, or has the same label."""
-    if not anchor.measure and _is_money(other):
+    if not anchor.measure and quantities.is_currency(other):
         return claim.is_label or anchor.value == other.value
+    if not anchor.measure and other.measure == MONEY and _is_count(claim, anchor):
+        return False
     return quantities.is_same_measure(anchor, other)
+
+
+def _is_count(claim: Reading, anchor: Quantity) -> bool:
+    """Whether a number says how many of something there are: `two shades` is no sum."""
+    counted = _NOUN.match(claim.text, anchor.end)
+    return counted is not None and counted[1] not in lexicon.STOP
 
 
 def _agree(one: Quantity, other: Quantity) -> bool:
@@ -211,14 +221,13 @@ def _is_other_unit(anchor: Quantity, given: list[Quantity]) -> bool:
     """Whether a sum stands there in another currency, or the same figure in another unit."""
     return any(
         bool(anchor.measure and other.measure)
-        and anchor.measure != other.measure
-        and ((_is_money(anchor) and _is_money(other)) or anchor.figure == other.figure)
+        and other.measure not in (anchor.measure, MONEY)
+        and (
+            (quantities.is_currency(anchor) and quantities.is_currency(other))
+            or anchor.figure == other.figure
+        )
         for other in given
     )
-
-
-def _is_money(quantity: Quantity) -> bool:
-    return len(quantity.measure) == 3 and quantity.measure.isupper()
 
 
 def _check_date(claim: Reading, anchor: Date, statement: Statement) -> Finding:

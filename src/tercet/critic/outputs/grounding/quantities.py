@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
-from tercet.critic.outputs.grounding.units import CURRENCIES, SPELLED, UNITS, currency_named, unit_named
+from tercet.critic.outputs.grounding.units import (
+    CURRENCIES,
+    MONEY,
+    SPELLED,
+    UNITS,
+    currency_named,
+    unit_named,
+)
 
 Bound: TypeAlias = Literal["=", ">", ">=", "<", "<="]
 
@@ -231,7 +238,22 @@ def _read_article(match: re.Match[str]) -> Quantity:
 
 def is_same_measure(one: Quantity, other: Quantity) -> bool:
     """Whether two quantities can be compared."""
-    return one.measure == other.measure or _as_share(one, other) or _as_cents(one, other)
+    return (
+        one.measure == other.measure
+        or _as_share(one, other)
+        or _as_cents(one, other)
+        or _as_sum(one, other)
+        or _as_sum(other, one)
+    )
+
+
+def _as_sum(one: Quantity, other: Quantity) -> bool:
+    return one.measure == MONEY and (not other.measure or is_currency(other))
+
+
+def is_currency(quantity: Quantity) -> bool:
+    """Whether it is a sum of money in a currency."""
+    return len(quantity.measure) == 3 and quantity.measure.isupper()
 
 
 def _as_share(one: Quantity, other: Quantity) -> bool:
@@ -240,9 +262,7 @@ def _as_share(one: Quantity, other: Quantity) -> bool:
 
 
 def _as_cents(one: Quantity, other: Quantity) -> bool:
-    return "cents" in (one.measure, other.measure) and any(
-        len(quantity.measure) == 3 and quantity.measure.isupper() for quantity in (one, other)
-    )
+    return "cents" in (one.measure, other.measure) and any(map(is_currency, (one, other)))
 
 
 def agrees(claimed: Quantity, given: Quantity) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from tercet.contracts import pointer
 from tercet.contracts.references import Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.totals import key_words
 from tercet.critic.outputs.grounding import dates, lexicon, names, quantities, units
 from tercet.critic.outputs.grounding.dates import Date, Time
 from tercet.critic.outputs.grounding.names import Identifier, Name
@@ -25,7 +26,6 @@ _SENTENCE = re.compile(
     r"(?<=[.!?])(?<!\b[A-Z]\.)(?<!Mr\.)(?<!Ms\.)(?<!Dr\.)(?<!Mrs\.)(?<!No\.)(?<!ca\.)\s+(?=[\"“(A-ZÀ-Þ0-9])|\n+"
 )
 _CLAUSE = re.compile(r"[;,]\s+(?!\d{4}\b)|\s+(?:but|while|whereas)\s+|\s+and\s+(?!\d|[A-Z])")
-_KEY_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|can|could|will|would|shall|should|must|may|might|do|does|did|cannot|"
     r"[a-z]+(?:n't|n’t)|[a-z]{2,}ed|wrote|went|fell|rose|grew|met|won|began|ran|held|came|took|sold|lost|gave|sent|paid|"
@@ -84,6 +84,12 @@ class Statement:
     is_clause: bool = False
     value: Any = None
     """The value of a member, where it is one."""
+    beside: str = ""
+    """The short texts of the members beside it: what a count is one of."""
+    is_computed: bool = False
+    """Whether it was worked out of the evidence: what items come to."""
+    is_lenient: bool = False
+    """Whether it bears claims out, and contradicts none: other things may be called so as well."""
 
     @cached_property
     def known(self) -> frozenset[str]:
@@ -126,7 +132,7 @@ def read(text: str) -> Reading:
         identifiers=found_ids,
         verb=verb.start() if verb else len(text),
         is_label=bool(verb and verb[0] in ":="),
-        label=_label(key_words(text[: verb.start()])) if verb and verb[0] in ":=" else frozenset(),
+        label=label_of(key_words(text[: verb.start()])) if verb and verb[0] in ":=" else frozenset(),
     )
 
 
@@ -193,11 +199,6 @@ def clauses(text: str) -> list[str]:
     return [part.strip() for part in _CLAUSE.split(text) if part.strip()]
 
 
-def key_words(key: str) -> list[str]:
-    """The words of a member's name: `price_eur` and `priceEur` are two."""
-    return [word.casefold() for word in _KEY_WORD.findall(key)]
-
-
 def state(content: Any, source: int, topic: str = "") -> list[Statement]:
     """The statements of one piece of evidence; `topic` is what it is about as a whole."""
     found: list[Statement] = []
@@ -208,25 +209,30 @@ def state(content: Any, source: int, topic: str = "") -> list[Statement]:
     return found
 
 
-def _walk(value: Any, place: Place, source: int, context: str) -> Iterator[Statement]:
+def _walk(
+    value: Any, place: Place, source: int, context: str, currency: str | None = None
+) -> Iterator[Statement]:
     if (members := as_object(value)) is not None:
-        around = " . ".join(part for part in (context, _describe(members)) if part)
-        currency = _currency(members)
+        around = " . ".join(part for part in (context, describe(members)) if part)
+        currency = currency_in(members) or currency
+        beside = " . ".join(text for text in members.values() if isinstance(text, str) and len(text) <= 120)
         for key, member in members.items():
             if isinstance(member, dict | list):
-                yield from _walk(member, (*place, key), source, f"{around} . {' '.join(key_words(key))}")
+                about = f"{around} . {' '.join(key_words(key))}"
+                yield from _walk(member, (*place, key), source, about, currency)
             else:
-                yield from _member(key, member, (*place, key), source, around, currency)
+                found = _member(key, member, (*place, key), source, around, currency)
+                yield from (replace(said, beside=beside) for said in found)
     elif (items := as_list(value)) is not None:
         for index, item in enumerate(items):
-            yield from _walk(item, (*place, index), source, context)
+            yield from _walk(item, (*place, index), source, context, currency)
     elif isinstance(value, str):
         yield from _text(value, place, source, context)
     elif value is not None:
         yield from _member("", value, place, source, context, None)
 
 
-def _describe(members: JsonObject) -> str:
+def describe(members: JsonObject) -> str:
     """What an object says about itself: its short texts, and the names of those that say what it is.
 
     A date is not among them, nor are other names: they are about something else than the member beside them.
@@ -239,9 +245,12 @@ def _describe(members: JsonObject) -> str:
     return " . ".join(said)
 
 
-def _currency(members: JsonObject) -> str | None:
-    named = members.get("currency")
-    return units.currency_of(named) if isinstance(named, str) else None
+def currency_in(members: JsonObject) -> str | None:
+    """The currency that an object names for its sums."""
+    named = [
+        value for key, value in members.items() if "currency" in key_words(key) and isinstance(value, str)
+    ]
+    return units.currency_of(named[0]) if len(named) == 1 else None
 
 
 def _member(
@@ -256,14 +265,15 @@ def _member(
     if isinstance(value, bool) or value is None:
         reading = _switch(label, is_on=bool(value))
     elif isinstance(value, int | float):
-        reading = _numbered(words, value, currency)
+        reading = numbered(words, value, currency)
     else:
         reading = replace(read(f"{label}: {value}"), is_label=True)
-    reading = replace(reading, label=_label(words))
+    reading = replace(reading, label=label_of(words))
     yield Statement(reading=reading, source=source, pointer=pointer.join(place), context=context, value=value)
 
 
-def _label(words: list[str]) -> frozenset[str]:
+def label_of(words: list[str]) -> frozenset[str]:
+    """The words of a member's name, without its unit."""
     kept = words[:-1] if len(words) > 1 and units.unit_of_key(words)[0] else words
     return frozenset(lexicon.concept(word)[0] for word in kept)
 
@@ -275,15 +285,16 @@ def _switch(label: str, *, is_on: bool) -> Reading:
     return replace(reading, words=frozenset(words), negated=() if is_on else ("",), is_label=True)
 
 
-def _numbered(words: list[str], value: float, currency: str | None) -> Reading:
+def numbered(words: list[str], value: float, currency: str | None) -> Reading:
+    """What a member says that is a number."""
     measure, factor = units.unit_of_key(words)
     label = " ".join(words[:-1] if measure else words)
-    if not measure and currency and units.is_money_key(words):
-        measure = currency
+    if not measure and units.is_money_key(words):
+        measure = currency or (units.MONEY if units.is_sum_key(words) else "")
     text = f"{label}: {value}"
     at = len(label) + 2
     quantity = Quantity(value * factor, measure, at, len(text))
-    negated = ("",) if value == 0 and not measure else ()
+    negated = ("",) if value == 0 and measure in ("", units.MONEY) else ()
     return replace(
         read(label),
         text=text,

@@ -46,9 +46,14 @@ CURRENCIES: dict[str, str] = {
 }  # fmt: skip
 
 
+MONEY = "money"
+"""What a sum measures whose currency nobody names: it is compared with sums in any."""
 _MONEY_WORDS = word_set(
     "total amount price cost costs fee fees sum balance subtotal tax vat refund payment charge deposit value net gross "
     "paid due discount budget salary rent"
+)
+_SUM_WORDS = word_set(
+    "total amount price cost fee fees subtotal refund payment charge deposit salary rent vat"
 )
 
 
@@ -92,6 +97,11 @@ def label_of(words: list[str]) -> tuple[list[str], str]:
 def is_money_key(words: list[str]) -> bool:
     """Whether a member of this name is a sum of money, where a currency stands beside it."""
     return not _MONEY_WORDS.isdisjoint(words)
+
+
+def is_sum_key(words: list[str]) -> bool:
+    """Whether a member of this name is a sum of money, whether or not a currency is named."""
+    return not _SUM_WORDS.isdisjoint(words)
 
 
 def currency_of(text: str) -> str | None:

@@ -16,6 +16,8 @@ from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
 _MARK_LENGTH = 8
+LONGEST = 12_000
+"""Longer data of a list of parts is cut, and says so."""
 
 
 class Data(NamedTuple):
@@ -28,9 +30,9 @@ Piece: TypeAlias = str | Data
 """A piece of a prompt: our own words, or data."""
 
 
-def show(value: Any, longest: int) -> str:
+def show(value: Any, longest: int, *, is_ascii: bool = False) -> str:
     """A value as JSON on one line, with nothing in it that one cannot see; what is longer is cut, and says so."""
-    text = visible(json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(", ", ": ")))
+    text = visible(json.dumps(value, ensure_ascii=is_ascii, sort_keys=True, default=str))
     cut = len(text) - longest
     return text if cut <= 0 else f"{text[:longest]} … ({cut} more characters)"
 
@@ -63,3 +65,10 @@ def join(pieces: Sequence[Piece], mark: str) -> str:
     return "".join(
         f"<data-{mark}> {piece.text} </data-{mark}>" if isinstance(piece, Data) else piece for piece in pieces
     )
+
+
+def fence(parts: Sequence[tuple[str, Any]]) -> str:
+    """Named values as the text of a question, each part on its own lines."""
+    shown = [(name, Data(show(value, LONGEST))) for name, value in parts]
+    mark = find_mark(data for _, data in shown)
+    return "\n".join(f"{name}:\n<data-{mark}>\n{data.text}\n</data-{mark}>" for name, data in shown)
