@@ -53,7 +53,7 @@ TONE: JsonObject = {
 """A rubric that asks a model about the tone."""
 SCHEMA: JsonObject = {
     "type": "object",
-    "properties": {"letter": {"type": "string"}, "pages": {"type": "integer"}},
+    "properties": {"letter": {"type": "string"}, "language": {"enum": ["en", "de"]}},
     "required": ["letter"],
 }
 THRESHOLDS = ({"name": "schema"}, {"name": "policy"}, {"name": "safety"})

@@ -103,9 +103,10 @@ def test_a_draft_that_was_mended_is_not_shown_to_the_critic(workshop: Workshop) 
 
 @pytest.mark.req("R179", "R180")
 def test_there_is_no_place_for_anything_else() -> None:
-    """What a critic is given are four things, and the task is four others; a run has no way to add to them."""
+    """What a critic is given are four things, and the task is five others; a run has no way to add to them."""
     assert set(CritiqueInput.model_fields) == {"task", "output", "evidence", "rubric"}
-    assert set(CritiqueTask.model_fields) == {"description", "input", "required_outputs", "required_sections"}
+    asked = {"description", "input", "outputs_schema", "required_outputs", "required_sections"}
+    assert set(CritiqueTask.model_fields) == asked
 
 
 def test_the_critic_and_the_repairer_are_models_of_their_own(workshop: Workshop) -> None:

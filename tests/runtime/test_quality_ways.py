@@ -43,9 +43,10 @@ CURT_TONE: dict[str, Any] = {
 @pytest.mark.req("R165", "R208")
 def test_a_broken_schema_is_repaired_without_a_critique(workshop: Workshop, url: str) -> None:
     """VERIFY leads to REPAIR at once, and only what came of that is criticised."""
-    pack = desk(workshop, {"letter": GOOD, "pages": "1"})
+    pack = desk(workshop, {"letter": GOOD, "language": "EN"})
     written = plan(
-        step("draft"), outputs={"letter": {"$from": "draft#/letter"}, "pages": {"$from": "draft#/pages"}}
+        step("draft"),
+        outputs={"letter": {"$from": "draft#/letter"}, "language": {"$from": "draft#/language"}},
     )
     done = carry(workshop, pack, url, plan=written)
     assert done.way == [
@@ -56,10 +57,10 @@ def test_a_broken_schema_is_repaired_without_a_critique(workshop: Workshop, url:
         "outputs_critiqued: exit",
         "run_reported: accept",
     ]
-    assert (done.result.status, done.result.outputs) == ("completed", {"letter": GOOD, "pages": 1})
+    assert (done.result.status, done.result.outputs) == ("completed", {"letter": GOOD, "language": "en"})
     broken = of(e.OutputsVerified, done.found)[0].verdict
     assert (broken["schema_valid"], broken["score"]) == (False, 0.0)
-    assert [fault["pointer"] for fault in broken["schema_faults"]] == ["/pages"]
+    assert [fault["pointer"] for fault in broken["schema_faults"]] == ["/language"]
     repaired = last(e.OutputsRepaired, done.found)
     assert [entry["root_cause"] for entry in repaired.log] == ["SCHEMA_VIOLATION"]
 

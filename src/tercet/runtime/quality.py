@@ -121,6 +121,7 @@ class Matter:
                 input=self.setting.compiled.input(),
                 required_outputs=self.spec.required_outputs,
                 required_sections=self.rules.required_sections,
+                outputs_schema=self.spec.outputs_schema,
             ),
             output=outputs,
             evidence=self.evidence,
