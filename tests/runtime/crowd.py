@@ -293,7 +293,7 @@ class _Play:
 
     async def _help(self, runtime: Runtime, gate: OpenGate, actor: Actor) -> None:
         match gate.kind:
-            case "approval":
+            case "approval" | "output":
                 await runtime.approve(gate.id, actor=actor)
             case "reconcile":
                 await runtime.settle(gate.id, happened=True, value={"id": "told", "n": 1}, actor=actor)

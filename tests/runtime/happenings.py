@@ -121,29 +121,88 @@ def _in_phase(state: State, at: int) -> Iterator[e.Event]:
         case Phase.ACT:
             yield from _acts(state, at)
         case Phase.VERIFY:
-            yield from [e.RunReported(at=at, report={}, outcome=o) for o in ("accept", "replan", "escalate")]
+            yield from _verifies(state, at)
+        case Phase.CRITIQUE:
+            yield from _critiques(state, at)
+        case Phase.REPAIR:
+            yield from _repairs(state, at)
         case Phase.HALT:
             yield from _halts(state, at)
         case Phase.COMMIT | Phase.FAIL:
             yield from _last(state, at)
-        case Phase.CRITIQUE | Phase.REPAIR:
-            raise AssertionError("nothing leads here yet")
 
 
 def _plans(state: State, at: int) -> Iterator[e.Event]:
-    if (asked := state.asking) is not None:
-        yield e.ModelAnswered(at=at, call=asked.call, answer="a plan", tokens_in=2, tokens_out=3, cost=1)
-        yield e.ModelAnswered(at=at, call=asked.call, error="down", code="model_unavailable")
-    elif state.is_turn_open:
+    if state.asking is None and state.is_turn_open:
         yield from _turned(state, at, ("continue", "retry", "replan", "stop", "escalate", "limit"))
-    else:
+        return
+    yield from _asks(state, at, "plan")
+    if state.asking is None:
         yield from [proposed(number, at) for number in range(len(PLANS))]
         outcomes: tuple[Literal["fail", "replan", "escalate"], ...] = ("fail", "replan", "escalate")
         yield from [e.PlanningFailed(at=at, reason="no idea", outcome=outcome) for outcome in outcomes]
-        attempt = 1 + state.asked % 2
-        yield e.ModelAsked(
-            at=at, call=state.asked + 1, purpose="plan", model="m", prompt="sha256:3", attempt=attempt, tokens=9, cost=4
-        )  # fmt: skip
+
+
+def _asks(state: State, at: int, purpose: str) -> Iterator[e.Event]:
+    """A model is asked, or has answered."""
+    if (asked := state.asking) is not None:
+        yield e.ModelAnswered(at=at, call=asked.call, answer="a plan", tokens_in=2, tokens_out=3, cost=1)
+        yield e.ModelAnswered(at=at, call=asked.call, error="down", code="model_unavailable")
+        return
+    attempt = 1 + state.asked % 2
+    yield e.ModelAsked(
+        at=at, call=state.asked + 1, purpose=purpose, model="m", prompt="sha256:3", attempt=attempt, tokens=9, cost=4
+    )  # fmt: skip
+
+
+def _verifies(state: State, at: int) -> Iterator[e.Event]:
+    """What becomes of outputs: they are tested and verified, scored, and shown to a person."""
+    quality = state.quality
+    yield from _answers(state, at)
+    if state.gates:
+        return
+    if quality.stage == "asking":
+        yield from (_opened(state, "", "output", at, needs) for needs in NEEDS)
+        return
+    if state.asking is None:
+        outcomes = ("accept", "replan", "escalate", "ask", "fail")
+        yield from [e.RunReported(at=at, report={}, outcome=outcome) for outcome in outcomes]
+    if quality.stage:
+        return
+    if not quality.drawn:
+        yield e.ExperienceDrawn(at=at, task_class="letter")
+    yield from _asks(state, at, "verify")
+    if state.asking is None:
+        result = {"passed": 1, "failed": 0}
+        yield e.TestsRun(at=at, number=len(quality.tests), tool="test.it", result=result, cost=3)
+        yield from [_verified(following, at) for following in ("critique", "repair", "exit")]
+
+
+def _critiques(state: State, at: int) -> Iterator[e.Event]:
+    yield from _asks(state, at, "critique")
+    if state.asking is None:
+        yield _critiqued("repair", at)
+        yield _critiqued("exit", at)
+
+
+def _repairs(state: State, at: int) -> Iterator[e.Event]:
+    yield from _asks(state, at, "repair")
+    if state.asking is not None:
+        return
+    if not state.quality.has_fetched:
+        yield e.EvidenceFetched(at=at, refs=("kg:order:1#snapshot_s1",), facts="sha256:5")
+    yield e.OutputsRepaired(at=at, outputs={"x": 2}, log=({"success": True},))
+    yield e.OutputsRepaired(at=at, outputs=state.outputs, outcome="escalated", escalation={"kind": "HUMAN"})
+
+
+def _verified(following: Literal["critique", "repair", "exit"], at: int) -> e.OutputsVerified:
+    return e.OutputsVerified(at=at, verdict={"schema_valid": following != "repair"}, next=following)
+
+
+def _critiqued(following: Literal["repair", "exit"], at: int) -> e.OutputsCritiqued:
+    return e.OutputsCritiqued(
+        at=at, diagnosis={}, rubric={}, confidence={}, exit={}, next=following, control={"quality": 0.5}
+    )
 
 
 def _turned(state: State, at: int, actions: tuple[TurnAction, ...]) -> Iterator[e.Event]:
@@ -317,7 +376,7 @@ def _answers(state: State, at: int) -> Iterator[e.Event]:
             continue
         if gate.id in state.gates:
             yield from _answers_to(state, gate, at)
-        for approval in gate.approvals:
+        for approval in gate.approvals if gate.kind == "approval" else ():
             if any(can_be_held(state.steps[name]) for name in gate.calls):
                 yield answered(gate, "withdraw", at, approval.actor)
 
@@ -350,6 +409,8 @@ _WORDS = st.sampled_from(
         "accept",
         "escalate",
         "retry",
+        "ask",
+        "fail",
         "completed",
         "failed",
         "rejected",
@@ -359,7 +420,7 @@ _WORDS = st.sampled_from(
 )
 _GATES = st.sampled_from(["ses_1.g1", "ses_1.g2", "gate"])
 _DIGESTS = st.sampled_from(["digest a", "digest b", "digest ", ""])
-_KINDS = st.sampled_from(["approval", "reconcile", "escalation", "compensation"])
+_KINDS = st.sampled_from(["approval", "reconcile", "escalation", "compensation", "output"])
 _MORE = st.dictionaries(
     st.sampled_from(["tokens", "tool_calls", "luck"]), st.integers(-2, 2) | st.just("much")
 )
@@ -431,5 +492,11 @@ ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
         undo=st.lists(st.builds(e.Undo, step=_STEPS, tool=st.sampled_from(["", "undo.it"])), max_size=2).map(tuple),
     ),
     st.builds(e.EffectsKept, at=_TIMES, by=_PEOPLE),
+    st.builds(e.ExperienceDrawn, at=_TIMES, task_class=_WORDS),
+    st.builds(e.TestsRun, at=_TIMES, number=_NUMBERS, tool=_WORDS, cost=_NUMBERS),
+    st.builds(_verified, st.sampled_from(["critique", "repair", "exit"]), _TIMES),
+    st.builds(_critiqued, st.sampled_from(["repair", "exit"]), _TIMES),
+    st.builds(e.EvidenceFetched, at=_TIMES, facts=_WORDS),
+    st.builds(e.OutputsRepaired, at=_TIMES, outputs=st.just({"x": 2})),
 )  # fmt: skip
 """Events of every type, whether they make sense or not."""

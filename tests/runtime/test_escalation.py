@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -10,13 +10,14 @@ import pytest
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.gate import Gate, HandOff
 from tercet.contracts.record import AgentResult, FailureReport
+from tercet.journal import events as e
 from tercet.packs.pack import Pack
 from tercet.runtime.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .test_limits import failing
 from .test_runs import Script
-from .workshop import ADA, ASK, BOB, Workshop, plan, step
+from .workshop import ADA, ASK, BOB, Workshop, events, plan, step
 
 BROKEN = plan(step("a"), step("f", "fail.it", depends_on=("a",)), outputs={"x": {"$from": "f#/n"}})
 ONCE = {"max_step_retries": 0}
@@ -275,35 +276,64 @@ def test_an_escalated_run_expires_like_any_other(workshop: Workshop) -> None:
     workshop.run(main())
 
 
-@pytest.mark.req("R142")
-@pytest.mark.parametrize("answer", ["accept_partial", "abandon"])
-def test_what_a_person_must_accept_is_not_committed_before(workshop: Workshop, answer: Any) -> None:
-    """The critic has no objection, and still another person than the owner decides: committed with their name, or failed."""
+@pytest.mark.req("R142", "R145")
+@pytest.mark.parametrize("answer", ["approve", "deny"])
+def test_what_a_person_must_accept_is_not_committed_before(
+    workshop: Workshop, url: str, answer: Literal["approve", "deny"]
+) -> None:
+    """The critic has no objection, and still another person than the owner decides: committed with their name, or rejected."""
     workshop.tool("do.it", no_compensation="done is done")
-    pack = workshop.pack(decision={"requires_human_approval": True})
+    pack = workshop.pack(decision={"requires_human_approval": True}, on_failure="keep")
 
     async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await escalated(runtime, plan=plan(step("a")))
-            assert "only if a person accepts it" in result.reason
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
             gate = result.gate
+            assert result.status == "awaiting_gate"
             assert gate is not None
+            assert gate.kind == "output"
+            assert gate.shown["recommended"]
             with pytest.raises(UsageError) as caught:
-                await runtime.decide(gate.id, "accept_partial", actor=ADA)
+                await runtime.approve(gate.id, actor=ADA)
             assert caught.value.code == "own_gate"
             again = await runtime.resume(result.session_id)
-            assert (again.status, again.steps_done) == ("paused", 1)
-            assert again.gate is not None
-            await runtime.decide(again.gate.id, answer, actor=BOB, note="seen")
+            assert (again.status, again.steps_done, again.gate) == ("awaiting_gate", 1, gate)
+            said = runtime.approve if answer == "approve" else runtime.deny
+            await said(gate.id, actor=BOB, note="seen")
             done = await runtime.resume(result.session_id)
             left = await runtime.artifact(result.session_id)
-            if answer == "accept_partial":
+            if answer == "approve":
+                record = await runtime.record(result.session_id)
                 assert (done.status, done.report["status"]) == ("completed", "completed")
                 assert isinstance(left, AgentResult)
                 assert left.provenance.approver == BOB.id
+                assert [approval["approver"] for approval in record["approvals"]] == [BOB.id]
             else:
-                assert (done.status, done.reason) == ("failed", "abandoned by bob: seen")
+                assert (done.status, done.reason) == ("rejected", "bob denied the outputs: seen")
                 assert isinstance(left, FailureReport)
 
     workshop.run(main())
     assert workshop.calls == [("a", 1)]
+
+
+@pytest.mark.req("R145")
+def test_outputs_that_a_person_wants_changed_go_into_repair(workshop: Workshop, url: str) -> None:
+    """What they say is the first defect of REPAIR; what comes of it is verified and shown to them again."""
+    workshop.tool("do.it", no_compensation="done is done")
+    pack = workshop.pack(decision={"requires_human_approval": True})
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a"), declared_outputs=("n",)), actor=ADA)
+            assert result.gate is not None
+            await runtime.modify(result.gate.id, actor=BOB, note="say it in French")
+            again = await runtime.resume(result.session_id)
+            assert again.status in ("awaiting_gate", "paused")
+            assert again.gate is not None
+            assert again.gate.id != result.gate.id
+            found = await events(runtime.journal, result.session_id)
+            (repaired,) = [event for event in found if isinstance(event, e.OutputsRepaired)]
+            (left,) = repaired.escalation["left"]
+            assert left["defect"]["description"] == "say it in French"
+
+    workshop.run(main())

@@ -1,6 +1,7 @@
 """Whether a loop ends, and how: commit, repair once more, hand over, or fail.
 
-A commit needs the floors of `score` and every threshold that the decision enables; one that was not measured is missed.
+A commit needs the floors of `score`, every threshold that the decision enables, and that nothing else speaks against it: a
+broken schema, a rubric that is not met, a test that fails. A threshold that was not measured is missed.
 Confidence decides where the output goes after that, and only where the decision names bands. A person is asked where one
 of six conditions holds, and not because somebody feels like it. What a person has said counts before all else, except that
 a yes does not make a missed threshold good.
@@ -33,6 +34,8 @@ class ExitFacts:
     measured: Mapping[str, float]
     floors_hold: bool = True
     """Whether the evaluators that are floors let the run pass."""
+    objections: tuple[str, ...] = ()
+    """What else speaks against a commit, in words: by the schema, the rubric, tests and probes."""
     bands: ConfidenceBands | None = None
     confidence: float | None = None
     can_repair: bool = False
@@ -81,7 +84,7 @@ def disposition_of(confidence: float | None, bands: ConfidenceBands | None) -> D
 def exit_decision(facts: ExitFacts) -> ExitDecision:
     """Whether the loop ends; every threshold is recorded with what it was decided by."""
     results = check_thresholds(facts.thresholds, facts.scores)
-    passes = facts.floors_hold and all(result.passed for result in results)
+    passes = facts.floors_hold and not facts.objections and all(result.passed for result in results)
     disposition = disposition_of(facts.confidence, facts.bands)
     triggers = _triggers(facts, results, disposition, passes=passes)
     outcome, reason = _decide(facts, results, disposition, triggers, passes=passes)
@@ -152,7 +155,7 @@ def _missed(facts: ExitFacts, results: Sequence[ThresholdResult]) -> str:
         for each in results
         if not each.passed
     )
-    return ", ".join((*floors, *missed))
+    return ", ".join((*floors, *missed, *facts.objections))
 
 
 def _too_unsure(facts: ExitFacts) -> str:

@@ -7,13 +7,14 @@ session, which needs no lease.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
+from tercet.contracts.quality import RepairEntry, RepairLog
 from tercet.contracts.record import AgentResult, AuditRecord, FailureReport, HaltRecord, Provenance
 from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.contracts.verdict import CriticReport
@@ -55,13 +56,15 @@ async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
 def _result(state: State, events: Sequence[e.Event], stored: Sequence[StoredCheckpoint]) -> AgentResult:
     entries = transcript(events, {})
     scores = _scores(state)
+    repairs = tuple(_repairs(events))
     approvers = [answer.actor for answer in state.answers if answer.answer in _ACCEPTING]
     provenance = Provenance(
         task_id=state.start["run"],
         plan_hash=state.plan_hash,
         evidence_refs=tuple(_evidence(events)),
         tool_invocations=tuple(dict.fromkeys(entry.call.idempotency_key for entry in entries)),
-        verification_scores=scores,
+        verification_scores=scores | _verified(state),
+        repair_history=RepairLog(entries=tuple(entry for log in repairs for entry in log.entries)),
         timestamp=moment(state.at),
         approver=", ".join(dict.fromkeys(approvers)) or None,
     )
@@ -71,7 +74,8 @@ def _result(state: State, events: Sequence[e.Event], stored: Sequence[StoredChec
         all_tool_traces=entries,
         total_cost_microcents=state.used.cost,
         total_latency_ms=state.used.wall_clock,
-        final_quality_scores=scores,
+        all_repair_logs=repairs,
+        final_quality_scores=scores | _judged(state, scores),
     )
     return AgentResult(
         output=state.outputs, provenance=provenance, audit=audit, content_hash=digest(state.outputs)
@@ -84,6 +88,31 @@ def _scores(state: State) -> dict[str, float]:
     return (
         {} if scored is None else {str(name): found.score for name, found in scored.scorecard.scores.items()}
     )
+
+
+def _verified(state: State) -> dict[str, float]:
+    """The scores of VERIFY by level, and what they come to."""
+    found = {
+        "verify": state.quality.verdict.get("score"),
+        "semantic": state.quality.verdict.get("semantic"),
+        "factual": state.quality.verdict.get("factual"),
+    }
+    return {name: score for name, score in found.items() if score is not None}
+
+
+def _judged(state: State, scores: Mapping[str, float]) -> dict[str, float]:
+    """The scores of the rubric, and the confidence; of two that have one name the lower counts."""
+    found: dict[str, float] = dict(state.quality.diagnosis.get("scores", {}))
+    if (value := state.quality.confidence.get("value")) is not None:
+        found["confidence"] = value
+    return {name: min(score, scores.get(name, score)) for name, score in found.items()}
+
+
+def _repairs(events: Sequence[e.Event]) -> Iterator[RepairLog]:
+    """What each REPAIR phase tried."""
+    for event in events:
+        if isinstance(event, e.OutputsRepaired):
+            yield RepairLog(entries=tuple(map(RepairEntry.model_validate, event.log)))
 
 
 def _evidence(events: Sequence[e.Event]) -> Iterator[str]:

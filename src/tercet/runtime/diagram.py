@@ -9,7 +9,8 @@ from tercet.contracts.loop import Phase
 
 P = Phase
 
-_RUNNING = (P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY)
+_RUNNING = (P.PLAN, P.DECOMPOSE, P.RETRIEVE, P.REVIEW, P.ACT, P.VERIFY, P.CRITIQUE, P.REPAIR)
+_PLANNED = (P.DECOMPOSE, P.RETRIEVE, P.ACT, P.VERIFY, P.CRITIQUE, P.REPAIR)
 
 MOVES: tuple[tuple[Phase, str, Phase], ...] = (
     (P.PLAN, "plan_proposed", P.DECOMPOSE),
@@ -35,9 +36,18 @@ MOVES: tuple[tuple[Phase, str, Phase], ...] = (
     (P.ACT, "turn_judged: stop", P.HALT),
     (P.ACT, "turn_judged: escalate", P.HALT),
     (P.ACT, "turn_judged: limit", P.FAIL),
+    (P.VERIFY, "outputs_verified: critique", P.CRITIQUE),
+    (P.VERIFY, "outputs_verified: repair", P.REPAIR),  # a broken schema needs no critique
+    (P.CRITIQUE, "outputs_critiqued: repair", P.REPAIR),
+    (P.CRITIQUE, "outputs_critiqued: exit", P.VERIFY),
+    (P.REPAIR, "outputs_repaired", P.VERIFY),
     (P.VERIFY, "run_reported: accept", P.COMMIT),
+    (P.VERIFY, "run_reported: fail", P.FAIL),
     (P.VERIFY, "run_reported: replan", P.PLAN),
     (P.VERIFY, "run_reported: escalate", P.HALT),
+    (P.VERIFY, "gate_answered: approve", P.COMMIT),
+    (P.VERIFY, "gate_answered: modify", P.REPAIR),
+    (P.VERIFY, "gate_answered: deny", P.FAIL),
     (P.HALT, "gate_answered: deny", P.FAIL),
     (P.HALT, "gate_answered: extend", P.PLAN),
     (P.HALT, "gate_answered: extend", P.ACT),
@@ -50,7 +60,7 @@ MOVES: tuple[tuple[Phase, str, Phase], ...] = (
     *((phase, "given_up", P.FAIL) for phase in _RUNNING),
     *((phase, "session_cancelled", P.FAIL) for phase in (*_RUNNING, P.HALT)),
     *((phase, "session_expired", P.FAIL) for phase in (*_RUNNING, P.HALT)),
-    *((phase, "session_migrated", P.REVIEW) for phase in (P.DECOMPOSE, P.RETRIEVE, P.ACT, P.VERIFY, P.HALT)),
+    *((phase, "session_migrated", P.REVIEW) for phase in (*_PLANNED, P.HALT)),
     (P.HALT, "session_migrated", P.PLAN),
 )
 

@@ -39,6 +39,8 @@ DROPPED_KEPT = 8
 
 def gate_opened(state: State, event: e.GateOpened) -> State:
     demand(state, event, is_met=event.gate not in state.gates, why="this gate is open already")
+    is_of_phase = (event.kind == "output") == (state.phase is P.VERIFY)
+    demand(state, event, is_met=is_of_phase, why="a gate of kind output is for outputs that were scored")
     opened = changed(state, opened=state.opened + 1)
     if event.kind in ("approval", "reconcile"):
         opened = _held(opened, event)

@@ -3,32 +3,30 @@
 What was known besides does not count: of two orders, the other one would bear out what is wrong about this one. A plan
 that pins nothing stands on all that was known.
 
-What is judged is no witness for itself: of a result, texts that the outputs repeat are left out, or repeated before they
-were mended. Notes are the planner's words, and a critic does not get to know them.
+What is judged is no witness for itself, and neither is the draft that it was repaired from. Notes are the planner's words,
+and a critic does not get to know them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from tercet.contracts.evidence import Evidence, EvidenceRef
-from tercet.contracts.mode import Trust
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.references import Reference, scan
-from tercet.contracts.run import Outcome, Run
-from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.run import Run
 from tercet.critic.flow import trusted_results
+from tercet.critic.outputs.results import evidence_of, results_of
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 
-_WORDS = 4
-"""A text of more words says something; one of fewer is a name, a number or an identifier."""
 
-
-def grounds_of(run: Run, draft: JsonObject, fresh: Collection[str] = ()) -> tuple[Evidence, ...]:
+def grounds_of(
+    run: Run, drafts: Mapping[str, Any] | None = None, fresh: Collection[str] = ()
+) -> tuple[Evidence, ...]:
     """The facts that outputs are held against.
 
-    `draft` is what they were before anything was mended, `fresh` the ids of what was looked up for a repair.
+    `drafts` are the outputs before they were repaired, `fresh` the ids of what was looked up for a repair.
     """
     known, refs = run.compiled.manifests.evidence_manifest, _pinned(run)
     is_pinned = any(entry.id in refs for entry in known)
@@ -43,7 +41,9 @@ def grounds_of(run: Run, draft: JsonObject, fresh: Collection[str] = ()) -> tupl
         )
         for entry in entries
     )
-    return (*kept, *_results(run, draft))
+    trusted = frozenset(trusted_results(Review(run.context, run.compiled, run.spec, run.plan)))
+    results = results_of(run.transcript, run.compiled.surface, trusted)
+    return (*kept, *evidence_of(results, {"drafts": drafts or {}, "outputs": run.outputs}))
 
 
 def _pinned(run: Run) -> frozenset[str]:
@@ -51,39 +51,3 @@ def _pinned(run: Run) -> frozenset[str]:
     steps = (ref for step in run.plan.steps for ref in pinned(step))
     read = (found.target for found in scan(run.plan.outputs) if isinstance(found, Reference))
     return frozenset((*steps, *read))
-
-
-def _results(run: Run, draft: JsonObject) -> Iterator[Evidence]:
-    trusted = frozenset(trusted_results(Review(run.context, run.compiled, run.spec, run.plan)))
-    said = frozenset((*_texts(run.outputs), *_texts(draft)))
-    for entry in run.transcript:
-        tool = run.compiled.surface.get(entry.call.tool)
-        if entry.result.outcome is not Outcome.DONE or entry.result.error is not None or tool is None:
-            continue
-        is_trusted = entry.call.step_id in trusted and not tool.untrusted
-        yield Evidence(
-            id=str(EvidenceRef("result", entry.call.step_id.replace("#", "_"), "run")),
-            content=_without(entry.result.value, said),
-            trust=Trust.TRUSTED if is_trusted else Trust.UNTRUSTED,
-            source=tool.name,
-        )
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """The texts in a value that say something."""
-    if isinstance(value, str) and len(value.split()) > _WORDS:
-        yield value
-    for member in (as_object(value) or {}).values():
-        yield from _texts(member)
-    for item in as_list(value) or ():
-        yield from _texts(item)
-
-
-def _without(value: Any, said: frozenset[str]) -> Any:
-    if isinstance(value, str):
-        return None if value in said else value
-    if (members := as_object(value)) is not None:
-        return {name: _without(member, said) for name, member in members.items()}
-    if (items := as_list(value)) is not None:
-        return [_without(item, said) for item in items]
-    return value

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -134,15 +135,18 @@ class Interview:
         self._role = role
         self._known = list(bench.state.replies)
         """Answers that are there from before, in the order in which they came."""
+        self.faults: dict[str, str] = {}
+        """Why nobody answered a question, by its number in this interview."""
 
     async def conduct(self, inquiry: Inquiry[ResultT]) -> ResultT:
         """What an inquiry comes to. Raises what it raises, and `Interrupted`."""
         try:
             question = next(inquiry)
-            while True:
+            for number in count():
                 try:
                     reply = await self._recorded(question) or await self._ask(question)
                 except ModelFault as fault:
+                    self.faults[str(number)] = storable(fault.message)
                     question = inquiry.throw(fault)
                 else:
                     question = inquiry.send(reply)
@@ -150,13 +154,14 @@ class Interview:
             return ended.value
         finally:
             inquiry.close()
+        raise AssertionError  # an inquiry ends by returning
 
     async def _recorded(self, question: Question) -> Reply | None:
-        """The answer to this question that was recorded before; none if the planner asks something else now."""
-        if not self._known or self._known[0].prompt != question.hash:
-            self._known.clear()
+        """The answer to this question that was recorded before; none if nobody has answered it yet."""
+        found = next((each for each in self._known if each.prompt == question.hash), None)
+        if found is None:
             return None
-        found = self._known.pop(0)
+        self._known.remove(found)
         text = msgspec.json.decode(await self._bench.blob(found.blob)) if found.blob else found.answer
         return Reply(
             text=text,

@@ -42,7 +42,8 @@ class People(ABC):
         return await self._reply(gate_id, "deny", actor, note=note)
 
     async def modify(self, gate_id: str, *, actor: Actor, note: str) -> RunResult:
-        """Send it back to the planner with words about what shall be different; earlier approvals are void."""
+        """Send it back to the planner with words about what shall be different; earlier approvals are void. Outputs go
+        into repair."""
         return await self._reply(gate_id, "modify", actor, note=note)
 
     async def withdraw(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:

@@ -6,7 +6,7 @@ state, setting and answers give the same event, byte for byte; so a replay deriv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -24,13 +24,14 @@ from tercet.contracts.quality import (
     DefectSeverity,
     RepairEntry,
     RepairLog,
+    RubricScore,
     TestFailure,
     TestResult,
 )
-from tercet.contracts.quality_rules import QualityRules, SelfConsistency
+from tercet.contracts.quality_rules import QualityRules, SelfConsistency, TestCommand
 from tercet.contracts.question import Inquiry
 from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
-from tercet.contracts.rubric import CritiqueInput, CritiqueTask
+from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.shape import JsonObject, as_list
 from tercet.contracts.verdict import ScoreVerdict
@@ -92,7 +93,7 @@ class Matter:
     def evidence(self) -> tuple[Evidence, ...]:
         """What the outputs can stand on."""
         quality = self.state.quality
-        return grounds_of(self.run, quality.draft, quality.fresh)
+        return grounds_of(self.run, quality.drafts, quality.fresh)
 
     @cached_property
     def tests(self) -> TestResult | None:
@@ -121,6 +122,7 @@ class Matter:
                 input=self.setting.compiled.input(),
                 required_outputs=self.spec.required_outputs,
                 required_sections=self.rules.required_sections,
+                outputs_schema=self.spec.outputs_schema,
             ),
             output=outputs,
             evidence=self.evidence,
@@ -180,7 +182,7 @@ def _agreed(wanted: SelfConsistency | None, outputs: JsonObject) -> tuple[Consen
 
 def criticise(matter: Matter, now: int) -> Inquiry[e.OutputsCritiqued]:
     """What CRITIQUE finds, how sure that makes, and whether there is something to mend."""
-    besides = (*_failed_tests(matter), *_probed(matter, matter.outputs))
+    besides = _besides(matter)
     given = matter.critique_input
     if any(dimension.scorer == "model" for dimension in given.rubric.dimensions):
         diagnosis = yield from critique_by_model(given, besides=besides)
@@ -194,17 +196,21 @@ def criticise(matter: Matter, now: int) -> Inquiry[e.OutputsCritiqued]:
     is_helped = control.get("helper") in _IN_REPAIR
     is_stopped = _stop_reason(control) not in (None, StopReason.REACHED) and not is_helped
     may_mend = matter.is_open_to_repair and bool(diagnosis.defects) and not is_stopped
-    ending = decide_exit(matter, diagnosis.scores, sure.value, can_repair=may_mend)
-    is_mended = ending.outcome == "CONTINUE_REPAIR" or (may_mend and not weighed.passed)
+    ending = decide_exit(matter, diagnosis.scores, weighed, sure.value, can_repair=may_mend)
     return e.OutputsCritiqued(
         at=now,
         diagnosis=_dumped(diagnosis),
         rubric=_dumped(weighed),
         confidence={**_dumped(sure), "features": features},
         exit=_dumped(ending),
-        next="repair" if is_mended else "exit",
+        next="repair" if ending.outcome == "CONTINUE_REPAIR" else "exit",
         control=control,
     )
+
+
+def _besides(matter: Matter) -> tuple[Found, ...]:
+    """What was found besides the rubric."""
+    return (*_failed_tests(matter), *_probed(matter, matter.outputs))
 
 
 def _probed(matter: Matter, outputs: JsonObject) -> tuple[Found, ...]:
@@ -216,27 +222,30 @@ def _failed_tests(matter: Matter) -> list[Found]:
     """What tests have found, as defects of what they test."""
     found: list[Found] = []
     for command, said in zip(matter.rules.tests, matter.state.quality.tests, strict=False):
-        if said["error"]:
-            defect = Defect(
-                dimension=TESTS,
-                severity=DefectSeverity.HIGH,
-                description=f"the tests could not be run: {said['error']}",
-                location=command.output,
-                scope="SECTION",
-            )
+        result = TestResult.model_validate(said["result"] or {"passed": 0, "failed": 0})
+        why = said["error"] or ("no test ran" if _is_empty(command, result) else "")
+        if why:
+            defect = _defect_of(f"the tests could not be run: {why}", command.output)
             found.append(Found(defect, "make it something that the tests can run on"))
-            continue
-        result = TestResult.model_validate(said["result"])
         found += [Found(_failed(failure, command.output), _hint(failure)) for failure in result.errors]
     return found
 
 
+def _is_empty(command: TestCommand, result: TestResult) -> bool:
+    """Whether tests that must all pass have shown nothing."""
+    return command.level != "regression" and result.passed + result.failed == 0
+
+
 def _failed(failure: TestFailure, place: str) -> Defect:
     compared = f": expected {failure.expected}, found {failure.actual}" if failure.expected else ""
+    return _defect_of(f"the test {failure.name} fails{compared}", place)
+
+
+def _defect_of(description: str, place: str) -> Defect:
     return Defect(
         dimension=TESTS,
         severity=DefectSeverity.HIGH,
-        description=f"the test {failure.name} fails{compared}",
+        description=description,
         location=place,
         scope="SECTION",
     )
@@ -274,7 +283,12 @@ def _weights(drawn: Mapping[str, Any]) -> Weights:
 
 
 def decide_exit(
-    matter: Matter, rubric: Mapping[str, float], confidence: float | None, *, can_repair: bool
+    matter: Matter,
+    rubric: Mapping[str, float],
+    weighed: RubricScore | None,
+    confidence: float | None,
+    *,
+    can_repair: bool,
 ) -> ExitDecision:
     """Whether the outputs may be committed, with everything that it is decided by."""
     spec, quality = matter.spec, matter.state.quality
@@ -284,6 +298,7 @@ def decide_exit(
             thresholds=spec.thresholds,
             measured=measured(matter, rubric),
             floors_hold=matter.scored.ok,
+            objections=tuple(_objections(matter, weighed)),
             bands=spec.confidence,
             confidence=confidence if is_confidence_asked else None,
             can_repair=can_repair,
@@ -310,11 +325,26 @@ def measured(matter: Matter, rubric: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
+def _objections(matter: Matter, weighed: RubricScore | None) -> Iterator[str]:
+    """What speaks against a commit, whatever thresholds the decision has."""
+    if not matter.state.quality.verdict.get("schema_valid", True):
+        yield "the outputs break their schema"
+    if weighed is not None and not weighed.passed:
+        below = ", ".join(weighed.below)
+        sum_up = f"it comes to {weighed.weighted}, below {weighed.threshold}"
+        yield f"the rubric is not met: {f'{below} below the minimum' if below else sum_up}"
+    yield from (found.defect.description for found in _besides(matter))
+
+
 def final_exit(matter: Matter) -> ExitDecision:
     """The exit of outputs that are not mended any more."""
     quality = matter.state.quality
     return decide_exit(
-        matter, quality.diagnosis.get("scores", {}), quality.confidence.get("value"), can_repair=False
+        matter,
+        quality.diagnosis.get("scores", {}),
+        RubricScore.model_validate(quality.rubric) if quality.rubric else None,
+        quality.confidence.get("value"),
+        can_repair=False,
     )
 
 
@@ -380,7 +410,7 @@ def _case(matter: Matter) -> RepairCase:
     quality, rules = matter.state.quality, matter.rules
     resources = Resources(
         has_model=matter.repairers > 0,
-        has_other_model=matter.repairers > 1,
+        has_other_model=matter.repairers - wants_other_model(matter.state) > 1,
         has_human=True,
         may_replan=_may_replan(matter),
         is_partial_useful=rules.is_partial_useful,
@@ -396,8 +426,17 @@ def _case(matter: Matter) -> RepairCase:
         rates=SuccessRates.model_validate(quality.drawn.get("rates") or {}),
         resources=resources,
         memory=LoopMemory.model_validate(quality.memory or {}),
-        history=RepairLog(entries=tuple(map(RepairEntry.model_validate, quality.log))),
+        history=RepairLog(entries=tuple(_history(matter))),
     )
+
+
+def _history(matter: Matter) -> Iterator[RepairEntry]:
+    """What was tried before. What a model could not do, another one may, and so may the same one with more evidence."""
+    quality = matter.state.quality
+    is_afresh = wants_other_model(matter.state) or bool(quality.fresh)
+    for entry in map(RepairEntry.model_validate, quality.log):
+        if entry.means == "rule" or not is_afresh:
+            yield entry
 
 
 def _before(matter: Matter) -> tuple[Evidence, ...]:
@@ -456,16 +495,14 @@ def _is_gone(matter: Matter) -> IsGone:
     form = form_of(matter.spec)
     asked = {each.name for each in matter.rules.rubric.dimensions if each.scorer == "model"}
     told = asked | {TESTS, FEEDBACK}
-    dimensions = [each for each in matter.rules.rubric.dimensions if each.name not in asked]
+    rubric = _without(matter.rules.rubric, asked)
 
     def diagnose(outputs: JsonObject) -> CritiqueDiagnosis:
-        given = matter.input_for(outputs)
-        return critique(
-            given.model_copy(
-                update={"rubric": given.rubric.model_copy(update={"dimensions": tuple(dimensions)})}
-            ),
-            besides=_probed(matter, outputs),
-        )
+        probed = _probed(matter, outputs)
+        if rubric is None:
+            return CritiqueDiagnosis(scores={}, defects=tuple(found.defect for found in probed))
+        given = matter.input_for(outputs).model_copy(update={"rubric": rubric})
+        return critique(given, besides=probed)
 
     by_rubric = gone_by(diagnose)
 
@@ -477,6 +514,21 @@ def _is_gone(matter: Matter) -> IsGone:
         return by_rubric(outputs, defect)
 
     return is_gone
+
+
+def _without(rubric: Rubric, names: Collection[str]) -> Rubric | None:
+    """A rubric without some of its dimensions, in which the others count as much beside each other as before."""
+    left = [each for each in rubric.dimensions if each.name not in names]
+    if len(left) in (0, len(rubric.dimensions)):
+        return rubric if left else None
+    total = sum(each.weight for each in left)
+    weights = [each.weight / total if total else 1 / len(left) for each in left]
+    return Rubric(
+        dimensions=tuple(
+            each.model_copy(update={"weight": weight}) for each, weight in zip(left, weights, strict=True)
+        ),
+        threshold=rubric.threshold,
+    )
 
 
 def _repaired(result: RepairResult, models: Sequence[str], now: int) -> e.OutputsRepaired:

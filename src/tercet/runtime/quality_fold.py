@@ -25,7 +25,7 @@ def with_quality(state: State, **changes: Any) -> Quality:
     return msgspec.structs.replace(state.quality, **changes)
 
 
-def unjudged(quality: Quality) -> Quality:
+def afresh(quality: Quality) -> Quality:
     """The same for outputs that are new: what was said of those before does not count for them. What was tried, and what
     it cost, does."""
     return msgspec.structs.replace(
@@ -38,6 +38,7 @@ def unjudged(quality: Quality) -> Quality:
         rubric={},
         confidence={},
         exit={},
+        escalation={},
     )
 
 
@@ -115,10 +116,11 @@ def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
 def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
     quality = msgspec.structs.replace(
-        unjudged(state.quality),
+        afresh(state.quality),
         log=(*state.quality.log, *event.log),
         memory=event.memory,
         escalation=event.escalation,
+        drafts=state.quality.drafts or state.outputs,
         feedback="",
         has_fetched=False,
         fresh=(),

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from tercet.contracts import pointer
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import TercetError, UsageError
@@ -31,7 +33,7 @@ from tercet.runtime.retrieving import Spent, keep, search
 from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.thinking import Desk
 
-ResultT = TypeVar("ResultT")
+JudgedT = TypeVar("JudgedT", e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
 OUTPUT = "$output"
 """The key of a parameter that stands for a part of the outputs."""
 
@@ -131,13 +133,15 @@ class QualityLoop:
         names = [model.name for model in models]
         return await self._conduct(quality.repair(matter, names, self._desk.now()), models)
 
-    async def _conduct(self, inquiry: Inquiry[ResultT], models: Sequence[Model]) -> ResultT:
+    async def _conduct(self, inquiry: Inquiry[JudgedT], models: Sequence[Model]) -> JudgedT:
+        """What an inquiry comes to, with all that somebody needs to derive it again without asking."""
         around = self._around
         limit = around.work.limit_for("critic")
         interview = Interview(
             self._desk, models, clock=around.clock, draw=around.draw, limit=limit, role="critic"
         )
-        return await interview.conduct(inquiry)
+        judged = await interview.conduct(inquiry)
+        return msgspec.structs.replace(judged, repairers=len(around.repairers), faults=dict(interview.faults))
 
     # --- test commands ---
 

@@ -21,8 +21,8 @@ from tercet.runtime.changes import (
     more,
 )
 from tercet.runtime.model_fold import cut_off
-from tercet.runtime.quality_fold import unjudged, with_quality
-from tercet.runtime.state import Ending, Quality, State, StepState, Used
+from tercet.runtime.quality_fold import afresh, with_quality
+from tercet.runtime.state import Ending, State, StepState, Used
 
 P = Phase
 
@@ -77,14 +77,15 @@ def revived(state: State) -> State:
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
         # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
-        quality=_afresh(state.quality) if state.halted_from is P.VERIFY else state.quality,
+        quality=afresh(state.quality) if _is_outputs_matter(state) else state.quality,
         # Whoever resumes what was handed to a person has answered: it is tried again as it stands.
         gates={name: gate for name, gate in state.gates.items() if gate.kind != "escalation"},
     )
 
 
-def _afresh(quality: Quality) -> Quality:
-    return msgspec.structs.replace(unjudged(quality), escalation={})
+def _is_outputs_matter(state: State) -> bool:
+    """Whether a run was handed to a person for its outputs; a mere pause forgets nothing that was said of them."""
+    return state.halted_from is P.VERIFY and state.reason.startswith(ESCALATED)
 
 
 def _interrupted(used: Used) -> Used:
@@ -193,6 +194,8 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         steps=steps,
         unjudged=(*(name for name in state.unjudged if steps[name].status != "pending"), *failed),
         verdict={},
+        # Another pack may have other rules, and another kind of task to learn from.
+        quality=msgspec.structs.replace(afresh(state.quality), drawn={}, control={}),
     )
 
 
@@ -252,11 +255,13 @@ def outputs_produced(state: State, event: e.OutputsProduced) -> State:
         outputs=event.outputs,
         missing=event.missing,
         memory=event.memory,
-        quality=msgspec.structs.replace(unjudged(state.quality), draft=event.outputs),
+        quality=msgspec.structs.replace(afresh(state.quality), drafts={}),
     )
 
 
 def run_reported(state: State, event: e.RunReported) -> State:
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    demand(state, event, is_met=not state.gates, why="a person is asked about the outputs")
     reported = changed(state, report=event.report, envelope=event.envelope)
     if event.exit:
         reported = changed(reported, quality=with_quality(state, exit=event.exit))

@@ -198,8 +198,6 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
     stage: Literal["", "judged", "asking"] = ""
     """What VERIFY has come to: nothing yet; all that is to be said of the outputs; or that a person must accept them."""
-    draft: dict[str, Any] = {}
-    """The outputs as the plan left them: whatever becomes of them, they are no witness for themselves."""
     drawn: dict[str, Any] = {}
     """What earlier runs have taught, as this run goes by it."""
     tests: tuple[dict[str, Any], ...] = ()
@@ -219,6 +217,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """By what a repair that goes round in circles is known."""
     escalation: dict[str, Any] = {}
     """What the last REPAIR phase left to somebody else; empty where it mended all."""
+    drafts: dict[str, Any] = {}
+    """The outputs as they were produced, once a repair has changed them."""
     feedback: str = ""
     """What a person asked to be changed."""
     has_fetched: bool = False

@@ -45,6 +45,10 @@ class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):
     """What several samples agreed on."""
     chosen: dict[str, Any] = {}
     """The outputs that became of that."""
+    repairers: int = 0
+    """How many models could be asked to repair."""
+    faults: dict[str, str] = {}
+    """Why nobody answered a question, by its number; what was answered stands in events of its own."""
 
 
 class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued"):
@@ -57,6 +61,10 @@ class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued")
     next: Literal["repair", "exit"]
     control: dict[str, Any] = {}
     """What the controller remembers, says and foresees; empty where the pack has none."""
+    repairers: int = 0
+    """How many models could be asked to repair."""
+    faults: dict[str, str] = {}
+    """Why nobody answered a question, by its number; what was answered stands in events of its own."""
 
 
 class EvidenceFetched(Fact, frozen=True, kw_only=True, tag="evidence_fetched"):
@@ -82,3 +90,7 @@ class OutputsRepaired(Fact, frozen=True, kw_only=True, tag="outputs_repaired"):
     tokens: int = 0
     models: tuple[str, ...] = ()
     """The models that could be asked."""
+    repairers: int = 0
+    """How many models could be asked to repair."""
+    faults: dict[str, str] = {}
+    """Why nobody answered a question, by its number; what was answered stands in events of its own."""

@@ -1,0 +1,308 @@
+"""Runs through the loop that are cut short: by death at every append, by a stop, a pause and a cancellation in each phase."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from tercet.contracts.question import ModelFault, Question, Reply
+from tercet.contracts.shape import JsonObject
+from tercet.journal import events as e
+from tercet.journal.protocol import Journal
+from tercet.packs.pack import Pack
+from tercet.runtime.runtime import Runtime
+from tercet.testing.models import ScriptedModel
+
+from .quality_desk import (
+    BAD_TONE,
+    FINE_TONE,
+    GOOD,
+    KEY,
+    THRESHOLDS,
+    TONE,
+    WRITE,
+    demand_within_bounds,
+    desk,
+    mended,
+    model,
+    of,
+    way,
+)
+from .test_quality_tests import adding, junit
+from .workshop import ADA, ASK, BOB, Death, Workshop, events
+
+KIND = f"Thank you. {GOOD}"
+
+
+async def nothing(_: str) -> None:
+    """A crash point at which nothing happens."""
+
+
+def opinion(question: Question) -> JsonObject:
+    """A critic whose answer depends on the question alone: content once somebody is thanked."""
+    if question.purpose == "judge":
+        return {"judgements": []}
+    return FINE_TONE if "Thank you" in question.messages[0].text else BAD_TONE
+
+
+def hand(question: Question) -> Any:
+    """A repairer likewise: its first way of asking brings no answer, the next one does."""
+    return mended(KIND)(question)
+
+
+def judged(workshop: Workshop, *, is_gated: bool) -> Pack:
+    """A pack whose outputs are tested, judged by a model, criticised by one, repaired by rule and by model, and accepted."""
+    ran: list[str] = []
+    workshop.tool("test.unit", adding(ran, "unit"), mode="read_only")
+    return desk(
+        workshop,
+        {"letter": f"{GOOD} Sign in with {KEY}, where a + b is asked for."},
+        quality={
+            "rubric": TONE,
+            "judge": "model",
+            "tests": [{"tool": "test.unit", "params": {"code": "a + b"}, "output": "/letter"}],
+        },
+        decision={"thresholds": THRESHOLDS, "requires_human_approval": is_gated},
+    )
+
+
+def timeless(record: Any) -> Any:
+    """A record without times and attempts: a run that died took longer, and what it was at was tried again."""
+    if isinstance(record, dict):
+        return {
+            name: timeless(value)
+            for name, value in record.items()  # pyright: ignore[reportUnknownVariableType]
+            if name not in ("decided_at", "started_at", "latency_ms", "attempt")
+        }
+    return [timeless(each) for each in record] if isinstance(record, list) else record  # pyright: ignore[reportUnknownVariableType]
+
+
+class Lives:
+    """A run that may die, and its second life: what both asked of models."""
+
+    def __init__(self, url: str, *, is_gated: bool) -> None:
+        self.workshop = Workshop()
+        self.pack = judged(self.workshop, is_gated=is_gated)
+        self.url = url
+        self.models: list[ScriptedModel] = []
+
+    def _runtime(self, journal: Journal, crash: Any) -> Runtime:
+        critic, mender = model(*[opinion] * 20, name="scripted:critic"), model(*[hand] * 20)
+        self.models += [critic, mender]
+        return self.workshop.runtime(self.pack, journal, critics=[critic], repairers=[mender], crash=crash)
+
+    async def lead(self, death: Death | None) -> tuple[bool, Any, Any, list[e.Event]]:
+        """Whether the first life came to its end, and how the run ended: result, record and events."""
+        async with self.workshop.journal(self.url) as journal:
+            async with self._runtime(journal, death or nothing) as first:
+                living = self._whole(first, None)
+                ended = await (living if death is None else death.of(living))
+            rows = await journal.sessions("default", limit=9)
+            if not rows:
+                return False, None, None, []
+            async with self._runtime(journal, nothing) as second:
+                result = ended or await self._whole(second, rows[0].session_id)
+                record = await second.record(result.session_id)
+                _, found = await demand_within_bounds(journal, result.session_id)
+            return ended is not None, result, record, found
+
+    async def _whole(self, runtime: Runtime, session: str | None) -> Any:
+        result = await (
+            runtime.run(ASK, plan=WRITE, actor=ADA) if session is None else runtime.resume(session)
+        )
+        if result.gate is not None:
+            await runtime.approve(result.gate.id, actor=BOB)
+            result = await runtime.resume(result.session_id)
+        return result
+
+    @property
+    def asked(self) -> list[str]:
+        """The hashes of all questions that reached a model."""
+        return [question.hash for each in self.models for question in each.questions]
+
+
+@pytest.mark.req("R116", "R150", "R274")
+@pytest.mark.parametrize("point", ["before_append", "after_append"])
+@pytest.mark.parametrize("is_gated", [False, True])
+def test_a_run_through_the_loop_survives_a_death_at_every_append(
+    tmp_path: Path, point: str, is_gated: bool
+) -> None:
+    """It ends with the same outputs and the same record, but for its times and attempts; and no model is asked again what it answered."""
+    whole = Lives(f"sqlite:///{tmp_path / 'whole.db'}", is_gated=is_gated)
+    _, wanted, record, undisturbed = whole.workshop.run(whole.lead(None))
+    assert (wanted.status, wanted.outputs) == ("completed", {"letter": KIND})
+    deaths = 0
+    for nth in range(1, 200):
+        lives = Lives(f"sqlite:///{tmp_path / f'{nth}.db'}", is_gated=is_gated)
+        has_lived, result, left, found = lives.workshop.run(lives.lead(Death(point, nth)))
+        if result is None:
+            continue
+        assert (result.status, result.outputs) == (wanted.status, wanted.outputs)
+        assert timeless(left) == timeless(record)
+        # Between an answer and its event, and between an opened gate and its telling, is all that can be lost.
+        answered = [event for event in of(e.ModelAnswered, found) if not event.code]
+        assert len(answered) == len(of(e.ModelAnswered, undisturbed))
+        assert len(lives.asked) - len(answered) <= 1
+        assert max(Counter(lives.asked).values()) <= 2
+        assert way(found) == way(undisturbed)
+        if has_lived:
+            break
+        deaths += 1
+    assert deaths >= 15
+
+
+class Slow(ScriptedModel):
+    """A model that answers by a rule, but once takes for ever: then somebody else has the word."""
+
+    def __init__(self, name: str, rule: Callable[[Question], Any], stuck: str) -> None:
+        super().__init__(name, answers=[rule] * 50)
+        self.stuck = stuck
+        self.is_reached = asyncio.Event()
+
+    async def ask(self, question: Question) -> Reply:
+        """The answer, unless this is where it is stuck."""
+        if question.purpose == self.stuck and not self.is_reached.is_set():
+            self.is_reached.set()
+            await asyncio.Event().wait()
+        return await super().ask(question)
+
+
+PHASES: dict[str, str] = {"judge": "VERIFY", "critique": "CRITIQUE", "repair": "REPAIR"}
+"""Where a model is asked for what."""
+How = Literal["stop", "pause", "cancel"]
+
+
+async def _interrupt(how: How, runtime: Runtime, session: str) -> Awaitable[Any] | None:
+    match how:
+        case "stop":
+            runtime.stop()
+            return None
+        case "pause":
+            return asyncio.ensure_future(runtime.pause(session, actor=BOB, note="wait"))
+        case "cancel":
+            return asyncio.ensure_future(runtime.cancel(session, actor=BOB, note="enough"))
+
+
+@pytest.mark.req("R127")
+@pytest.mark.parametrize("purpose", PHASES)
+@pytest.mark.parametrize("how", ["stop", "pause", "cancel"])
+def test_a_run_can_be_interrupted_while_a_model_is_asked(
+    workshop: Workshop, url: str, purpose: str, how: How
+) -> None:
+    """In each phase the call is given up, what was kept for it counts, and the run is paused where it was, or over."""
+    pack = judged(workshop, is_gated=False)
+    slow = [
+        Slow("slow:critic", opinion, "" if purpose == "repair" else purpose),
+        Slow("slow:mender", hand, purpose if purpose == "repair" else ""),
+    ]
+
+    async def main() -> None:
+        reached = next(each for each in slow if each.stuck == purpose).is_reached
+        async with (
+            workshop.journal(url) as journal,
+            workshop.runtime(pack, journal, critics=slow[:1], repairers=slow[1:]) as runtime,
+        ):
+            running = asyncio.ensure_future(runtime.run(ASK, plan=WRITE, actor=ADA))
+            await reached.wait()
+            (row,) = await journal.sessions("default", limit=9)
+            said = await _interrupt(how, runtime, row.session_id)
+            result = await running
+            if said is not None:
+                await said
+            state, found = await demand_within_bounds(journal, row.session_id)
+            if how == "cancel":
+                assert result.status == "cancelled"
+                return
+            assert (result.status, state.halted_from) == ("paused", PHASES[purpose])
+            lost = [event for event in of(e.ModelAnswered, found) if event.code]
+            assert len(lost) == 1
+            before = len([event for event in of(e.ModelAnswered, found) if not event.code])
+            done = await runtime.resume(row.session_id)
+            assert (done.status, done.outputs) == ("completed", {"letter": KIND})
+            _, found = await demand_within_bounds(journal, row.session_id)
+            answered = [event for event in of(e.ModelAnswered, found) if not event.code]
+            hashes = [question.hash for each in slow for question in each.questions]
+            assert len(answered) == len(hashes) == len(set(hashes))
+            assert before < len(answered)
+
+    workshop.run(main())
+
+
+def test_what_was_answered_after_a_fault_is_not_asked_for_again(tmp_path: Path) -> None:
+    """One question found nobody, the next one was answered, then the process died: the second life asks the first one
+    again, and takes the recorded answer for the second."""
+    both: JsonObject = {
+        "dimensions": [
+            {"name": "tone", "weight": 0.5, "minimum": 0.1, "scorer": "model", "question": "Kind?"},
+            {"name": "style", "weight": 0.5, "minimum": 0.1, "scorer": "model", "question": "Short?"},
+        ],
+        "threshold": 0.1,
+    }
+
+    def faulty(question: Question) -> Any:
+        is_first = "Kind?" in question.messages[0].text
+        return ModelFault("down", code="model_refused") if is_first else FINE_TONE
+
+    async def main(workshop: Workshop, url: str, nth: int) -> bool:
+        pack = desk(
+            workshop,
+            {"letter": GOOD},
+            quality={"rubric": both},
+            decision={"thresholds": THRESHOLDS},
+            budget={"max_step_retries": 0, "max_repairs": 0},
+        )
+        death = Death("after_append", nth)
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(pack, journal, critics=[model(*[faulty] * 9)], crash=death) as mortal:
+                ended = await death.of(mortal.run(ASK, plan=WRITE, actor=ADA))
+            (row,) = await journal.sessions("default", limit=9)
+            if row.status == "paused":  # it came to its rest before it died
+                return True
+            async with workshop.runtime(pack, journal, critics=[model(*[faulty] * 9)]) as runtime:
+                result = ended or await runtime.resume(row.session_id)
+                assert result.status == "paused"
+            found = await events(journal, row.session_id)
+            assert len([each for each in of(e.ModelAnswered, found) if not each.code]) == 1
+        return ended is not None
+
+    deaths = 0
+    while not (each := Workshop()).run(main(each, f"sqlite:///{tmp_path / f'{deaths}.db'}", deaths + 1)):
+        deaths += 1
+    assert deaths >= 8
+
+
+def test_a_test_command_that_was_cut_off_is_called_again(tmp_path: Path) -> None:
+    """It changes nothing, so a process that dies in it leaves nothing to settle."""
+    workshop = Workshop()
+    hung = asyncio.Event()
+    tries: list[int] = []
+
+    async def hang(_: Any, __: dict[str, Any]) -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            hung.set()
+            await asyncio.Event().wait()
+        return {"junit": junit(passed=1)}
+
+    workshop.tool("test.unit", hang, mode="read_only", timeout_ms=3_600_000)
+    pack = desk(workshop, {"letter": GOOD}, quality={"tests": [{"tool": "test.unit", "output": "/letter"}]})
+
+    async def main() -> None:
+        async with workshop.journal(f"sqlite:///{tmp_path / 'runs.db'}") as journal:
+            async with workshop.runtime(pack, journal) as first:
+                running = asyncio.ensure_future(first.run(ASK, plan=WRITE, actor=ADA))
+                await hung.wait()
+                running.cancel()
+                await asyncio.wait([running])
+            (row,) = await journal.sessions("default", limit=9)
+            async with workshop.runtime(pack, journal) as second:
+                result = await second.resume(row.session_id)
+                assert (result.status, len(tries)) == ("completed", 2)
+                assert len(of(e.TestsRun, await events(journal, row.session_id))) == 1
+
+    workshop.run(main())
