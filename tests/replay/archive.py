@@ -60,6 +60,27 @@ async def run_to_the_end(workshop: Workshop, pack: Pack, journal: Journal, *, is
     return session
 
 
+async def run_shortly(workshop: Workshop, pack: Pack, journal: Journal) -> str:
+    """A run of one step that calls nothing."""
+    async with workshop.runtime(pack, journal) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a", None)), actor=ADA)
+        assert result.status == "completed"
+        return result.session_id
+
+
+def make_small(workshop: Workshop, path: Path, *, signer: Signer | None = None) -> Exported:
+    """A bundle of the shortest run."""
+    pack = workshop.pack()
+
+    async def main() -> Exported:
+        async with workshop.journal("memory:") as journal:
+            session = await run_shortly(workshop, pack, journal)
+            content = PackContent(pack=pack, files={"pack.toml": b"name = 'workshop'\n"})
+            return await export_run(journal, TENANT, session, path, packs=(content,), signer=signer)
+
+    return workshop.run(main())
+
+
 def make(
     workshop: Workshop,
     path: Path,

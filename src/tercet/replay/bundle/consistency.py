@@ -13,6 +13,8 @@ from tercet.journal.chain import ZERO
 from tercet.replay.bundle.layout import ORDER, Header
 from tercet.replay.bundle.manifest import MAX_BYTES, Manifest, decode_manifest
 
+_EVENTS = ORDER.index("event")
+
 
 class Hasher(Protocol):
     """Takes bytes in, as `hashlib` does."""
@@ -46,6 +48,8 @@ class Consistency:
             return f"no {header.kind} stands here"
         if rank != self._kind:
             self._kind, self._place = rank, ()
+        if rank > _EVENTS and (wrong := self._finish_streams()):
+            return wrong
         if header.kind == "manifest" and header.size > MAX_BYTES:
             return "the manifest is too long"
         if header.kind == "event":
@@ -54,7 +58,7 @@ class Consistency:
         if self._place and place <= self._place:
             return "it does not stand in order"
         self._place = place
-        return self._finish_streams() if header.kind == "end" else self._belongs(header)
+        return self._belongs(header)
 
     def update(self, data: bytes) -> None:
         """A part of the payload."""

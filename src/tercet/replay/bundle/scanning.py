@@ -114,7 +114,7 @@ class Scan:
         proof = self._read_signature(header) if header.signer else b""
         if self._file.read(1):
             raise BundleDamaged(
-                record=header.n + 1,
+                record=header.n + (2 if header.signer else 1),
                 name="behind the end",
                 damage="inserted",
                 reason="there are bytes that belong to nothing",
