@@ -226,6 +226,12 @@ def _link(trail: Trail, stored: StoredCheckpoint, before: CheckpointLink) -> Che
             expected=f"at most {len(trail.events)} events",
             check="the journal was cut off behind this point",
         )
+    if taken.position != stored.seq:
+        raise ReplayError(
+            recorded=f"a point of position {taken.position}",
+            expected=f"one of position {stored.seq}, where it stands",
+            check="the checkpoints of the journal were changed",
+        )
     checkpoint.compare(trail.states[stored.seq], stored)
     return CheckpointLink(
         k=before.k + 1,
