@@ -22,7 +22,7 @@ _WIDEST_ID, _WIDEST_TOOL, _WIDEST_HOW, _WIDEST_GATE = 24, 33, 36, 34
 
 def draw(graph: Graph, cards: Sequence[StepCard], gates: Mapping[str, str]) -> Drawing | None:
     """The drawing of a plan with these steps; `gates` says what became of the gates by the anchors of steps."""
-    shown = cards[:MOST]
+    shown, total = cards[:MOST], len(graph.predecessors)
     if not shown:
         return None
     height = _SIZE.height + (_GATE if any(card.anchor in gates for card in shown) else 0)
@@ -39,7 +39,7 @@ def draw(graph: Graph, cards: Sequence[StepCard], gates: Mapping[str, str]) -> D
         nodes=nodes,
         edges=tuple(_edge(line) for line in layout.lines),
         summary=_summary(shown, drawn),
-        left_out=f"The first {MOST} of {len(cards):,} steps are drawn." if len(cards) > MOST else "",
+        left_out=f"The first {MOST} of {total:,} steps are drawn." if total > MOST else "",
     )
 
 

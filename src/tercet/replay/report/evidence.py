@@ -20,7 +20,7 @@ def fact_cards(case: Case, wording: Wording) -> tuple[tuple[FactCard, ...], str]
     """The facts that plans pinned, and in words how many more there were."""
     known = {found.evidence.id: found for found in case.facts}
     pinned = _pinned(case)
-    hashes = {ref: hashed for ref, hashed in _hashes(case)}
+    hashes = dict(_hashes(case))
     cards = [
         _card(ref, steps, hashes.get(ref, ""), known.get(ref), wording)
         for ref, steps in list(pinned.items())[:MOST]
@@ -30,7 +30,11 @@ def fact_cards(case: Case, wording: Wording) -> tuple[tuple[FactCard, ...], str]
 
 def _note(known: int, pinned: int) -> str:
     cut = f"The first {MOST} of {count(pinned, 'pinned fact')} are shown. " if pinned > MOST else ""
-    return f"{cut}The run could see {count(known, 'fact')}; its plans pinned {pinned:,}." if known or pinned else ""
+    return (
+        f"{cut}The run could see {count(known, 'fact')}; its plans pinned {pinned:,}."
+        if known or pinned
+        else ""
+    )
 
 
 def _pinned(case: Case) -> dict[str, list[str]]:
@@ -67,7 +71,9 @@ def _trust(trust: Trust | None) -> Chip:
     if trust is None:
         return Chip(text="not known to the run", tone="bad")
     is_trusted = trust is Trust.TRUSTED
-    return Chip(text="trusted" if is_trusted else "other people's words", tone="good" if is_trusted else "wait")
+    return Chip(
+        text="trusted" if is_trusted else "other people's words", tone="good" if is_trusted else "wait"
+    )
 
 
 def _rows(steps: list[str], hashed: str, found: Found | None, wording: Wording) -> Iterator[Row]:

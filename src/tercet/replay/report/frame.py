@@ -30,14 +30,24 @@ def standing(state: State) -> Standing:
     calls = state.used.tool_calls
     match state.status:
         case "completed" if state.start.get("shadow"):
-            return _standing("completed", "good", "A rehearsal: the plan was reviewed, and nothing was called.")
+            return _standing(
+                "completed", "good", "A rehearsal: the plan was reviewed, and nothing was called."
+            )
         case "completed" if state.partial:
             by = "A person accepted what there is, although the critic did not."
             return _standing("completed as partial", "wait", by)
         case "completed":
-            return _standing("completed", "good", "The critic let the plan through, its steps were carried out, and the result was accepted.")
+            return _standing(
+                "completed",
+                "good",
+                "The critic let the plan through, its steps were carried out, and the result was accepted.",
+            )
         case "failed" if state.verdict.get("outcome", "ok") != "ok":
-            before = f"{count(calls, 'call')} had been made under an earlier plan." if calls else "Nothing was called."
+            before = (
+                f"{count(calls, 'call')} had been made under an earlier plan."
+                if calls
+                else "Nothing was called."
+            )
             return _standing("refused", "bad", f"The critic refused the plan before it could run. {before}")
         case "failed":
             return _standing("failed", "bad", "The run ended without the result that it was asked for.")
@@ -89,7 +99,11 @@ def _facts(case: Case, wording: Wording) -> Iterator[Row]:
     yield Row(label="evidence", text=wording.text(evidence or "none", 200))
     yield Row(label="safety mode", text=wording.text(start["safety_mode"], 40))
     yield Row(label="started", text=moment(start["at"]))
-    yield Row(label="ended" if state.is_over else "last event", text=moment(state.at), note=f"after {took(state.at - start['at'])}")
+    yield Row(
+        label="ended" if state.is_over else "last event",
+        text=moment(state.at),
+        note=f"after {took(state.at - start['at'])}",
+    )
     if start.get("planner"):
         models = ", ".join(start.get("models") or ())
         yield Row(label="planner", text=wording.text(start["planner"], 120), note=wording.text(models, 200))
@@ -103,21 +117,19 @@ def figures(case: Case) -> tuple[Figure, ...]:
     people = {(a.actor, a.gate) for a in state.answers if a.answer == "approve"}
     lost = crashes(case.events)
     plans = sum(isinstance(event, e.PlanProposed) for event in case.events)
-    return tuple(
-        Figure(number=number, label=label, tone=tone)
-        for number, label, tone in (
-            (f"{done} of {len(planned)}", "steps done", "quiet"),
-            (f"{state.used.tool_calls:,}", _noun(state.used.tool_calls, "tool call"), "quiet"),
-            (f"{plans:,}", _noun(plans, "plan"), "quiet"),
-            (f"{len(people):,}", _noun(len(people), "approval"), "quiet"),
-            (f"{lost:,}", "lost process" if lost == 1 else "lost processes", "bad" if lost else "quiet"),
-            (took(state.used.wall_clock), "at work", "quiet"),
-        )
-    )  # fmt: skip
+    work = took(state.used.wall_clock)
+    return (
+        Figure(number=f"{done} of {len(planned)}", label="steps done"),
+        Figure(number=f"{state.used.tool_calls:,}", label=_noun(state.used.tool_calls, "tool call")),
+        Figure(number=f"{plans:,}", label=_noun(plans, "plan")),
+        Figure(number=f"{len(people):,}", label=_noun(len(people), "approval")),
+        Figure(number=f"{lost:,}", label=_noun(lost, "lost process", "es"), tone="bad" if lost else "quiet"),
+        Figure(number=work, label="at work"),
+    )
 
 
-def _noun(number: int, noun: str) -> str:
-    return noun if number == 1 else f"{noun}s"
+def _noun(number: int, noun: str, ending: str = "s") -> str:
+    return noun if number == 1 else f"{noun}{ending}"
 
 
 def hashes(case: Case, wording: Wording) -> tuple[Row, ...]:

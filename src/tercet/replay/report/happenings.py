@@ -33,20 +33,41 @@ def _told(case: Case, wording: Wording) -> Iterator[Happening]:
             continue
         what, tone = sentence(event)
         yield Happening(
-            number=number, at=moment(event.at), after=elapsed(event.at - first), what=wording.text(what, 400), tone=tone
+            number=number,
+            at=moment(event.at),
+            after=elapsed(event.at - first),
+            what=wording.text(what, 400),
+            tone=tone,
         )
 
 
 def sentence(event: e.Event) -> Told:
     """What an event says."""
     match event:
-        case e.Intent() | e.Complete() | e.Abort() | e.RetryScheduled() | e.Settled() | e.StepRefused() | e.StepSkipped():
+        case (
+            e.Intent()
+            | e.Complete()
+            | e.Abort()
+            | e.RetryScheduled()
+            | e.Settled()
+            | e.StepRefused()
+            | e.StepSkipped()
+        ):
             return _of_step(event)
         case e.StepJudged() | e.LoopGuardTripped() | e.RunReported() | e.TurnJudged() | e.PlanReviewed():
             return _of_critic(event)
-        case e.GateOpened() | e.GateAnswered() | e.ApprovalGranted() | e.MessageDropped() | e.BudgetExtended():
+        case (
+            e.GateOpened() | e.GateAnswered() | e.ApprovalGranted() | e.MessageDropped() | e.BudgetExtended()
+        ):
             return _of_people(event)
-        case e.PlanProposed() | e.PlanningFailed() | e.Decomposed() | e.EvidenceRetrieved() | e.ModelAsked() | e.ModelAnswered():
+        case (
+            e.PlanProposed()
+            | e.PlanningFailed()
+            | e.Decomposed()
+            | e.EvidenceRetrieved()
+            | e.ModelAsked()
+            | e.ModelAnswered()
+        ):
             return _of_planning(event)
         case _:
             return _of_session(event)
@@ -62,7 +83,10 @@ def _of_step(
     name = _name(event.step)
     match event:
         case e.Intent():
-            return f"INTENT {name}, attempt {event.attempt}: {event.tool or 'a note'} is about to be called", "busy"
+            return (
+                f"INTENT {name}, attempt {event.attempt}: {event.tool or 'a note'} is about to be called",
+                "busy",
+            )
         case e.Complete() if event.error:
             return f"COMPLETE {name}: it happened, and its result is unusable: {event.error}", "bad"
         case e.Complete():
@@ -89,17 +113,24 @@ def _of_critic(
     match event:
         case e.StepJudged():
             why = f": {event.reason}" if event.reason else ""
-            return f"the critic says {event.outcome} of {_name(event.step)}{why}", _good(event.outcome == "accept")
+            return f"the critic says {event.outcome} of {_name(event.step)}{why}", _good(
+                event.outcome == "accept"
+            )
         case e.LoopGuardTripped():
             return f"the loop guard stops {_name(event.step)}: {event.reason}", "bad"
         case e.RunReported():
-            return f"the critic says {event.outcome} of the run: {'; '.join(event.reasons)}", _good(event.outcome == "accept")
+            return f"the critic says {event.outcome} of the run: {'; '.join(event.reasons)}", _good(
+                event.outcome == "accept"
+            )
         case e.TurnJudged():
             by = f" by {event.critic}" if event.critic else ""
             return f"turn {event.turn}: {event.action}{by} {event.reason}".rstrip(), "quiet"
         case e.PlanReviewed():
             outcome = str(event.verdict.get("outcome"))
-            return f"the critic says {outcome} of the plan: {'; '.join(event.verdict.get('reasons', ()))}", _good(outcome == "ok")
+            return (
+                f"the critic says {outcome} of the plan: {'; '.join(event.verdict.get('reasons', ()))}",
+                _good(outcome == "ok"),
+            )
         case _:
             assert_never(event)
 
@@ -131,11 +162,19 @@ def _of_people(
 
 
 def _of_planning(
-    event: e.PlanProposed | e.PlanningFailed | e.Decomposed | e.EvidenceRetrieved | e.ModelAsked | e.ModelAnswered,
+    event: e.PlanProposed
+    | e.PlanningFailed
+    | e.Decomposed
+    | e.EvidenceRetrieved
+    | e.ModelAsked
+    | e.ModelAnswered,
 ) -> Told:
     match event:
         case e.PlanProposed():
-            return f"a plan of {len(event.plan.get('steps', ()))} steps, by {event.planner or event.origin}", "busy"
+            return (
+                f"a plan of {len(event.plan.get('steps', ()))} steps, by {event.planner or event.origin}",
+                "busy",
+            )
         case e.PlanningFailed():
             return f"no plan, {event.code}: {event.reason}", "bad"
         case e.Decomposed():
@@ -163,22 +202,28 @@ def _of_session(event: e.Event) -> Told:
             return "a process carries it on", "busy"
         case e.SessionPaused():
             return f"paused: {event.reason}", "wait"
+        case e.SessionMigrated():
+            return f"moved to {event.pack} by {event.by}", "wait"
+        case e.OutputsProduced():
+            missing = f"; missing: {', '.join(event.missing)}" if event.missing else ""
+            return f"outputs: {', '.join(event.outputs) or 'none'}{missing}", _good(not event.missing)
+        case _:
+            return _of_ending(event)
+
+
+def _of_ending(event: e.Event) -> Told:
+    match event:
         case e.SessionCancelled():
             return f"cancelled by {event.by}: {event.reason}", "bad"
         case e.SessionExpired():
             return f"expired: {event.reason}", "bad"
-        case e.SessionMigrated():
-            return f"moved to {event.pack} by {event.by}", "wait"
         case e.GivenUp():
             return f"given up: {event.reason}", "bad"
-        case e.OutputsProduced():
-            missing = f"; missing: {', '.join(event.missing)}" if event.missing else ""
-            return f"outputs: {', '.join(event.outputs) or 'none'}{missing}", _good(not event.missing)
         case e.CompensationBegun():
             return f"taking back: {', '.join(each.step for each in event.undo) or 'nothing'}", "wait"
         case e.EffectsKept():
             return f"what was done is kept{f', by {event.by}' if event.by else ''}", "quiet"
         case e.SessionEnded():
             return f"{event.status}: {event.reason}", _good(event.status == "completed")
-        case _:  # an event that a newer version brought: told by its name
+        case _:  # one that has no sentence of its own yet is told by its name
             return str(type(event).__struct_config__.tag).replace("_", " "), "quiet"

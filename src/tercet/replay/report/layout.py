@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 SWEEPS = 8
@@ -60,9 +61,7 @@ def arrange(predecessors: Sequence[Sequence[int]], size: Size) -> Layout:
     layers = _layers(depths, chains)
     neighbours = _neighbours(chains)
     xs = _centres(_untangled(layers, neighbours), neighbours, len(predecessors), size)
-    left = min(
-        (x - _half(place, len(predecessors), size) for place, x in xs.items()), default=0.0
-    )
+    left = min((x - _half(place, len(predecessors), size) for place, x in xs.items()), default=0.0)
     xs = {place: x - left for place, x in xs.items()}
     level = {place: depth for depth, layer in enumerate(layers) for place in layer}
     tops = {place: depth * (size.height + size.rise) for place, depth in level.items()}
@@ -70,7 +69,9 @@ def arrange(predecessors: Sequence[Sequence[int]], size: Size) -> Layout:
         width=max((x + _half(place, len(predecessors), size) for place, x in xs.items()), default=0.0),
         height=max(0.0, len(layers) * (size.height + size.rise) - size.rise),
         corners=tuple((xs[step] - size.width / 2, tops[step]) for step in range(len(predecessors))),
-        lines=tuple(_line(chain, xs, tops, size, is_back=chain[-1] in back.get(chain[0], ())) for chain in chains),
+        lines=tuple(
+            _line(chain, xs, tops, size, is_back=chain[-1] in back.get(chain[0], ())) for chain in chains
+        ),
     )
 
 
@@ -148,7 +149,7 @@ def _neighbours(chains: Sequence[tuple[Place, ...]]) -> _Neighbours:
     above: dict[Place, list[Place]] = {}
     below: dict[Place, list[Place]] = {}
     for chain in chains:
-        for upper, lower in zip(chain, chain[1:], strict=False):
+        for upper, lower in pairwise(chain):
             above.setdefault(lower, []).append(upper)
             below.setdefault(upper, []).append(lower)
     return _Neighbours(above=above, below=below)
@@ -186,7 +187,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 def _crossings(layers: list[list[Place]], neighbours: _Neighbours) -> int:
     total = 0
-    for upper, lower in zip(layers, layers[1:], strict=False):
+    for upper, lower in pairwise(layers):
         at = {place: number for number, place in enumerate(lower)}
         seen: list[int] = []
         for place in upper:
@@ -235,7 +236,7 @@ def _spread(
 
 def _offsets(places: Sequence[Place], steps: int, size: Size) -> list[float]:
     offsets = [0.0]
-    for before, after in zip(places, places[1:], strict=False):
+    for before, after in pairwise(places):
         offsets.append(offsets[-1] + _half(before, steps, size) + size.gap + _half(after, steps, size))
     return offsets
 

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 Tone: TypeAlias = Literal["good", "bad", "wait", "busy", "quiet"]
 """What a colour means: it went well, badly, it waits or is not known, it goes on, nothing came of it."""
+BarKind: TypeAlias = Literal["phase", "call", "gate", "model", "lost"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,11 @@ class StepCard:
     params: str = ""
     result: str = ""
     attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is more to it than that it went well."""
+        return self.tone in ("bad", "wait") or len(self.attempts) > 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +141,7 @@ class Bar:
 
     x: float
     width: float
-    kind: Literal["phase", "call", "gate", "model", "lost"]
+    kind: BarKind
     tone: Tone
     title: str
     text: str = ""

@@ -21,7 +21,13 @@ MOST_PLANS = 12
 """How many plans are shown, the last ones: an agent that decides step by step has one for each step."""
 MOST_STEPS = 200
 
-_ANSWERED = {"approve": "approved", "grant": "granted", "deny": "denied", "modify": "sent back", "withdraw": "withdrawn"}
+_ANSWERED = {
+    "approve": "approved",
+    "grant": "granted",
+    "deny": "denied",
+    "modify": "sent back",
+    "withdraw": "withdrawn",
+}
 _REVIEWED: dict[str, tuple[str, Tone]] = {
     "ok": ("verified", "good"),
     "replan": ("refused, to be planned again", "bad"),
@@ -79,7 +85,9 @@ def _part(
         changes=tuple(_changes(revision, wording)) if revision and revision.number > 1 else (),
         drawing=draw(plan.graph, cards, gates),
         steps=tuple(cards),
-        left_out=f"{len(plan.steps) - MOST_STEPS:,} more steps are left out." if len(plan.steps) > MOST_STEPS else "",
+        left_out=f"{len(plan.steps) - MOST_STEPS:,} more steps are left out."
+        if len(plan.steps) > MOST_STEPS
+        else "",
     )
 
 

@@ -8,10 +8,10 @@ from tercet.contracts.quality import RepairEntry
 from tercet.contracts.saga import RollbackStatus
 from tercet.contracts.scorecard import FLOORS
 from tercet.contracts.verdict import CriticReport
+from tercet.journal import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Chip, RepairCard, Row, Score, Tone
 from tercet.replay.report.wording import Wording
-from tercet.journal import events as e
 
 _TONES: dict[str, Tone] = {"pass": "good", "warn": "wait", "fail": "bad"}
 _SAID: dict[str, Tone] = {"accept": "good", "retry": "wait", "replan": "bad", "escalate": "bad"}
@@ -72,7 +72,9 @@ def _repair_rows(entry: RepairEntry, wording: Wording) -> Iterator[Row]:
     if defect.location:
         yield Row(label="where", text=wording.text(defect.location), is_code=True)
     yield Row(label="cause", text=wording.text(entry.root_cause.lower().replace("_", " ")))
-    yield Row(label="how", text=wording.text(f"{entry.strategy.lower().replace('_', ' ')}, by a {entry.means}"))
+    yield Row(
+        label="how", text=wording.text(f"{entry.strategy.lower().replace('_', ' ')}, by a {entry.means}")
+    )
     if entry.tokens:
         yield Row(label="tokens", text=f"{entry.tokens:,}")
     if entry.note:

@@ -23,7 +23,9 @@ def exchanges(case: Case, wording: Wording) -> tuple[tuple[Exchange, ...], str]:
     return shown, f"{len(asked) - MOST:,} later questions are left out." if len(asked) > MOST else ""
 
 
-def _exchange(asked: e.ModelAsked, answered: e.ModelAnswered | None, case: Case, wording: Wording) -> Exchange:
+def _exchange(
+    asked: e.ModelAsked, answered: e.ModelAnswered | None, case: Case, wording: Wording
+) -> Exchange:
     question = as_object(case.texts.get(asked.prompt)) or {}
     how, tone = _how(answered)
     again = f", attempt {asked.attempt}" if asked.attempt > 1 else ""
@@ -32,7 +34,9 @@ def _exchange(asked: e.ModelAsked, answered: e.ModelAnswered | None, case: Case,
         tone=tone,
         how=wording.text(how, 400),
         system=wording.text(question.get("system") or "", BLOCK),
-        messages=_messages(as_list(question.get("messages")) or (), wording) if question else (_gone(asked, wording),),
+        messages=_messages(as_list(question.get("messages")) or (), wording)
+        if question
+        else (_gone(asked, wording),),
         answer=_answer(answered, case, wording),
     )
 
@@ -63,5 +67,9 @@ def _gone(asked: e.ModelAsked, wording: Wording) -> Row:
 def _answer(answered: e.ModelAnswered | None, case: Case, wording: Wording) -> str:
     if answered is None or answered.code:
         return ""
-    text = case.texts.get(answered.blob, f"it is not kept any more: {answered.blob}") if answered.blob else answered.answer
+    text = (
+        case.texts.get(answered.blob, f"it is not kept any more: {answered.blob}")
+        if answered.blob
+        else answered.answer
+    )
     return wording.text(text, BLOCK)

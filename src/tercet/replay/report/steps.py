@@ -71,7 +71,10 @@ def step_card(
         tool=wording.text(step.tool or step.kind, 200),
         mark="·" if is_idle else mark,
         tone="quiet" if is_idle else tone,
-        how=joined(("never called" if is_idle else word, "under an earlier plan" if is_kept else "", *_timing(mine)), " · "),
+        how=joined(
+            ("never called" if is_idle else word, "under an earlier plan" if is_kept else "", *_timing(mine)),
+            " · ",
+        ),
         why=wording.text(_why(state), 1_000),
         chips=tuple(_chips(step, mine, review, wording)),
         rows=tuple(_rows(step, state, around)),
@@ -163,7 +166,9 @@ def attempts(events: Sequence[e.Event], wording: Wording) -> tuple[Attempt, ...]
 
 
 def _attempt(intent: e.Intent, events: Sequence[e.Event], wording: Wording) -> Attempt:
-    ends = [each for each in events if isinstance(each, e.Complete | e.Abort) and each.attempt == intent.attempt]
+    ends = [
+        each for each in events if isinstance(each, e.Complete | e.Abort) and each.attempt == intent.attempt
+    ]
     settled = [each for each in events if isinstance(each, e.Settled) and each.attempt == intent.attempt]
     how, tone, note = _ended(ends[-1] if ends else None, settled[-1] if settled else None)
     return Attempt(
@@ -190,7 +195,11 @@ def _ended(end: e.Complete | e.Abort | None, settled: e.Settled | None) -> tuple
             return "outcome unknown", "wait", joined((end.error, _settling(settled)), "; ")
         case None:
             lost = "its process was lost before it could write down what came of it"
-            return ("cut off", "wait", joined((lost, _settling(settled)), "; ")) if settled else ("no end is recorded", "wait", "")
+            return (
+                ("cut off", "wait", joined((lost, _settling(settled)), "; "))
+                if settled
+                else ("no end is recorded", "wait", "")
+            )
 
 
 def _settling(settled: e.Settled | None) -> str:

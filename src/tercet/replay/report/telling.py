@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tercet.contracts.quality import RepairEntry
-from tercet.replay.report import budgets, evidence, frame, happenings, people, plans, quality, questions, timeline
+from tercet.replay.report import (
+    budgets,
+    evidence,
+    frame,
+    happenings,
+    people,
+    plans,
+    quality,
+    questions,
+    timeline,
+)
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Page, Row
 from tercet.replay.report.wording import Wording

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log2
 
+from tercet.contracts.loop import Phase
 from tercet.journal import events as e
 from tercet.replay.report.case import Case
-from tercet.replay.report.page import Bar, Tick, Timeline, TimeRow, Tone
+from tercet.replay.report.page import Bar, BarKind, Tick, Timeline, TimeRow, Tone
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, elapsed, joined, took
 from tercet.runtime.machine import evolve
@@ -27,6 +29,7 @@ _NEAREST = 92.0
 """How near two ticks may come."""
 _LETTER = 6.6
 _WIDEST_LABEL = 16
+_PHASES: dict[Phase, Tone] = {Phase.FAIL: "bad", Phase.HALT: "wait", Phase.COMMIT: "good"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +39,7 @@ class Span:
     row: str
     start: int
     end: int
-    kind: str
+    kind: BarKind
     tone: Tone
     what: str
     is_open: bool = False
@@ -75,7 +78,10 @@ def draw_timeline(case: Case, wording: Wording) -> Timeline | None:
 
 def _axis(times: Sequence[int]) -> list[float]:
     """Where every event stands."""
-    widths = [0.0, *(1.0 + log2(1 + max(0, after - before)) for before, after in zip(times, times[1:], strict=False))]
+    widths = [
+        0.0,
+        *(1.0 + log2(1 + max(0, after - before)) for before, after in pairwise(times)),
+    ]
     scale = (WIDTH - LEFT - RIGHT) / sum(widths)
     xs: list[float] = []
     at = LEFT
@@ -93,9 +99,12 @@ def _ticks(xs: Sequence[float], times: Sequence[int]) -> Iterator[Tick]:
         far = all(abs(xs[number] - xs[other]) >= _NEAREST for other in chosen)
         if far and times[number] > times[number - 1]:
             chosen.add(number)
+    texts = {number: elapsed(times[number] - times[0]) for number in chosen}
     for number in sorted(chosen):
+        if number != last and texts[number] == texts[last]:
+            continue
         anchor = "start" if number == 0 else "end" if number == last else "middle"
-        yield Tick(x=xs[number], text="start" if number == 0 else elapsed(times[number] - times[0]), anchor=anchor)
+        yield Tick(x=xs[number], text="start" if number == 0 else texts[number], anchor=anchor)
 
 
 def _bar(span: Span, xs: Sequence[float], times: Sequence[int], wording: Wording) -> Bar:
@@ -106,7 +115,7 @@ def _bar(span: Span, xs: Sequence[float], times: Sequence[int], wording: Wording
     return Bar(
         x=round(min(x, WIDTH - RIGHT - width), 1),
         width=round(width, 1),
-        kind=span.kind,  # pyright: ignore[reportArgumentType] - only this file makes spans
+        kind=span.kind,
         tone=span.tone,
         title=f"{text}, {'still' if span.is_open else lasted}",
         text=name if len(name) * _LETTER + 8 < width else "",
@@ -119,9 +128,18 @@ def _label(name: str, wording: Wording) -> str:
 
 
 def _summary(spans: Sequence[Span], times: Sequence[int], wording: Wording) -> str:
-    kinds = {"call": "call", "gate": "wait for people", "model": "question to a model", "lost": "lost process"}
-    told = [count(found, noun) for kind, noun in kinds.items() if (found := sum(s.kind == kind for s in spans))]
-    return wording.text(f"A timeline of {took(times[-1] - times[0])}: {joined(told)}.".replace("processs", "processes"))
+    kinds = {
+        "call": "call",
+        "gate": "wait for people",
+        "model": "question to a model",
+        "lost": "lost process",
+    }
+    told = [
+        count(found, noun) for kind, noun in kinds.items() if (found := sum(s.kind == kind for s in spans))
+    ]
+    return wording.text(
+        f"A timeline of {took(times[-1] - times[0])}: {joined(told)}.".replace("processs", "processes")
+    )
 
 
 # --- from events to spans ---
@@ -151,7 +169,7 @@ def _spans(events: Sequence[e.Event]) -> Iterator[Span]:
 
 
 def _phase(state: State, start: int, end: int) -> Span:
-    tone: Tone = {"FAIL": "bad", "HALT": "wait", "COMMIT": "good"}.get(state.phase, "busy")  # type: ignore[assignment]
+    tone = _PHASES.get(state.phase, "busy")
     return Span(row="phases", start=start, end=end, kind="phase", tone=tone, what=str(state.phase))
 
 
@@ -204,9 +222,7 @@ def _unfinished(run: _Follower, last: int) -> Iterator[Span]:
         yield _gate(opened, begun, last, is_open=True)
 
 
-def _call(
-    intent: e.Intent, start: int, end: int, tone: Tone, how: str, *, is_open: bool = False
-) -> Span:
+def _call(intent: e.Intent, start: int, end: int, tone: Tone, how: str, *, is_open: bool = False) -> Span:
     what = f"attempt {intent.attempt}: {intent.tool}, {how}"
     return Span(row=intent.step, start=start, end=end, kind="call", tone=tone, what=what, is_open=is_open)
 
