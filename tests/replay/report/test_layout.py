@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tercet.replay.report.layout import Layout, Size, arrange
@@ -44,9 +44,8 @@ def test_a_long_line_runs_beside_the_boxes_that_it_passes() -> None:
 def test_circles_are_cut_and_marked() -> None:
     """A plan that goes round in circles, or waits for itself, can be drawn: one line of each circle is marked."""
     layout = arrange([(2,), (0,), (1,), (3,)], SIZE)
-    assert [(line.start, line.end) for line in layout.lines if line.is_back] == [(0, 1), (3, 3)] or sum(
-        line.is_back for line in layout.lines
-    ) == 2
+    assert sum(line.is_back for line in layout.lines) == 2
+    assert all(line.is_back for line in layout.lines if line.start == line.end == 3)
     assert len(layout.lines) == 4
 
 
@@ -64,6 +63,7 @@ def graphs(draw: st.DrawFn) -> list[tuple[int, ...]]:
     return [tuple(draw(some)) for _ in range(size)]
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # drawing graphs is slow on a busy machine
 @given(graphs())
 def test_boxes_never_overlap_and_lines_lead_down(predecessors: list[tuple[int, ...]]) -> None:
     """Whatever waits for whatever: no two boxes touch, all are inside, every line leads down unless it closes a circle."""
@@ -71,7 +71,7 @@ def test_boxes_never_overlap_and_lines_lead_down(predecessors: list[tuple[int, .
     assert layout == arrange(predecessors, SIZE)
     for (ax, ay), (bx, by) in combinations(layout.corners, 2):
         assert ay != by or abs(ax - bx) >= SIZE.width + SIZE.gap - 0.01
-    assert all(-0.01 <= x and x + SIZE.width <= layout.width + 0.01 for x, _ in layout.corners)
+    assert all(x >= -0.01 and x + SIZE.width <= layout.width + 0.01 for x, _ in layout.corners)
     for line in layout.lines:
         start, end = layout.corners[line.start], layout.corners[line.end]
         assert line.is_back or start[1] < end[1]
