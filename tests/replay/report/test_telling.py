@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -173,7 +174,7 @@ def test_repairs_have_a_section_where_there_are_any(workshop: Workshop) -> None:
         success=True,
         note="added it",
     )
-    page = tell(case, repairs=(entry,))
+    page = tell(replace(case, repairs=(entry,)))
     (card,) = page.repairs
     assert (card.title, card.result.text) == ("1. no date", "mended")
     assert {row.label: row.text for row in card.rows}["how"] == "minimal edit, by a model"

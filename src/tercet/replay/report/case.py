@@ -13,6 +13,7 @@ import msgspec
 
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.evidence import Citation, Evidence
+from tercet.contracts.quality import RepairEntry
 from tercet.contracts.saga import RollbackResult
 from tercet.journal import codec
 from tercet.journal import events as e
@@ -51,6 +52,8 @@ class Case:
     record: Mapping[str, Any] | None = None
     """The decision record, which came to its hash."""
     rollback: RollbackResult | None = None
+    repairs: tuple[RepairEntry, ...] = ()
+    """What was done to mend the outputs, in order."""
 
 
 async def read_case(journal: Journal, tenant: str, session: str) -> Case:

@@ -17,6 +17,7 @@ _SIZE = Size(width=248, height=74, gap=28, rise=46, bend=18)
 _GATE = 20.0
 """How much higher the boxes are where a step has waited for people."""
 _ARROW = 7.0
+_WIDEST = 1_450.0
 _WIDEST_ID, _WIDEST_TOOL, _WIDEST_HOW, _WIDEST_GATE = 24, 33, 36, 34
 
 
@@ -39,6 +40,7 @@ def draw(graph: Graph, cards: Sequence[StepCard], gates: Mapping[str, str]) -> D
         nodes=nodes,
         edges=tuple(_edge(line) for line in layout.lines),
         summary=_summary(shown, drawn),
+        is_wide=layout.width > _WIDEST,
         left_out=f"The first {MOST} of {total:,} steps are drawn." if total > MOST else "",
     )
 
@@ -63,7 +65,8 @@ def _node(card: StepCard, x: float, y: float, size: Size, gate: str) -> Node:
 
 def _how(card: StepCard) -> str:
     is_accepted = any(chip.text == "accepted by the critic" for chip in card.chips)
-    return f"accepted · {card.how.removeprefix('done · ')}" if is_accepted else card.how
+    done, *rest = card.how.split(" · ")
+    return " · ".join(("accepted" if is_accepted else done, *rest))
 
 
 def _fit(text: str, letters: int) -> str:

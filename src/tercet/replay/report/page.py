@@ -113,6 +113,8 @@ class Drawing:
     edges: tuple[Edge, ...]
     summary: str
     """What it shows, for those who do not see it."""
+    is_wide: bool = False
+    """Whether it is wider than can be read when it is made to fit a page."""
     left_out: str = ""
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tercet.contracts.quality import RepairEntry
 from tercet.replay.report import (
     budgets,
     evidence,
@@ -21,8 +18,8 @@ from tercet.replay.report.page import Page, Row
 from tercet.replay.report.wording import Wording
 
 
-def tell(case: Case, wording: Wording | None = None, *, repairs: Sequence[RepairEntry] = ()) -> Page:
-    """The page of a run. What a run did to mend its outputs is given as it stands in its log of repairs."""
+def tell(case: Case, wording: Wording | None = None) -> Page:
+    """The page of a run."""
     say = wording or Wording()
     state = case.state
     where = frame.standing(state)
@@ -62,7 +59,7 @@ def tell(case: Case, wording: Wording | None = None, *, repairs: Sequence[Repair
         meters=budgets.meters(case),
         evidence=facts,
         evidence_note=evidence_note,
-        repairs=quality.repair_cards(repairs, say),
+        repairs=quality.repair_cards(case.repairs, say),
         taken_back=quality.taken_back(case, say),
         exchanges=asked,
         exchanges_note=exchanges_note,

@@ -100,9 +100,11 @@ def _ticks(xs: Sequence[float], times: Sequence[int]) -> Iterator[Tick]:
         if far and times[number] > times[number - 1]:
             chosen.add(number)
     texts = {number: elapsed(times[number] - times[0]) for number in chosen}
+    told = {last: texts[last]}
     for number in sorted(chosen):
-        if number != last and texts[number] == texts[last]:
-            continue
+        if number != last and texts[number] in told.values():
+            continue  # two moments that read the same need one tick
+        told[number] = texts[number]
         anchor = "start" if number == 0 else "end" if number == last else "middle"
         yield Tick(x=xs[number], text="start" if number == 0 else texts[number], anchor=anchor)
 
