@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from tercet.cli import (
     answers,
+    bundles,
     calibrate,
     carrying,
     check,
@@ -27,6 +28,7 @@ from tercet.cli import (
     plan,
     schema,
     sessions,
+    signing_keys,
     stops,
     tools,
     verify,
@@ -115,6 +117,11 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "stop tenant": (stops.stop_tenant, stops.TENANT_EXAMPLES),
     "stop list": (stops.list_stops, stops.LIST_EXAMPLES),
     "stop lift": (stops.lift, stops.LIFT_EXAMPLES),
+    "export": (bundles.export, bundles.EXPORT_EXAMPLES),
+    "verify-bundle": (bundles.verify_file, bundles.VERIFY_EXAMPLES),
+    "signing-keys new": (signing_keys.new, signing_keys.NEW_EXAMPLES),
+    "signing-keys list": (signing_keys.list_keys, signing_keys.LIST_EXAMPLES),
+    "signing-keys show": (signing_keys.show, signing_keys.SHOW_EXAMPLES),
     "context": (context.context, context.EXAMPLES),
     "evidence add": (evidence.add, evidence.ADD_EXAMPLES),
     "evidence snapshot": (evidence.snapshot, evidence.SNAPSHOT_EXAMPLES),
@@ -138,6 +145,7 @@ GROUPS = {
     "gates": "Look at the questions that runs wait with, and answer them.",
     "evidence": "Bring facts in, freeze them in snapshots, and look at what is there.",
     "tools": "The tools of a pack, and the definitions of MCP tools that a person has accepted.",
+    "signing-keys": "The keys that bundles are signed with.",
     "stop": "Emergency stops: nothing that is stopped is called any more.",
 }
 

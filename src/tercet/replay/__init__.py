@@ -1,4 +1,4 @@
-"""Looks back: what a recorded run was, told again from its journal.
+"""Looks back: bundles, re-derivation, what-if, reports.
 
-It reads the journal and folds it with the runtime's own functions. It calls no tool and no model, and appends nothing.
+Reads journals and bundles, and never runs a tool. `bundle` is one file of a whole run, `report` one page about it.
 """
