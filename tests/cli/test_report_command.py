@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,22 @@ def test_mistakes_are_answered_with_what_to_do(
     assert not list(Path().glob("*.html"))
 
 
+def test_a_bundle_has_the_report_of_its_run(tercet: Tercet, kitchen: Kitchen) -> None:
+    """The page of a bundle is the page of the run that it was made of, to the last byte; a damaged one has none."""
+    session = baked(tercet, kitchen)
+    page = tercet("report", session, "-o", "-").out
+    tercet("export", session, "-o", "run.tercet", "--pack", BAKERY)
+    Path("tercet.db").rename("gone.db")
+    assert tercet("report", "run.tercet", "--json").json["session_id"] == session
+    assert Path("run.html").read_text(encoding="utf-8") == page
+    data = bytearray(Path("run.tercet").read_bytes())
+    data[len(data) // 2] ^= 1
+    Path("bad.tercet").write_bytes(data)
+    answer = tercet("report", "bad.tercet", "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (5, "bundle_damaged")
+    assert not Path("bad.html").exists()
+
+
 def test_a_changed_journal_has_no_report(tercet: Tercet, kitchen: Kitchen) -> None:
     """An event that was changed is named, and no page tells anything that the chain does not hold."""
     import sqlite3  # noqa: PLC0415 - the one test that goes behind the journal's back
@@ -90,9 +107,9 @@ def test_a_changed_journal_has_no_report(tercet: Tercet, kitchen: Kitchen) -> No
 def test_a_secret_of_the_environment_is_in_no_report(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """A secret that somebody wrote into a request, a call and a note stands in the journal, and not in the report."""
     monkeypatch.setenv("MAIL_API_KEY", SECRET)
-    session = office.run(
-        READ | {"params": {"box": f"box {SECRET}"}}, SEND | {"params": {**SEND["params"], "text": SECRET}}
-    )
+    send: dict[str, Any] = json.loads(json.dumps(SEND))
+    send["params"]["text"] = SECRET
+    session = office.run(READ | {"params": {"box": f"box {SECRET}"}}, send)
     assert not office.say("bruno", "gates", "deny", f"{session}.g1", "--note", f"never say {SECRET}").code
     shown = office.tercet("sessions", "show", session, "--json")
     assert SECRET in shown.out, "the secret was really planted"

@@ -7,29 +7,33 @@ import os
 import sys
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson, SessionId
+from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, let_go_of_stdout, print_json
 from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from tercet.replay.report import Case, Page
 
 EXAMPLES = """\
 tercet report ses_0123456789abcdef
 tercet report ses_0123456789abcdef -o refund.html
 tercet report ses_0123456789abcdef -o - > refund.html
+tercet report run.tercet
 """
 
 STDOUT = "-"
 
 
 def report(
-    session: SessionId,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A session by its id, or the file of a bundle.")],
     *,
     out: Annotated[
         str | None,
@@ -37,7 +41,7 @@ def report(
             "-o",
             "--out",
             metavar="FILE",
-            help="Where to write it, or - for standard output; by default the session's id and .html, in this folder.",
+            help="Where to write it, or - for standard output; by default the name of the run and .html, in this folder.",
             show_default=False,
         ),
     ] = None,
@@ -47,10 +51,11 @@ def report(
     """Write a report of a run: one HTML page with its plan, verdicts, timeline, approvals, budgets, evidence and hashes.
 
     The page opens from a file, fetches nothing and runs no script; what agents and tools wrote stands in it as text, and
-    secrets are left out. The journal is only read, and its chain is checked on the way. The same run gives the same
+    secrets are left out. The journal, or the bundle, is only read, and is
+    checked on the way. The same run gives the same
     bytes. A file that is no report is not written over.
     """
-    target = None if out == STDOUT else Path(out or f"{session}.html")
+    target = None if out == STDOUT else Path(out or f"{Path(run).stem}.html")
     if target is not None:
         _demand_free(target)
     if as_json and target is None:
@@ -59,7 +64,7 @@ def report(
             code="two_outputs",
             remedy="name a file with -o FILE, or leave --json out",
         )
-    standing, page = asyncio.run(_page(journal, session))
+    told, page = _page(journal, run)
     if target is None:
         _print(page)
         return ExitCode.ACCEPTED
@@ -68,8 +73,8 @@ def report(
         print_json(
             {
                 "file": str(target),
-                "session_id": session,
-                "standing": standing,
+                "session_id": told.session,
+                "standing": told.standing,
                 "bytes": len(page),
                 "sha256": sha256(page).hexdigest(),
             }
@@ -77,22 +82,41 @@ def report(
     else:
         screen = Screen()
         screen.say(
-            Text.assemble(("✓ ", "green"), f"{printable(str(target), 400)}: {standing}, {len(page):,} bytes")
+            Text.assemble(
+                ("✓ ", "green"), f"{printable(str(target), 400)}: {told.standing}, {len(page):,} bytes"
+            )
         )
         screen.say(Text("  Open it in a browser; it needs no network.", style="dim"))
     return ExitCode.ACCEPTED
 
 
-async def _page(url: str, session: str) -> tuple[str, bytes]:
-    """Where a run stands, and its report."""
+def _page(url: str, run: str) -> tuple[Page, bytes]:
+    """What is told of a run, and its report."""
     # No other command needs these, and all of them would wait for their import.
-    from tercet.replay.report import Wording, read_case, render, tell  # noqa: PLC0415
+    from tercet.replay.report import Wording, render, tell  # noqa: PLC0415
     from tercet.replay.report.wording import secrets_of  # noqa: PLC0415
 
+    page = tell(_case(url, run), Wording(secrets_of(os.environ)))
+    return page, render(page).encode()
+
+
+def _case(url: str, run: str) -> Case:
+    """A run out of a bundle, if there is a file of this name, else out of the journal."""
+    from tercet.replay.bundle.reading import open_bundle  # noqa: PLC0415 - as above
+    from tercet.replay.report import read_case  # noqa: PLC0415 - as above
+
+    if Path(run).is_file():
+        with open_bundle(run) as bundle:
+            held = bundle.manifest
+            return asyncio.run(read_case(bundle.journal(), held.tenant, held.session))
+    return asyncio.run(_journalled(url, run))
+
+
+async def _journalled(url: str, session: str) -> Case:
+    from tercet.replay.report import read_case  # noqa: PLC0415 - as above
+
     async with journal_at(url) as journal:
-        case = await read_case(journal, TENANT, session)
-    page = tell(case, Wording(secrets_of(os.environ)))
-    return page.standing, render(page).encode()
+        return await read_case(journal, TENANT, session)
 
 
 def _demand_free(target: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 Scheme = Literal["light", "dark"]
@@ -39,17 +39,38 @@ def launched() -> Generator[Browser]:
             browser.close()
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: the browser's library marks the objects whose methods it calls
 class Visit:
     """A page that was opened, and what it tried to do."""
 
     page: Page
+    address: str
     requests: list[str] = field(default_factory=list[str])
     """Every address that was asked for but the page's own."""
     blocked: list[str] = field(default_factory=list[str])
     """Those of them that the page's own policy held back."""
     complaints: list[str] = field(default_factory=list[str])
     """What stood on the console, and dialogs that came up."""
+
+    def watch(self) -> None:
+        """Take note of everything that the page tries."""
+        self.page.on("request", self._asked)
+        self.page.on("requestfailed", self._failed)
+        self.page.on("console", lambda said: self.complaints.append(said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", self._dismiss)
+
+    def _asked(self, request: Request) -> None:
+        if request.url != self.address:
+            self.requests.append(request.url)
+
+    def _failed(self, request: Request) -> None:
+        if request.failure == "csp":
+            self.blocked.append(request.url)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.complaints.append(dialog.message)
+        dialog.dismiss()
 
     def run(self, script: str) -> Any:
         """What a script of the test's own finds out; no policy of the page holds it back."""
@@ -61,14 +82,9 @@ def visit(browser: Browser, file: Path, *, scheme: Scheme = "light", width: int 
     """A page out of a file."""
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     try:
-        seen = Visit(context.new_page())
-        address = file.as_uri()
-        seen.page.on("request", lambda asked: asked.url == address or seen.requests.append(asked.url))
-        seen.page.on("requestfailed", lambda asked: asked.failure == "csp" and seen.blocked.append(asked.url))
-        seen.page.on("console", lambda said: seen.complaints.append(said.text))
-        seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-        seen.page.on("dialog", lambda shown: (seen.complaints.append(shown.message), shown.dismiss()))
-        seen.page.goto(address)
+        seen = Visit(context.new_page(), file.as_uri())
+        seen.watch()
+        seen.page.goto(seen.address)
         seen.page.wait_for_load_state("networkidle")
         yield seen
     finally:

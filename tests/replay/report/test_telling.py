@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from runtime.oracle import GOOD, ORDER, planner, scripted, shop
 from runtime.test_runs import Script
 from runtime.workshop import ADA, ASK, Workshop, plan, step
-from tercet.contracts.errors import NotDone
+from tercet.contracts.errors import NotDone, ReplayError
 from tercet.contracts.quality import Defect, DefectSeverity, RepairEntry, RootCauseClass
+from tercet.journal import events as e
 from tercet.replay.report import Case, read_case, render, tell
 from tercet.tools import ToolContext
 
@@ -199,3 +201,18 @@ def test_plans_of_any_size_have_a_page(workshop: Workshop, steps: int) -> None:
     assert ("100 more steps" in part.left_out) == (steps == 300)
     if part.drawing is not None and steps == 300:
         assert part.drawing.left_out == "The first 60 of 300 steps are drawn."
+
+
+def test_what_was_made_up_is_told_as_unreadable(workshop: Workshop) -> None:
+    """A record whose parts do not have their shapes, as a forger may write it, is an error that says so, and no crash."""
+    case = eventful(workshop)
+    started = msgspec.structs.replace(case.state, start={**case.state.start, "request": "<b>"})
+    verdicts = [
+        msgspec.structs.replace(each, verdict={"outcome": "ok", "refusals": [7]})
+        if isinstance(each, e.PlanReviewed)
+        else each
+        for each in case.events
+    ]
+    for made_up in (replace(case, state=started), replace(case, events=tuple(verdicts))):
+        with pytest.raises(ReplayError, match="in another shape"):
+            tell(made_up)

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from pydantic import ValidationError
 
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.evidence import Citation, Evidence
 from tercet.contracts.quality import RepairEntry
 from tercet.contracts.saga import RollbackResult
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.chain import START, follow
@@ -85,16 +87,39 @@ async def _events(journal: Journal, tenant: str, session: str) -> tuple[State, l
 async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e.Event]) -> list[Found]:
     """What a session kept from its start, and what its plans have found, each fact once."""
     found: dict[str, Found] = {}
-    kept = await _decoded(journal, tenant, str(state.start.get("evidence", "")))
-    for fields in kept or ():
-        fact = Evidence.model_validate({name: each for name, each in fields.items() if name != _SHELVED})
-        found[fact.id] = Found(evidence=fact)
+    for fields in _list(await _decoded(journal, tenant, str(state.start.get("evidence", "")))):
+        kept = {name: each for name, each in fields.items() if name != _SHELVED}
+        fact = _found({"evidence": kept})
+        found[fact.evidence.id] = fact
     for digest in (event.facts for event in events if isinstance(event, e.EvidenceRetrieved)):
-        for fields in await _decoded(journal, tenant, digest) or ():
-            fact = Evidence.model_validate(fields["evidence"])
-            citation = Citation.model_validate(fields["citation"])
-            found[fact.id] = Found(evidence=fact, citation=citation)
+        for fields in _list(await _decoded(journal, tenant, digest)):
+            fact = _found(fields)
+            found[fact.evidence.id] = fact
     return list(found.values())
+
+
+def _list(value: Any) -> list[JsonObject]:
+    return [as_object(each) or {} for each in as_list(value) or ()]
+
+
+def _found(fields: JsonObject) -> Found:
+    citation = fields.get("citation")
+    try:
+        return Found(
+            evidence=Evidence.model_validate(fields.get("evidence")),
+            citation=None if citation is None else Citation.model_validate(citation),
+        )
+    except ValidationError as error:
+        raise unreadable("a fact that the run has kept") from error
+
+
+def unreadable(what: str) -> ReplayError:
+    """What is said of something recorded that does not have the shape that it should have."""
+    return ReplayError(
+        recorded=f"{what} in another shape",
+        expected="what this version writes",
+        check="the record was changed or made up, or another version of Tercet wrote it",
+    )
 
 
 async def _texts(journal: Journal, tenant: str, events: Iterable[e.Event]) -> dict[str, Any]:
@@ -114,8 +139,4 @@ async def _decoded(journal: Journal, tenant: str, digest: str) -> Any:
     except BlobMissing:
         return None
     except msgspec.DecodeError as error:
-        raise ReplayError(
-            recorded=f"a value under {digest[:20]}…",
-            expected="JSON",
-            check="the journal was changed, or another version wrote it",
-        ) from error
+        raise unreadable(f"the value under {digest[:20]}…") from error

@@ -13,14 +13,21 @@ from tercet.replay.report import (
     questions,
     timeline,
 )
-from tercet.replay.report.case import Case
+from tercet.replay.report.case import Case, unreadable
 from tercet.replay.report.page import Page, Row
 from tercet.replay.report.wording import Wording
 
 
 def tell(case: Case, wording: Wording | None = None) -> Page:
-    """The page of a run."""
-    say = wording or Wording()
+    """The page of a run; raises `ReplayError` if something in it does not have the shape that it should have."""
+    try:
+        return _page(case, wording or Wording())
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # Plans, verdicts and what people were shown are recorded as JSON, and a bundle may come from anybody.
+        raise unreadable(f"something in session {case.state.start.get('session')}") from error
+
+
+def _page(case: Case, say: Wording) -> Page:
     state = case.state
     where = frame.standing(state)
     parts, earlier = plans.plan_parts(case, say)
