@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
+from critics.bench import Scripted
 from runtime.oracle import GOOD, ORDER, planner, scripted, shop
 from runtime.test_runs import Script
 from runtime.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import NotDone, ReplayError
+from tercet.contracts.gate import Gate
 from tercet.contracts.quality import Defect, DefectSeverity, RepairEntry, RootCauseClass
+from tercet.critics import Decision, Engine
 from tercet.journal import events as e
+from tercet.journal.opening import open_journal
 from tercet.replay.report import Case, read_case, render, tell
-from tercet.tools import ToolContext
+from tercet.tools import ToolContext, tool
 
 from .runs import FACT, eventful
 
@@ -68,6 +73,24 @@ def test_the_timeline_has_phases_calls_waiting_and_the_crash_in_order(workshop: 
     for bars in rows.values():
         assert [bar.x for bar in bars] == sorted(bar.x for bar in bars)
         assert all(bar.x >= line.left and bar.x + bar.width <= line.width for bar in bars)
+
+
+def test_what_has_not_ended_reaches_to_the_edge(workshop: Workshop) -> None:
+    """A gate that still waits is drawn up to the end of the drawing, beyond the last event, and says that it waits."""
+    workshop.tool("do.it", mode="destructive", gates=["BOSS"], no_compensation="it is gone")
+    pack = workshop.pack(gates=(Gate(name="BOSS", roles=("boss",)),))
+
+    async def main() -> Case:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a", params={})), actor=ADA)
+            return await read_case(runtime.journal, "default", result.session_id)
+
+    page = tell(workshop.run(main()))
+    assert page.timeline is not None
+    (bar,) = next(row.bars for row in page.timeline.rows if row.label == "a")
+    assert bar.title.endswith(", still")
+    assert bar.x + bar.width > max(tick.x for tick in page.timeline.ticks)
+    assert (page.standing, page.gates[0].state.text) == ("waiting", "waits for an answer")
 
 
 def test_evidence_budgets_scores_and_hashes_are_those_of_the_run(workshop: Workshop) -> None:
@@ -216,3 +239,25 @@ def test_what_was_made_up_is_told_as_unreadable(workshop: Workshop) -> None:
     for made_up in (replace(case, state=started), replace(case, events=tuple(verdicts))):
         with pytest.raises(ReplayError, match="in another shape"):
             tell(made_up)
+
+
+def test_turns_of_an_agent_are_told_as_turns() -> None:
+    """An agent that decides step by step has turns in place of plans, each with what its critics made of it."""
+
+    @tool("shop.look", mode="read_only")
+    def look(order: str) -> str:
+        """Look an order up."""
+        return order
+
+    agent = Scripted([Decision.act("shop.look", order="o1"), Decision.final("shipped")], tools=[look])
+
+    async def main() -> Case:
+        journal = await open_journal("memory:")
+        result = await Engine(agent, journal=journal, actor=ADA).run({"order": "o1"})
+        return await read_case(journal, "default", result.session_id)
+
+    last, first = tell(asyncio.run(main())).plans
+    assert (last.word, last.title[:6], first.title[:6]) == ("turn", "Turn 2", "Turn 1")
+    assert first.steps[0].tool == "shop.look"
+    assert any(reason.startswith("judged") and "continue" in reason for reason in first.reasons)
+    assert (first.changes, last.changes) == ((), ())

@@ -18,7 +18,7 @@ _GATE = 20.0
 """How much higher the boxes are where a step has waited for people."""
 _ARROW = 7.0
 _WIDEST = 1_450.0
-_WIDEST_ID, _WIDEST_TOOL, _WIDEST_HOW, _WIDEST_GATE = 24, 33, 36, 34
+_WIDEST_ID, _WIDEST_TOOL, _WIDEST_HOW, _WIDEST_GATE = 23, 30, 34, 28
 
 
 def draw(graph: Graph, cards: Sequence[StepCard], gates: Mapping[str, str]) -> Drawing | None:
@@ -57,7 +57,7 @@ def _node(card: StepCard, x: float, y: float, size: Size, gate: str) -> Node:
         tool=_fit(card.tool, _WIDEST_TOOL),
         how=_fit(bad or _how(card), _WIDEST_HOW),
         gate=_fit(gate, _WIDEST_GATE),
-        mark=card.mark,
+        mark="✗" if bad else card.mark,
         tone="bad" if bad else card.tone,
         title=f"{card.id}: {card.tool}, {card.how}",
     )

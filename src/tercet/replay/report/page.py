@@ -72,7 +72,8 @@ class StepCard:
     @property
     def is_open(self) -> bool:
         """Whether there is more to it than that it went well."""
-        return self.tone in ("bad", "wait") or len(self.attempts) > 1
+        is_blamed = any(chip.tone == "bad" for chip in self.chips)
+        return is_blamed or self.tone in ("bad", "wait") or len(self.attempts) > 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +121,10 @@ class Drawing:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanPart:
-    """One plan of a run."""
+    """One plan of a run, or one turn of an agent that decides step by step."""
 
     number: int
+    word: Literal["plan", "turn"]
     title: str
     hash: str
     is_last: bool

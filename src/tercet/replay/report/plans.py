@@ -71,18 +71,23 @@ def _part(
         for card, step in zip(cards, plan.steps, strict=False)
         if (text := _gate(step.id, answers, waiting, wording))
     }
-    by = chapter.proposed.planner or chapter.proposed.origin
+    is_turn = case.state.is_stepwise
+    planner = chapter.proposed.planner or chapter.proposed.origin
+    by = "brought by the caller" if planner == "caller" else f"by {planner}"
     words = _REVIEWED.get(str(review.get("outcome")))
     return PlanPart(
         number=chapter.number,
-        title=f"Plan {chapter.number}, {'brought by the caller' if by == 'caller' else wording.text(f'by {by}', 80)}",
+        word="turn" if is_turn else "plan",
+        title=wording.text(f"{'Turn' if is_turn else 'Plan'} {chapter.number}, {by}", 120),
         hash=chapter.proposed.hash,
         is_last=is_last,
         review=Chip(text=words[0], tone=words[1]) if words else None,
-        reasons=tuple(wording.text(reason, 600) for reason in review.get("reasons", ())),
+        reasons=tuple(wording.text(reason, 600) for reason in (*review.get("reasons", ()), *_turns(chapter))),
         remedies=tuple(_remedies(review, wording)),
         why=tuple(wording.text(why, 600) for why in (revision.why if revision else ())),
-        changes=tuple(_changes(revision, wording)) if revision and revision.number > 1 else (),
+        changes=tuple(_changes(revision, wording))
+        if revision and revision.number > 1 and not is_turn
+        else (),
         drawing=draw(plan.graph, cards, gates),
         steps=tuple(cards),
         left_out=f"{len(plan.steps) - MOST_STEPS:,} more steps are left out."
@@ -97,6 +102,14 @@ def _before(events: Sequence[e.Event], chapter: Chapter) -> list[e.Event]:
 
 
 # --- verdicts ---
+
+
+def _turns(chapter: Chapter) -> Iterator[str]:
+    """What the critics made of a turn."""
+    for event in chapter.events:
+        if isinstance(event, e.TurnJudged):
+            by = f" by {event.critic}" if event.critic else ""
+            yield f"judged{by}: {event.action}{f', {event.reason}' if event.reason else ''}"
 
 
 def _remedies(review: Mapping[str, Any], wording: Wording) -> Iterator[Row]:

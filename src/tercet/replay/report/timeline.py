@@ -25,6 +25,7 @@ MOST_ROWS = 40
 WIDTH, LEFT, RIGHT = 960.0, 132.0, 14.0
 _ROW, _TOP, _AXIS = 30.0, 8.0, 30.0
 _NARROWEST = 3.0
+_TAIL = 110.0
 _NEAREST = 92.0
 """How near two ticks may come."""
 _LETTER = 6.6
@@ -50,8 +51,8 @@ def draw_timeline(case: Case, wording: Wording) -> Timeline | None:
     times = [event.at for event in case.events]
     if len(times) < 2:
         return None
-    xs = _axis(times)
     found = list(_spans(case.events))
+    xs = _axis(times, _TAIL if any(span.is_open for span in found) else 0)
     names = list(dict.fromkeys(span.row for span in found))
     names.sort(key=lambda name: name not in ("phases", "processes"))  # the others keep their order
     shown = names[:MOST_ROWS]
@@ -76,13 +77,13 @@ def draw_timeline(case: Case, wording: Wording) -> Timeline | None:
     )
 
 
-def _axis(times: Sequence[int]) -> list[float]:
-    """Where every event stands."""
+def _axis(times: Sequence[int], tail: float) -> list[float]:
+    """Where every event stands; behind the last one a tail is left for what has not ended."""
     widths = [
         0.0,
         *(1.0 + log2(1 + max(0, after - before)) for before, after in pairwise(times)),
     ]
-    scale = (WIDTH - LEFT - RIGHT) / sum(widths)
+    scale = (WIDTH - LEFT - RIGHT - tail) / sum(widths)
     xs: list[float] = []
     at = LEFT
     for width in widths:
@@ -110,7 +111,8 @@ def _ticks(xs: Sequence[float], times: Sequence[int]) -> Iterator[Tick]:
 
 
 def _bar(span: Span, xs: Sequence[float], times: Sequence[int], wording: Wording) -> Bar:
-    x, width = xs[span.start], max(_NARROWEST, xs[span.end] - xs[span.start])
+    x, end = xs[span.start], WIDTH - RIGHT if span.is_open else xs[span.end]
+    width = max(_NARROWEST, end - x)
     lasted = took(max(0, times[span.end] - times[span.start]))
     text = wording.text(span.what, 120)
     name = text.partition(":")[0]
