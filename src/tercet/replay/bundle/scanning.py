@@ -146,7 +146,8 @@ def _damaged(header: Header, damage: Damage, reason: str) -> BundleDamaged:
 
 
 def _refuse(name: str, first: bytes) -> NoReturn:
-    if first.startswith(FIRST_LINE[:14]) and first[14:15].isdigit():
+    number = first[14:].strip()
+    if first.startswith(FIRST_LINE[:14]) and number.isdigit() and number != FIRST_LINE[14:].strip():
         raise UsageError(
             f"{name} is a bundle of another format than this Tercet reads",
             code="newer_bundle",
