@@ -13,14 +13,15 @@ import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, let_go_of_stdout, print_json
+from tercet.cli.sources import RunName, run_at
 from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
 
 if TYPE_CHECKING:
-    from tercet.replay.report import Case, Page
+    from tercet.replay.report import Page
 
 EXAMPLES = """\
 tercet report ses_0123456789abcdef
@@ -33,7 +34,7 @@ STDOUT = "-"
 
 
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A session by its id, or the file of a bundle.")],
+    run: RunName,
     *,
     out: Annotated[
         str | None,
@@ -64,7 +65,7 @@ def report(
             code="two_outputs",
             remedy="name a file with -o FILE, or leave --json out",
         )
-    told, page = _page(journal, run)
+    told, page = asyncio.run(_page(journal, run))
     if target is None:
         _print(page)
         return ExitCode.ACCEPTED
@@ -90,33 +91,16 @@ def report(
     return ExitCode.ACCEPTED
 
 
-def _page(url: str, run: str) -> tuple[Page, bytes]:
+async def _page(url: str, run: str) -> tuple[Page, bytes]:
     """What is told of a run, and its report."""
     # No other command needs these, and all of them would wait for their import.
-    from tercet.replay.report import Wording, render, tell  # noqa: PLC0415
+    from tercet.replay.report import Wording, read_case, render, tell  # noqa: PLC0415
     from tercet.replay.report.wording import secrets_of  # noqa: PLC0415
 
-    page = tell(_case(url, run), Wording(secrets_of(os.environ)))
+    async with run_at(run, url) as source:
+        case = await read_case(source.journal, source.tenant, source.session)
+    page = tell(case, Wording(secrets_of(os.environ)))
     return page, render(page).encode()
-
-
-def _case(url: str, run: str) -> Case:
-    """A run out of a bundle, if there is a file of this name, else out of the journal."""
-    from tercet.replay.bundle.reading import open_bundle  # noqa: PLC0415 - as above
-    from tercet.replay.report import read_case  # noqa: PLC0415 - as above
-
-    if Path(run).is_file():
-        with open_bundle(run) as bundle:
-            held = bundle.manifest
-            return asyncio.run(read_case(bundle.journal(), held.tenant, held.session))
-    return asyncio.run(_journalled(url, run))
-
-
-async def _journalled(url: str, session: str) -> Case:
-    from tercet.replay.report import read_case  # noqa: PLC0415 - as above
-
-    async with journal_at(url) as journal:
-        return await read_case(journal, TENANT, session)
 
 
 def _demand_free(target: Path) -> None:

@@ -18,7 +18,7 @@ _GATE = 20.0
 """How much higher the boxes are where a step has waited for people."""
 _ARROW = 7.0
 _WIDEST = 1_450.0
-_WIDEST_ID, _WIDEST_TOOL, _WIDEST_HOW, _WIDEST_GATE = 23, 30, 34, 28
+_WIDEST_ID, _WIDEST_TOOL, _WIDEST_HOW, _WIDEST_GATE = 24, 30, 34, 34
 
 
 def draw(graph: Graph, cards: Sequence[StepCard], gates: Mapping[str, str]) -> Drawing | None:
@@ -70,8 +70,13 @@ def _how(card: StepCard) -> str:
 
 
 def _fit(text: str, letters: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= letters else f"{line[: letters - 1]}…"
+    """As much of a text as fits where so many small letters do; no font is measured, so capitals count for more."""
+    line, room = " ".join(text.split()), float(letters)
+    for number, letter in enumerate(line):
+        room -= 1.0 if letter.islower() or letter in "_.,:; ·-" or letter.isdigit() else 1.35
+        if room < 0:
+            return f"{line[: max(1, number - 1)]}…"
+    return line
 
 
 def _edge(line: Line) -> Edge:
