@@ -123,7 +123,9 @@ class Checker:
             raise Wrong("changed", self.n)
         self.at = end + 1
         if header["kind"] == "manifest":
-            self.manifest = json.loads(payload)
+            self.manifest = plain(payload) or {}
+            if len(payload) > 2**20 or not self.manifest:
+                raise Wrong("inconsistent", self.n)
         if header["kind"] == "event":
             count, chain = self.streams.get(header["stream"], (0, bytes(32)))
             self.streams[header["stream"]] = (count + 1, hashlib.sha256(chain + payload).digest())
@@ -147,6 +149,10 @@ class Checker:
             is_in_order &= (count, chain.hex()) == (entry["events"], entry["chain"])
         if kind not in ("manifest", "event"):
             is_in_order &= len(before_this) == len(self.streams) == len(self.manifest["streams"])
+        packs = {each["hash"][7:] for each in self.manifest.get("packs", []) if each["included"]}
+        if kind in ("file", "end"):
+            is_in_order &= packs == {each["sha256"] for each in self.headers if each["kind"] == "pack"}
+        is_in_order &= header.get("pack") in (None, *packs)
         if not is_in_order:
             raise Wrong("inconsistent", self.n)
 

@@ -119,11 +119,16 @@ def test_what_only_begins_as_a_bundle_is_damaged(rest: bytes) -> None:
     assert finding.damage.record == 1
 
 
+def written(manifest: dict[str, Any]) -> bytes:
+    """A manifest as it should be written."""
+    return json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+
+
 def crafted(path: Path, manifest: dict[str, Any], *records: tuple[Any, bytes, dict[str, Any]]) -> None:
     """A bundle whose hashes all hold, with whatever somebody put into it."""
     with path.open("wb") as file:
         writer = BundleWriter(file)
-        writer.add("manifest", json.dumps(manifest).encode())
+        writer.add("manifest", written(manifest))
         for kind, payload, members in records:
             writer.add(kind, payload, **members)
         writer.finish()
@@ -145,8 +150,9 @@ MISFITS: list[tuple[dict[str, Any], list[Any]]] = [
     (MANIFEST, [("blob", b"x", {}), ("event", b"1{}", {"stream": "s", "seq": 1})]),
     (MANIFEST, [("blob", b"x", {}), ("blob", b"x", {})]),
     (MANIFEST, [("checkpoint", b"x", {"stream": "other", "seq": 1, "checkpoint": "point"})]),
-    (MANIFEST, [("manifest", json.dumps(MANIFEST).encode(), {})]),
+    (MANIFEST, [("manifest", written(MANIFEST), {})]),
     (MANIFEST, [("pack", b"{}", {})]),
+    (INCLUDED, []),
     (MANIFEST, [("file", b"x", {"pack": ZERO, "path": "a"})]),
     (
         INCLUDED,
@@ -253,3 +259,31 @@ def test_whatever_is_cut_and_pasted_is_answered(workshop: Workshop, tmp_path: Pa
         pieces = [data[a:b] for a, b in zip([0, *edges], [*edges, None], strict=True)]
         shuffled = FIRST_LINE + b"".join(draw.sample(pieces, len(pieces)))
         assert look(shuffled).answer == "damaged"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        json.dumps(MANIFEST).encode(),
+        written(MANIFEST)[:-1] + b',"tenant":"other"}',
+        b"[" * 100_000,
+        b"\xff",
+        written({**MANIFEST, "more": 0}).replace(b'"more":0', b'"more":0.0'),
+    ],
+    ids=range(5),
+)
+def test_a_manifest_that_two_programs_could_read_differently_is_none(data: bytes, tmp_path: Path) -> None:
+    """Members in any order, or twice, and numbers in other words."""
+    with (tmp_path / "it").open("wb") as file:
+        writer = BundleWriter(file)
+        writer.add("manifest", data)
+        writer.finish()
+    finding = verify_bundle(tmp_path / "it")
+    assert finding.damage is not None
+    assert (finding.damage.damage, finding.damage.record) == ("inconsistent", 1)
+
+
+def test_a_manifest_may_say_more_than_is_known(tmp_path: Path) -> None:
+    """A newer Tercet may add to it."""
+    crafted(tmp_path / "it", {**MANIFEST, "zebra": [1]})
+    assert verify_bundle(tmp_path / "it").answer == "intact"

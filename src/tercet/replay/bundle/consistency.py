@@ -39,6 +39,8 @@ class Consistency:
         """The how-manieth stream of the manifest is being read."""
         self._seq = 0
         self._chain = ZERO
+        self._packs = 0
+        """How many packs have been read."""
         self._hasher: Hasher | None = None
 
     def begin(self, header: Header) -> str:
@@ -108,6 +110,9 @@ class Consistency:
         if manifest is None:
             return ""
         packs = {entry.hash.removeprefix("sha256:") for entry in manifest.packs if entry.included}
+        self._packs += header.kind == "pack"
+        if header.kind in ("file", "end") and self._packs < len(packs):
+            return "a pack is missing that the manifest names as included"
         if header.kind == "checkpoint" and header.stream != manifest.session:
             return f"the bundle is of {manifest.session}"
         if header.kind == "pack" and header.sha256 not in packs:
