@@ -34,6 +34,7 @@ from tercet.cli import (
     tools,
     verify,
 )
+from tercet.cli import report as reporting
 from tercet.cli import run as running
 from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
@@ -92,6 +93,7 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "plan": (plan.plan, plan.EXAMPLES),
     "verify": (verify.verify, verify.EXAMPLES),
     "run": (running.run, running.EXAMPLES),
+    "report": (reporting.report, reporting.EXAMPLES),
     "sessions list": (sessions.list_sessions, sessions.LIST_EXAMPLES),
     "sessions show": (sessions.show, sessions.SHOW_EXAMPLES),
     "sessions watch": (sessions.watch, sessions.WATCH_EXAMPLES),
