@@ -24,6 +24,8 @@ def _meters(case: Case) -> Iterator[Meter]:
     yield _meter(case, "steps", "max_steps", used.steps, budget.max_steps)
     yield _meter(case, "retries", "max_retries", used.retries, budget.max_retries)
     yield _meter(case, "re-plans", "max_replans", used.replans, budget.max_replans)
+    if case.state.quality.drawn or used.repairs:
+        yield _meter(case, "repairs", "max_repairs", used.repairs, budget.max_repairs)
     yield _meter(case, "phases", "max_iterations", case.state.iterations, budget.max_iterations)
 
 

@@ -54,8 +54,12 @@ class Case:
     record: Mapping[str, Any] | None = None
     """The decision record, which came to its hash."""
     rollback: RollbackResult | None = None
-    repairs: tuple[RepairEntry, ...] = ()
-    """What was done to mend the outputs, in order."""
+
+    @property
+    def repairs(self) -> tuple[RepairEntry, ...]:
+        """Every attempt to mend the outputs, in order."""
+        logs = (event.log for event in self.events if isinstance(event, e.OutputsRepaired))
+        return tuple(RepairEntry.model_validate(entry) for log in logs for entry in log)
 
 
 async def read_case(journal: Journal, tenant: str, session: str) -> Case:
@@ -91,7 +95,8 @@ async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e
         kept = {name: each for name, each in fields.items() if name != _SHELVED}
         fact = _found({"evidence": kept})
         found[fact.evidence.id] = fact
-    for digest in (event.facts for event in events if isinstance(event, e.EvidenceRetrieved)):
+    looked_up = (e.EvidenceRetrieved, e.EvidenceFetched)
+    for digest in (event.facts for event in events if isinstance(event, looked_up)):
         for fields in _list(await _decoded(journal, tenant, digest)):
             fact = _found(fields)
             found[fact.evidence.id] = fact

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tercet.contracts.mode import Trust
 from tercet.journal import events as e
@@ -17,24 +17,36 @@ MOST = 100
 
 
 def fact_cards(case: Case, wording: Wording) -> tuple[tuple[FactCard, ...], str]:
-    """The facts that plans pinned, and in words how many more there were."""
+    """The facts that plans pinned or repairs looked up, and in words how many more there were."""
     known = {found.evidence.id: found for found in case.facts}
-    pinned = _pinned(case)
+    pinned, fetched = _pinned(case), _fetched(case)
     hashes = dict(_hashes(case))
+    refs = list(pinned | fetched)
     cards = [
-        _card(ref, steps, hashes.get(ref, ""), known.get(ref), wording)
-        for ref, steps in list(pinned.items())[:MOST]
-    ]
-    return tuple(cards), _note(len(known), len(pinned))
+        _card(ref, [*_uses(pinned.get(ref, ()), fetched.get(ref, ()))], hashes.get(ref, ""), known.get(ref), wording)
+        for ref in refs[:MOST]
+    ]  # fmt: skip
+    return tuple(cards), _note(len(known), len(pinned), len(fetched), len(refs))
 
 
-def _note(known: int, pinned: int) -> str:
-    cut = f"The first {MOST} of {count(pinned, 'pinned fact')} are shown. " if pinned > MOST else ""
-    return (
-        f"{cut}The run could see {count(known, 'fact')}; its plans pinned {pinned:,}."
-        if known or pinned
+def _note(known: int, pinned: int, fetched: int, shown: int) -> str:
+    if not (known or shown):
+        return ""
+    cut = f"The first {MOST} of {count(shown, 'fact')} are shown. " if shown > MOST else ""
+    found = (
+        f" {count(fetched, 'fact')} more {'was' if fetched == 1 else 'were'} looked up for repairs."
+        if fetched
         else ""
     )
+    return f"{cut}The run could see {count(known, 'fact')}; its plans pinned {pinned:,}.{found}"
+
+
+def _uses(steps: Iterable[str], queries: Iterable[str]) -> Iterator[Row]:
+    """What a fact was there for: the steps that pinned it, and the questions that a repair found it by."""
+    if pinning := ", ".join(steps):
+        yield Row(label="pinned by", text=pinning)
+    for query in queries:
+        yield Row(label="looked up", text="for a repair", note=query)
 
 
 def _pinned(case: Case) -> dict[str, list[str]]:
@@ -49,20 +61,31 @@ def _pinned(case: Case) -> dict[str, list[str]]:
     return found
 
 
+def _fetched(case: Case) -> dict[str, list[str]]:
+    """Every fact that was looked up for a repair, with what was asked; a fact that names its own query needs no other."""
+    found: dict[str, list[str]] = {}
+    for event in case.events:
+        if isinstance(event, e.EvidenceFetched):
+            asked = [str(query.get("text", "")) for query in event.queries if query.get("text")]
+            for ref in event.refs:
+                found.setdefault(ref, []).append("; ".join(asked))
+    return found
+
+
 def _hashes(case: Case) -> Iterator[tuple[str, str]]:
     for event in case.events:
         if isinstance(event, e.EvidenceRetrieved):
             yield from event.evidence.items()
 
 
-def _card(ref: str, steps: list[str], hashed: str, found: Found | None, wording: Wording) -> FactCard:
+def _card(ref: str, uses: list[Row], hashed: str, found: Found | None, wording: Wording) -> FactCard:
     fact = found.evidence if found is not None else None
     return FactCard(
         id=wording.text(ref, 300),
         classification=wording.text(fact.classification if fact else "", 120),
         source=wording.text((fact.source if fact else "") or "no source is named", 300),
         trust=_trust(fact.trust if fact else None),
-        rows=tuple(_rows(steps, hashed, found, wording)),
+        rows=tuple(_rows(uses, hashed, found, wording)),
         content=wording.value(fact.content) if fact else "",
     )
 
@@ -76,8 +99,9 @@ def _trust(trust: Trust | None) -> Chip:
     )
 
 
-def _rows(steps: list[str], hashed: str, found: Found | None, wording: Wording) -> Iterator[Row]:
-    yield Row(label="pinned by", text=wording.text(", ".join(steps)))
+def _rows(uses: list[Row], hashed: str, found: Found | None, wording: Wording) -> Iterator[Row]:
+    for use in uses:
+        yield Row(label=use.label, text=wording.text(use.text), note=wording.text(use.note, 600))
     if hashed:
         yield Row(label="content", text=wording.text(hashed, 100), is_code=True)
     if found is None:

@@ -64,6 +64,8 @@ def standing(state: State) -> Standing:
 def _open(state: State) -> Standing:
     if state.ending and not state.gates:
         return _standing("ending", "wait", f"It will end as {state.ending}, once what it did is settled.")
+    if any(gate.kind == "output" for gate in state.gates.values()):
+        return _standing("waiting", "wait", "What the run has produced waits for a person to accept it.")
     if state.status == "awaiting_gate":
         return _standing("waiting", "wait", "The run has stopped before a call, and waits for people.")
     if state.status == "paused" and state.reason.startswith(ESCALATED):
@@ -123,9 +125,16 @@ def figures(case: Case) -> tuple[Figure, ...]:
         Figure(number=f"{state.used.tool_calls:,}", label=_noun(state.used.tool_calls, "tool call")),
         Figure(number=f"{plans:,}", label=_noun(plans, "plan")),
         Figure(number=f"{len(people):,}", label=_noun(len(people), "approval")),
+        *_repairs(case),
         Figure(number=f"{lost:,}", label=_noun(lost, "lost process", "es"), tone="bad" if lost else "quiet"),
         Figure(number=work, label="at work"),
     )
+
+
+def _repairs(case: Case) -> tuple[Figure, ...]:
+    tried = case.repairs
+    helped = sum(entry.success is True for entry in tried)
+    return (Figure(number=f"{helped} of {len(tried)}", label="repairs helped"),) if tried else ()
 
 
 def _noun(number: int, noun: str, ending: str = "s") -> str:

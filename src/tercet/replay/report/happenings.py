@@ -7,6 +7,7 @@ from typing import assert_never
 
 from tercet.journal import events as e
 from tercet.replay.report.case import Case
+from tercet.replay.report.judgements import of_quality
 from tercet.replay.report.page import Happening, Tone
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import elapsed, moment, took
@@ -69,6 +70,15 @@ def sentence(event: e.Event) -> Told:
             | e.ModelAnswered()
         ):
             return _of_planning(event)
+        case (
+            e.ExperienceDrawn()
+            | e.TestsRun()
+            | e.OutputsVerified()
+            | e.OutputsCritiqued()
+            | e.EvidenceFetched()
+            | e.OutputsRepaired()
+        ):
+            return of_quality(event)
         case _:
             return _of_session(event)
 
@@ -118,6 +128,10 @@ def _of_critic(
             )
         case e.LoopGuardTripped():
             return f"the loop guard stops {_name(event.step)}: {event.reason}", "bad"
+        case e.RunReported(outcome="ask"):
+            return f"the outputs hold, and a person is asked: {'; '.join(event.reasons)}", "wait"
+        case e.RunReported(outcome="fail"):
+            return f"the run fails by its outputs: {'; '.join(event.reasons)}", "bad"
         case e.RunReported():
             return f"the critic says {event.outcome} of the run: {'; '.join(event.reasons)}", _good(
                 event.outcome == "accept"
@@ -143,6 +157,8 @@ def _of_people(
     event: e.GateOpened | e.GateAnswered | e.ApprovalGranted | e.MessageDropped | e.BudgetExtended,
 ) -> Told:
     match event:
+        case e.GateOpened(kind="output"):
+            return f"the outputs wait for {', '.join(event.names) or 'somebody'} to accept them", "wait"
         case e.GateOpened():
             about = f" about {_name(event.step)}" if event.step else ""
             return f"people are asked{about}: {', '.join(event.names) or event.kind}", "wait"

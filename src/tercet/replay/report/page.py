@@ -5,21 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Tone: TypeAlias = Literal["good", "bad", "wait", "busy", "quiet"]
-"""What a colour means: it went well, badly, it waits or is not known, it goes on, nothing came of it."""
+from tercet.replay.report.loop_page import LoopPart, Produced
+from tercet.replay.report.parts import Chip, Row, Tone
+
 BarKind: TypeAlias = Literal["phase", "call", "gate", "model", "lost"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A label and what stands beside it."""
-
-    label: str
-    text: str
-    is_code: bool = False
-    note: str = ""
-    """A quieter word behind it."""
-    tone: Tone = "quiet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +18,6 @@ class Figure:
     number: str
     label: str
     tone: Tone = "quiet"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chip:
-    """A verdict in a few words."""
-
-    text: str
-    tone: Tone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +248,7 @@ class GateCard:
     state: Chip
     asked: tuple[Row, ...]
     calls: tuple[SeenCall, ...]
+    produced: Produced | None
     more: str
     """Whatever else was shown, as JSON."""
     replies: tuple[Reply, ...]
@@ -297,15 +279,6 @@ class Exchange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepairCard:
-    """An attempt to mend an output."""
-
-    title: str
-    result: Chip
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Page:
     """A report."""
 
@@ -332,10 +305,11 @@ class Page:
     verdict: Chip | None
     rationale: tuple[str, ...]
     scores: tuple[Score, ...]
+    quality: LoopPart | None
+    """How the outputs were judged and mended; None where nobody did."""
     meters: tuple[Meter, ...]
     evidence: tuple[FactCard, ...]
     evidence_note: str
-    repairs: tuple[RepairCard, ...]
     taken_back: tuple[Row, ...]
     exchanges: tuple[Exchange, ...]
     exchanges_note: str

@@ -8,9 +8,12 @@ from typing import Any
 from tercet.contracts.shape import as_list, as_object
 from tercet.journal import events as e
 from tercet.replay.report.case import Case
+from tercet.replay.report.exits import exit_card
+from tercet.replay.report.loop_page import Produced
+from tercet.replay.report.outputs import output_rows
 from tercet.replay.report.page import Chip, GateCard, Parameter, Reply, Row, SeenCall, Tone
 from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import joined, moment, took
+from tercet.replay.report.words import count, joined, moment, took
 
 MOST = 100
 _QUESTIONS = {
@@ -18,6 +21,7 @@ _QUESTIONS = {
     "reconcile": "Did this call happen?",
     "escalation": "How shall this run go on?",
     "compensation": "Shall what this run did be taken back?",
+    "output": "Shall what this run produced be accepted?",
 }
 _ANSWERS: dict[str, tuple[str, Tone]] = {
     "approve": ("approved", "good"),
@@ -33,10 +37,16 @@ _ANSWERS: dict[str, tuple[str, Tone]] = {
     "compensate": ("had it taken back", "wait"),
     "keep": ("kept what was done", "good"),
 }
+_OF_OUTPUTS: dict[str, tuple[str, Tone]] = {
+    "approve": ("accepted the outputs", "good"),
+    "deny": ("denied the outputs", "bad"),
+    "modify": ("asked for a change", "wait"),
+}
 _SHOWN_APART = frozenset(
     ("tool", "params", "authority", "sources", "mode", "reversibility", "compensation", "no_compensation", "description",
      "evidence", "sequence", "step", "why")
 )  # fmt: skip
+_PRODUCED = frozenset(("reason", "outputs", "exit", "recommended", "left", "repairs"))
 
 
 def gate_cards(case: Case, wording: Wording) -> tuple[GateCard, ...]:
@@ -52,7 +62,8 @@ def gate_cards(case: Case, wording: Wording) -> tuple[GateCard, ...]:
 
 def _gate(opened: e.GateOpened, case: Case, later: Sequence[e.Event], wording: Wording) -> GateCard:
     answers = [each for each in later if isinstance(each, e.GateAnswered) and each.gate == opened.gate]
-    rest = {name: value for name, value in opened.shown.items() if name not in _SHOWN_APART}
+    apart = _SHOWN_APART | _PRODUCED if opened.kind == "output" else _SHOWN_APART
+    rest = {name: value for name, value in opened.shown.items() if name not in apart}
     name = ", ".join(opened.names) or opened.kind
     return GateCard(
         title=wording.text(f"{name}{f' at {opened.step}' if opened.step else ''}", 200),
@@ -60,6 +71,7 @@ def _gate(opened: e.GateOpened, case: Case, later: Sequence[e.Event], wording: W
         state=_state(opened, answers, case),
         asked=tuple(_asked(opened, wording)),
         calls=tuple(_calls(opened, wording)),
+        produced=_produced(opened, case, wording) if opened.kind == "output" else None,
         more=wording.value(rest) if rest else "",
         replies=tuple(_reply(opened, answer, wording) for answer in answers),
     )
@@ -70,8 +82,14 @@ def _state(opened: e.GateOpened, answers: Sequence[e.GateAnswered], case: Case) 
         return Chip(text="waits for an answer", tone="wait")
     if not answers:
         return Chip(text="closed without an answer", tone="quiet")
-    words, tone = _ANSWERS.get(answers[-1].answer, (answers[-1].answer, "quiet"))
-    return Chip(text=words if answers[-1].answer in ("approve", "deny") else "answered", tone=tone)
+    words, tone = _said(opened, answers[-1])
+    is_told = opened.kind == "output" or answers[-1].answer in ("approve", "deny")
+    return Chip(text=words if is_told else "answered", tone=tone)
+
+
+def _said(opened: e.GateOpened, answer: e.GateAnswered) -> tuple[str, Tone]:
+    known = _ANSWERS | _OF_OUTPUTS if opened.kind == "output" else _ANSWERS
+    return known.get(answer.answer, (answer.answer, "quiet"))
 
 
 def _asked(opened: e.GateOpened, wording: Wording) -> Iterator[Row]:
@@ -136,11 +154,24 @@ def _way_back(shown: Mapping[str, Any]) -> str:
     return "it cannot be taken back" if shown.get("reversibility") == "irreversible" else ""
 
 
+def _produced(opened: e.GateOpened, case: Case, wording: Wording) -> Produced:
+    """The outputs that an answer accepts, as they were shown, and what they were judged by."""
+    shown = opened.shown
+    before = [each for each in case.events if each.at <= opened.at and isinstance(each, e.OutputsCritiqued)]
+    left = map(str, as_list(shown.get("left")) or ())
+    return Produced(
+        outputs=output_rows(as_object(shown.get("outputs")) or {}, wording),
+        exit=exit_card(as_object(shown.get("exit")) or {}, before[-1].confidence if before else {}, wording),
+        left=tuple(wording.text(each, 1_000) for each in left)[:MOST],
+        repairs=count(int(shown.get("repairs", 0)), "repair"),
+    )
+
+
 # --- what they said ---
 
 
 def _reply(opened: e.GateOpened, answer: e.GateAnswered, wording: Wording) -> Reply:
-    words, tone = _ANSWERS.get(answer.answer, (answer.answer, "quiet"))
+    words, tone = _said(opened, answer)
     is_same = answer.digest == opened.digest
     rows = [
         Row(label="after", text=took(max(0, answer.at - opened.at))),
@@ -151,7 +182,7 @@ def _reply(opened: e.GateOpened, answer: e.GateAnswered, wording: Wording) -> Re
             label="bound to",
             text=wording.text(answer.digest, 100),
             is_code=True,
-            note="" if is_same or not answer.digest else "another call than the one that was shown",
+            note="" if is_same or not answer.digest else "something else than what was shown",
             tone="quiet" if is_same else "bad",
         ),
     ]  # fmt: skip
@@ -174,6 +205,7 @@ def _grant(event: e.ApprovalGranted, wording: Wording) -> GateCard:
             Row(label="bound to", text=wording.text(event.digest, 100), is_code=True),
         ),
         calls=(),
+        produced=None,
         more="",
         replies=(),
     )

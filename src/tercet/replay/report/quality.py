@@ -1,20 +1,24 @@
-"""What the critic said of the whole run, how its outputs were mended, and what was taken back."""
+"""What the critic said of the whole run, and what was taken back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from tercet.contracts.quality import RepairEntry
 from tercet.contracts.saga import RollbackStatus
 from tercet.contracts.scorecard import FLOORS
 from tercet.contracts.verdict import CriticReport
 from tercet.journal import events as e
 from tercet.replay.report.case import Case
-from tercet.replay.report.page import Chip, RepairCard, Row, Score, Tone
+from tercet.replay.report.page import Chip, Row, Score, Tone
 from tercet.replay.report.wording import Wording
 
 _TONES: dict[str, Tone] = {"pass": "good", "warn": "wait", "fail": "bad"}
-_SAID: dict[str, Tone] = {"accept": "good", "retry": "wait", "replan": "bad", "escalate": "bad"}
+_SAID: dict[str, Tone] = {
+    "accept": "good",
+    "retry": "wait",
+    "ask": "wait",
+    "replan": "bad",
+    "escalate": "bad",
+    "fail": "bad",
+}
 
 
 def run_verdict(case: Case, wording: Wording) -> tuple[Chip | None, tuple[str, ...]]:
@@ -45,40 +49,6 @@ def scores(case: Case, wording: Wording) -> tuple[Score, ...]:
         )
         for name, found in report.score.scorecard.scores.items()
     )
-
-
-def repair_cards(entries: Iterable[RepairEntry], wording: Wording) -> tuple[RepairCard, ...]:
-    """Every attempt to mend an output, in order."""
-    return tuple(_repair(number, entry, wording) for number, entry in enumerate(entries, start=1))
-
-
-def _repair(number: int, entry: RepairEntry, wording: Wording) -> RepairCard:
-    words: dict[bool | None, tuple[str, Tone]] = {
-        True: ("mended", "good"),
-        False: ("not mended", "bad"),
-        None: ("not known yet", "wait"),
-    }
-    text, tone = words[entry.success]
-    return RepairCard(
-        title=wording.text(f"{number}. {entry.defect.description}", 300),
-        result=Chip(text=text, tone=tone),
-        rows=tuple(_repair_rows(entry, wording)),
-    )
-
-
-def _repair_rows(entry: RepairEntry, wording: Wording) -> Iterator[Row]:
-    defect = entry.defect
-    yield Row(label="defect", text=wording.text(f"{defect.dimension}, {defect.severity.name.lower()}", 120))
-    if defect.location:
-        yield Row(label="where", text=wording.text(defect.location), is_code=True)
-    yield Row(label="cause", text=wording.text(entry.root_cause.lower().replace("_", " ")))
-    yield Row(
-        label="how", text=wording.text(f"{entry.strategy.lower().replace('_', ' ')}, by a {entry.means}")
-    )
-    if entry.tokens:
-        yield Row(label="tokens", text=f"{entry.tokens:,}")
-    if entry.note:
-        yield Row(label="note", text=wording.text(entry.note, 1_000))
 
 
 def taken_back(case: Case, wording: Wording) -> tuple[Row, ...]:

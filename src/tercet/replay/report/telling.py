@@ -7,6 +7,7 @@ from tercet.replay.report import (
     evidence,
     frame,
     happenings,
+    loop,
     people,
     plans,
     quality,
@@ -14,6 +15,7 @@ from tercet.replay.report import (
     timeline,
 )
 from tercet.replay.report.case import Case, unreadable
+from tercet.replay.report.outputs import output_rows
 from tercet.replay.report.page import Page, Row
 from tercet.replay.report.wording import Wording
 
@@ -46,10 +48,7 @@ def _page(case: Case, say: Wording) -> Page:
         facts=frame.facts(case, say),
         figures=frame.figures(case),
         request=say.value(state.start["request"].get("input", {})),
-        outputs=tuple(
-            Row(label=say.text(name, 120), text=say.member(name, value, 2_000), is_code=True)
-            for name, value in state.outputs.items()
-        ),
+        outputs=output_rows(state.outputs, say),
         missing=tuple(
             Row(label=say.text(name, 120), text=say.text(why, 600), tone="bad")
             for name, why in state.missing.items()
@@ -63,10 +62,10 @@ def _page(case: Case, say: Wording) -> Page:
         verdict=verdict,
         rationale=rationale,
         scores=quality.scores(case, say),
+        quality=loop.loop_part(case, say),
         meters=budgets.meters(case),
         evidence=facts,
         evidence_note=evidence_note,
-        repairs=quality.repair_cards(case.repairs, say),
         taken_back=quality.taken_back(case, say),
         exchanges=asked,
         exchanges_note=exchanges_note,

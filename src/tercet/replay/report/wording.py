@@ -21,6 +21,7 @@ LINE = 300
 BLOCK = 6_000
 """How much of a text is shown where it has a place of its own."""
 DEEPEST = 40
+LEFT_OUT = "[a secret that is left out here]"
 
 # What prints, and cannot be seen: fillers, and selectors of variants, of which a row can spell a hidden text.
 _BLANK = re.compile(
@@ -65,6 +66,24 @@ class Wording:
     def member(self, name: str, value: Any, limit: int = LINE) -> str:
         """The value of a named member on one line; one whose name says that it is secret is not shown."""
         return REDACTED if _is_secret(name, value) else self.inline(value, limit)
+
+    def block(self, name: str, value: Any, limit: int = BLOCK) -> str:
+        """The value of a named member over several lines; one whose name says that it is secret is not shown."""
+        return REDACTED if _is_secret(name, value) else self.value(value, limit)
+
+    def lines(self, name: str, value: Any) -> list[str]:
+        """The value of a named member line by line, whole, to be compared with another one.
+
+        What is left out of the report has another name in it than what a repair has put in the place of a secret: so a
+        line from which a secret was taken does not look like one that never changed.
+        """
+        if _is_secret(name, value):
+            return [REDACTED]
+        text, mark = value if isinstance(value, str) else _json(value, indent=2), "\ue000"
+        while mark in text:
+            mark += "\ue000"
+        told = self.clean(text.replace(REDACTED, mark)).replace(REDACTED, LEFT_OUT).replace(mark, REDACTED)
+        return told.removesuffix("\n").split("\n")
 
     def clean(self, text: str) -> str:
         """A text without the secrets that are known, whole."""

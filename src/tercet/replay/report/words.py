@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import floor
 
 
 def count(number: int, noun: str) -> str:
@@ -52,3 +53,13 @@ def cents(microcents: int) -> str:
 def joined(parts: Iterable[str], separator: str = ", ") -> str:
     """The parts that say something, one after the other."""
     return separator.join(part for part in parts if part)
+
+
+def score(value: float) -> str:
+    """A score, cut off behind two places: what is below a limit never looks like it."""
+    return f"{floor(value * 100 + 1e-9) / 100:g}"
+
+
+def spoken(name: str) -> str:
+    """A name of the code as words: `MINIMAL_EDIT` is a minimal edit."""
+    return name.lower().replace("_", " ")

@@ -1,0 +1,85 @@
+"""The events of the quality loop as sentences."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from tercet.journal import events as e
+from tercet.replay.report.parts import Tone
+from tercet.replay.report.words import count, joined, score, spoken, took
+
+Judged = (
+    e.ExperienceDrawn
+    | e.TestsRun
+    | e.OutputsVerified
+    | e.OutputsCritiqued
+    | e.EvidenceFetched
+    | e.OutputsRepaired
+)
+
+
+def of_quality(event: Judged) -> tuple[str, Tone]:
+    """What an event of the quality loop says."""
+    match event:
+        case e.ExperienceDrawn():
+            tried = sum(int(each["tried"]) for each in event.rates.get("tallies", ()))
+            by = f"{count(tried, 'repair')} of runs before it" if tried else "no run before it"
+            return f"experience of the task class {event.task_class}: {by}", "quiet"
+        case e.TestsRun() if event.error:
+            return f"tests {event.tool} could not be run: {event.error}", "bad"
+        case e.TestsRun():
+            return _tested(event)
+        case e.OutputsVerified():
+            return _verified(event)
+        case e.OutputsCritiqued():
+            return _critiqued(event)
+        case e.EvidenceFetched():
+            asked = count(len(event.queries), "question")
+            return f"more evidence is looked for with {asked}: {count(len(event.refs), 'fact')} found", "busy"
+        case e.OutputsRepaired():
+            return _repaired(event)
+        case _:
+            assert_never(event)
+
+
+def _tested(event: e.TestsRun) -> tuple[str, Tone]:
+    passed, failed = int(event.result.get("passed", 0)), int(event.result.get("failed", 0))
+    time = f"after {took(event.latency)}" if event.latency else ""
+    told = joined((f"{passed:,} passed", f"{failed:,} failed" if failed else "", time))
+    return f"tests {event.tool}: {told}", "bad" if failed else "good"
+
+
+def _verified(event: e.OutputsVerified) -> tuple[str, Tone]:
+    verdict = event.verdict
+    if not verdict.get("schema_valid"):
+        faults = count(len(verdict.get("schema_faults", ())), "fault")
+        return f"the form of the outputs is broken, {faults}; {_then(event.next)}", "bad"
+    held = "" if verdict.get("passed") else f", below {verdict.get('threshold', 0):g}"
+    told = f"the outputs are verified at {score(float(verdict['score']))}{held}; {_then(event.next)}"
+    return told, "good" if verdict.get("passed") else "wait"
+
+
+def _critiqued(event: e.OutputsCritiqued) -> tuple[str, Tone]:
+    rubric: dict[str, Any] = event.rubric
+    defects = len(event.diagnosis.get("defects", ()))
+    found = count(defects, "defect") if defects else "no defect"
+    below = f", too low: {', '.join(map(str, rubric.get('below', ())))}" if rubric.get("below") else ""
+    told = f"the critic scores the outputs {score(float(rubric['weighted']))}, {found}{below}"
+    return f"{told}; {_then(event.next)}", "good" if rubric.get("passed") else "bad"
+
+
+def _then(following: str) -> str:
+    return {"repair": "repair follows", "critique": "critique follows", "exit": "nothing more is mended"}[
+        following
+    ]
+
+
+def _repaired(event: e.OutputsRepaired) -> tuple[str, Tone]:
+    helped = sum(entry.get("success") is True for entry in event.log)
+    told = (
+        f"{helped:,} of {count(event.attempts, 'repair')} helped" if event.attempts else "nothing was tried"
+    )
+    if event.outcome == "repaired":
+        return f"repaired: {told}", "good"
+    left = count(len(event.escalation.get("left", ())), "defect")
+    return f"not all is repaired, {told}: {left} left, {spoken(str(event.escalation.get('kind')))}", "bad"

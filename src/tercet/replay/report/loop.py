@@ -1,0 +1,131 @@
+"""The quality loop of a run: what was said of its outputs, turn by turn, how that ended, and what was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tercet.contracts.exit import Novelty
+from tercet.journal import events as e
+from tercet.replay.report.case import Case
+from tercet.replay.report.changes import changes
+from tercet.replay.report.curve import draw_curve
+from tercet.replay.report.exits import exit_card
+from tercet.replay.report.loop_page import ExitCard, LoopPart
+from tercet.replay.report.turns import Passage, turn
+from tercet.replay.report.wording import Wording
+from tercet.replay.report.words import count, joined, score
+
+MOST = 20
+_JUDGED = (e.TestsRun, e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
+
+
+def loop_part(case: Case, wording: Wording) -> LoopPart | None:
+    """How the outputs of a run were judged and mended; None where nobody judged them."""
+    if not any(isinstance(event, _JUDGED) for event in case.events):
+        return None
+    passages = list(_passages(case.events))
+    changed, changes_note = changes(case.state.quality.drafts, _mended(case), wording)
+    more = len(passages) - MOST
+    return LoopPart(
+        experience=wording.text(_experience(case.events), 600),
+        exit=_exit(case, wording),
+        curve=draw_curve(_controls(case.events), wording),
+        changes=changed,
+        changes_note=changes_note,
+        turns=tuple(turn(passage, wording) for passage in passages[-MOST:]),
+        turns_note=f"{count(more, 'earlier turn')} are left out." if more > 0 else "",
+    )
+
+
+def _mended(case: Case) -> Mapping[str, Any]:
+    """What is compared with the drafts; the same where nothing was ever repaired."""
+    return case.state.outputs if case.state.quality.drafts else {}
+
+
+# --- turns ---
+
+
+def _passages(events: Sequence[e.Event]) -> Iterator[Passage]:
+    """The events of the loop, turn by turn: a turn ends where outputs are looked at anew."""
+    gates = {event.gate for event in events if isinstance(event, e.GateOpened) and event.kind == "output"}
+    current = _Open(number=1)
+    for event in events:
+        if isinstance(event, e.TestsRun | e.OutputsVerified) and current.is_over(event):
+            yield current.closed()
+            current = _Open(number=current.number + 1)
+        is_answer = isinstance(event, e.GateAnswered) and event.gate in gates
+        if is_answer or isinstance(event, (*_JUDGED, e.EvidenceFetched)):
+            current.events.append(event)
+    if current.events:
+        yield current.closed()
+
+
+@dataclass
+class _Open:
+    """A turn that is still being read."""
+
+    number: int
+    events: list[e.Event] = field(default_factory=list[e.Event])
+
+    def is_over(self, event: e.Event) -> bool:
+        """Whether this event is the first of another turn."""
+        kinds = (e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
+        has_judged = any(isinstance(each, kinds) for each in self.events)
+        return has_judged and isinstance(event, e.TestsRun | e.OutputsVerified)
+
+    def closed(self) -> Passage:
+        return Passage(number=self.number, events=tuple(self.events))
+
+
+# --- what stands above them ---
+
+
+def _experience(events: Sequence[e.Event]) -> str:
+    """What earlier runs have taught this one, in one line."""
+    found = [event for event in events if isinstance(event, e.ExperienceDrawn)]
+    if not found:
+        return ""
+    drawn = found[-1]
+    tried = sum(int(each["tried"]) for each in drawn.rates.get("tallies", ()))
+    told = joined(
+        (
+            f"it goes by {count(tried, 'repair')} of runs before it" if tried else "",
+            f"a measured gain of {score(float(drawn.gain['gain']))}" if drawn.gain else "",
+            f"confidence as calibrated on {count(drawn.weights['sample'], 'outcome')}"
+            if drawn.weights
+            else "",
+            _novelty(drawn.novelty),
+        )
+    )
+    return f"Task class {drawn.task_class}: {told or 'no run before it has taught anything'}."
+
+
+def _novelty(given: Mapping[str, Any]) -> str:
+    if not given:
+        return ""
+    found = Novelty.model_validate(given)
+    if found.nearest is None:
+        return "the first of its kind"
+    return f"{'novel' if found.is_novel else 'not novel'}, {score(found.distance)} from {found.nearest}"
+
+
+def _exit(case: Case, wording: Wording) -> ExitCard | None:
+    """The last exit that was decided, and the confidence that was estimated for it."""
+    reported = [event.exit for event in case.events if isinstance(event, e.RunReported) and event.exit]
+    critiqued = [event for event in case.events if isinstance(event, e.OutputsCritiqued)]
+    sure = critiqued[-1].confidence if critiqued else {}
+    given = reported[-1] if reported else critiqued[-1].exit if critiqued else {}
+    return exit_card(given, sure, wording) if given else None
+
+
+def _controls(events: Sequence[e.Event]) -> list[Mapping[str, Any]]:
+    """What the controller remembered at each measurement of the last draft."""
+    found: list[Mapping[str, Any]] = []
+    for event in events:
+        if isinstance(event, e.OutputsProduced):
+            found.clear()
+        elif isinstance(event, e.OutputsCritiqued) and event.control:
+            found.append(event.control)
+    return found

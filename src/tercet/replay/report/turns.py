@@ -1,0 +1,278 @@
+"""One turn of the quality loop: what tests, VERIFY and CRITIQUE said, and what REPAIR did about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tercet.contracts.loop import VerificationVerdict
+from tercet.contracts.quality import (
+    ClaimVerdict,
+    CritiqueDiagnosis,
+    DefectSeverity,
+    Entailment,
+    RubricScore,
+    TestFailure,
+    TestResult,
+)
+from tercet.journal import events as e
+from tercet.replay.report.curve import steering
+from tercet.replay.report.exits import grade
+from tercet.replay.report.loop_page import (
+    ClaimCard,
+    CritiquedPart,
+    DefectCard,
+    TestsCard,
+    Turn,
+    VerifiedPart,
+)
+from tercet.replay.report.parts import Chip, Grade, Row, Tone
+from tercet.replay.report.repairs import repaired_part
+from tercet.replay.report.wording import Wording
+from tercet.replay.report.words import count, joined, score
+
+MOST = 60
+"""How many defects, claims or failed tests are shown of one turn."""
+_ANSWERS: dict[str, tuple[str, Tone]] = {
+    "approve": ("accepted the outputs", "good"),
+    "deny": ("denied them", "bad"),
+    "modify": ("asked for a change", "wait"),
+    "withdraw": ("withdrew the approval", "bad"),
+}
+EventT = TypeVar("EventT", bound=e.Event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """The events of one turn, in order."""
+
+    number: int
+    events: tuple[e.Event, ...]
+
+    def all(self, kind: type[EventT]) -> list[EventT]:
+        """Its events of one type."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def last(self, kind: type[EventT]) -> EventT | None:
+        """Its last event of one type."""
+        found = self.all(kind)
+        return found[-1] if found else None
+
+
+def turn(passage: Passage, wording: Wording) -> Turn:
+    """A turn as it went."""
+    verified, critiqued = passage.last(e.OutputsVerified), passage.last(e.OutputsCritiqued)
+    repaired = passage.last(e.OutputsRepaired)
+    answers = [_answer(event, wording) for event in passage.all(e.GateAnswered)]
+    return Turn(
+        number=passage.number,
+        tone=_tone(passage),
+        chips=tuple(_chips(verified, critiqued)),
+        next=_next(passage),
+        tests=tuple(_tests(event, wording) for event in passage.all(e.TestsRun)),
+        verified=_verified(verified, wording) if verified else None,
+        critiqued=_critiqued(critiqued, wording) if critiqued else None,
+        people=tuple(answers),
+        fetched=tuple(_fetched(passage, wording)),
+        repaired=repaired_part(repaired, wording) if repaired else None,
+        notes=tuple(_notes(passage, wording)),
+    )
+
+
+# --- its head ---
+
+
+def _tone(passage: Passage) -> Tone:
+    repaired, critiqued = passage.last(e.OutputsRepaired), passage.last(e.OutputsCritiqued)
+    if repaired is not None:
+        return "bad" if repaired.outcome == "escalated" else "wait"
+    if critiqued is None:
+        return "wait"
+    return "good" if critiqued.rubric.get("passed") and not critiqued.diagnosis.get("defects") else "bad"
+
+
+def _chips(verified: e.OutputsVerified | None, critiqued: e.OutputsCritiqued | None) -> Iterator[Chip]:
+    if verified is not None:
+        verdict = VerificationVerdict.model_validate(verified.verdict)
+        broken = "form broken"
+        told = f"verified {score(verdict.score)}" if verdict.schema_valid else broken
+        yield Chip(text=told, tone=_verdict_tone(verdict))
+    if critiqued is not None:
+        rubric = RubricScore.model_validate(critiqued.rubric)
+        yield Chip(text=f"rubric {score(rubric.weighted)}", tone="good" if rubric.passed else "bad")
+        defects = len(critiqued.diagnosis.get("defects", ()))
+        if defects:
+            yield Chip(text=count(defects, "defect"), tone="bad")
+
+
+def _verdict_tone(verdict: VerificationVerdict) -> Tone:
+    if verdict.passed:
+        return "good"
+    return "wait" if verdict.schema_valid else "bad"  # its score is a sign, and holds nothing back
+
+
+def _next(passage: Passage) -> str:
+    """What followed from a turn, in a few words."""
+    if (repaired := passage.last(e.OutputsRepaired)) is not None:
+        mended = sum(entry.get("success") is True for entry in repaired.log)
+        tried = f"{mended} of {count(repaired.attempts, 'repair')} helped"
+        return tried if repaired.attempts else "nothing could be tried"
+    judged = passage.last(e.OutputsCritiqued) or passage.last(e.OutputsVerified)
+    if judged is None:
+        return "under way"
+    return {"exit": "nothing more to mend", "repair": "repair is due", "critique": "critique is due"}[
+        judged.next
+    ]
+
+
+def _notes(passage: Passage, wording: Wording) -> Iterator[str]:
+    """Questions to models that nobody answered."""
+    for event in passage.events:
+        if isinstance(event, e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired):
+            for number, why in list(event.faults.items())[:10]:
+                yield wording.text(f"Question {number} to a model was not answered: {why}", 400)
+
+
+def _answer(event: e.GateAnswered, wording: Wording) -> Row:
+    words, tone = _ANSWERS.get(event.answer, (event.answer, "quiet"))
+    told = f"{words}{f': {event.note}' if event.note else ''}"
+    return Row(label=wording.text(event.actor, 120), text=wording.text(told, 2_000), tone=tone)
+
+
+def _fetched(passage: Passage, wording: Wording) -> Iterator[Row]:
+    """What more evidence was looked for, and what was found."""
+    for event in passage.all(e.EvidenceFetched):
+        for query in event.queries[:20]:
+            yield Row(label="asked for", text=wording.text(query.get("text") or wording.inline(query), 600))
+        found = ", ".join(event.refs[:20]) or "nothing that was not known before"
+        yield Row(label="found", text=wording.text(found, 2_000), is_code=bool(event.refs))
+
+
+# --- tests ---
+
+
+def _tests(event: e.TestsRun, wording: Wording) -> TestsCard:
+    result = TestResult.model_validate(event.result or {"passed": 0, "failed": 0})
+    if event.error:
+        chip = Chip(text=wording.text(f"could not be run: {event.error}"), tone="bad")
+    else:
+        told = joined((f"{result.passed:,} passed", f"{result.failed:,} failed" if result.failed else ""))
+        chip = Chip(text=told, tone="bad" if result.failed else "good" if result.passed else "wait")
+    failures = tuple(_failure(each, wording) for each in result.errors[:MOST])
+    return TestsCard(tool=wording.text(event.tool, 200), result=chip, failures=failures)
+
+
+def _failure(failure: TestFailure, wording: Wording) -> Row:
+    compared = f"expected {failure.expected}, found {failure.actual}" if failure.expected else "it fails"
+    return Row(
+        label=wording.text(failure.name, 200),
+        text=wording.text(compared, 600),
+        note=wording.text(failure.location, 200),
+    )
+
+
+# --- VERIFY ---
+
+
+def _verified(event: e.OutputsVerified, wording: Wording) -> VerifiedPart:
+    verdict = VerificationVerdict.model_validate(event.verdict)
+    claims = tuple(_claim(each, wording) for each in verdict.claims[:MOST])
+    more = len(verdict.claims) - len(claims)
+    return VerifiedPart(
+        summary=wording.text(_verdict(verdict, event.consistency), 600),
+        grades=tuple(_verdict_grades(verdict)),
+        faults=tuple(
+            Row(label=wording.text(each.pointer or "/", 200), text=wording.text(each.message, 600))
+            for each in verdict.schema_faults[:MOST]
+        ),
+        claims=claims,
+        claims_note=f"{count(more, 'more claim')} are left out." if more > 0 else "",
+    )
+
+
+def _verdict(verdict: VerificationVerdict, consistency: Mapping[str, Any]) -> str:
+    if not verdict.schema_valid:
+        return "The form is broken, so no claim was looked at."
+    labels = [claim.label for claim in verdict.claims]
+    borne = sum(claim.is_supported for claim in verdict.claims)
+    wrong = labels.count(Entailment.CONTRADICT)
+    told = f"{count(len(labels), 'claim')}: {borne:,} borne out, {wrong:,} contradicted" if labels else ""
+    agreed = f"samples agree at {score(float(consistency['consistency']))}" if consistency else ""
+    return joined((told or "The outputs claim nothing", agreed), "; ") + "."
+
+
+def _verdict_grades(verdict: VerificationVerdict) -> Iterator[Grade]:
+    yield grade("score", verdict.score, verdict.threshold, _verdict_tone(verdict))
+    if verdict.semantic is not None:
+        yield grade("not contradicted", verdict.semantic, None, "good" if verdict.semantic == 1 else "bad")
+    if verdict.factual is not None:
+        yield grade("borne out by trusted sources", verdict.factual, None, "quiet")
+
+
+def _claim(found: ClaimVerdict, wording: Wording) -> ClaimCard:
+    match found.label:
+        case Entailment.CONTRADICT:
+            chip = Chip(text="contradicted", tone="bad")
+        case Entailment.ENTAIL if found.is_supported:
+            chip = Chip(text="borne out", tone="good")
+        case Entailment.ENTAIL:
+            chip = Chip(text="borne out, by no trusted source", tone="wait")
+        case Entailment.NEUTRAL:
+            chip = Chip(text="not settled", tone="quiet")
+    told = [f"{each.text} ({each.evidence} at {each.pointer or '/'})" for each in found.support[:4]]
+    nowhere = f"nowhere in the evidence: {', '.join(found.missing[:8])}" if found.missing else ""
+    return ClaimCard(
+        text=wording.text(found.claim.text, 600),
+        where=wording.text(found.claim.location, 200),
+        verdict=chip,
+        why=wording.text(joined((found.reason, *told, nowhere), "; "), 1_000),
+    )
+
+
+# --- CRITIQUE ---
+
+
+def _critiqued(event: e.OutputsCritiqued, wording: Wording) -> CritiquedPart:
+    found = CritiqueDiagnosis.model_validate(event.diagnosis)
+    rubric = RubricScore.model_validate(event.rubric)
+    more = len(found.defects) - MOST
+    return CritiquedPart(
+        summary=_rubric(rubric, event.confidence),
+        grades=tuple(_rubric_grades(found, rubric, wording)),
+        defects=tuple(_defects(found, wording)),
+        left_out=f"{count(more, 'more defect')} are left out." if more > 0 else "",
+        steering=wording.text(steering(event.control), 400),
+    )
+
+
+def _rubric(rubric: RubricScore, sure: Mapping[str, Any]) -> str:
+    held = "at least" if rubric.weighted >= rubric.threshold else "below"
+    told = f"All together {score(rubric.weighted)}, {held} {rubric.threshold:g}"
+    confidence = f"; confidence {score(float(sure['value']))}" if sure.get("value") is not None else ""
+    return f"{told}{confidence}."
+
+
+def _rubric_grades(found: CritiqueDiagnosis, rubric: RubricScore, wording: Wording) -> Iterator[Grade]:
+    for name, value in found.scores.items():
+        tone: Tone = "bad" if name in rubric.below else "good"
+        yield grade(wording.text(name, 80), value, rubric.minimums.get(name), tone)
+
+
+def _defects(found: CritiqueDiagnosis, wording: Wording) -> Iterator[DefectCard]:
+    hints = {each.defect: each.hint for each in found.repair_hints}
+    for number, defect in enumerate(found.defects[:MOST]):
+        yield DefectCard(
+            dimension=wording.text(defect.dimension, 80),
+            severity=severity_chip(defect.severity),
+            what=wording.text(defect.description, 1_000),
+            where=wording.text(defect.location or "", 200),
+            hint=wording.text(hints.get(number, ""), 1_000),
+        )
+
+
+def severity_chip(severity: DefectSeverity) -> Chip:
+    """How bad a defect is."""
+    if severity >= DefectSeverity.HIGH:
+        return Chip(text=severity.name.lower(), tone="bad")
+    return Chip(text=severity.name.lower(), tone="wait" if severity is DefectSeverity.MEDIUM else "quiet")
