@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from runtime.quality_desk import WRITE, WRONG, desk
 from runtime.workshop import ADA, ASK, BOB, Death, Workshop, plan, step
+from tercet import Actor, Request, Runtime
 from tercet.contracts.errors import NotDone
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
+from tercet.packs import Pack
 from tercet.replay.report import Case, read_case
+from tercet.runtime.result import RunResult
 from tercet.tools import ToolContext
 
 LINES = {"path": "M0 0 L9 9", "head": "0,0 9,0 9,9"}
 """What is made of numbers alone, and never of words."""
+LETTERS = Path(__file__).parents[3] / "examples" / "letters"
+CLERK, EDITOR = Actor(id="user_desk"), Actor(id="user_editor")
 FACT = "kg:order:o1#snapshot_s1"
 
 
@@ -55,6 +64,44 @@ def eventful(workshop: Workshop, secret: str = "") -> Case:
                 ended = await runtime.resume(result.session_id)
                 assert ended.status == "completed", ended
                 return await read_case(journal, "default", ended.session_id)
+
+    return workshop.run(main())
+
+
+Answer = Callable[[Runtime, RunResult], Awaitable[RunResult]]
+
+
+def letter(*faults: str, intent: str = "letters.write", answer: Answer | None = None) -> Case:
+    """A letter of the example with these slips, and what an editor says to it."""
+
+    async def main() -> Case:
+        async with Runtime(Pack.load(LETTERS), watchdog_ms=None) as runtime:
+            given = Request(intent=intent, input={"order_id": "ord_4471", "faults": list(faults)})
+            result = await runtime.run(given, actor=CLERK)
+            if answer is not None:
+                result = await answer(runtime, result)
+            return await read_case(runtime.journal, "default", result.session_id)
+
+    return asyncio.run(main())
+
+
+async def sign_with_a_change(runtime: Runtime, result: RunResult) -> RunResult:
+    """The editor wants another section, and accepts the letter with it."""
+    for answer, note in ((runtime.modify, "add the section Warranty"), (runtime.approve, "Good.")):
+        assert result.gate is not None, result
+        await answer(result.gate.id, actor=EDITOR, note=note)
+        result = await runtime.resume(result.session_id)
+    return result
+
+
+def judged(workshop: Workshop, words: str, **quality: Any) -> Case:
+    """A run whose output has a wrong total in it, and these words, and is mended by rule as far as that goes."""
+    pack = desk(workshop, {"letter": f"{WRONG} {words}"}, quality=quality)
+
+    async def main() -> Case:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            return await read_case(runtime.journal, "default", result.session_id)
 
     return workshop.run(main())
 

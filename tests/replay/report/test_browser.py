@@ -13,7 +13,7 @@ from runtime.workshop import Workshop
 from tercet.replay.report import Page, render, tell
 
 from .browser import Scheme, visit
-from .runs import eventful, filled
+from .runs import eventful, filled, judged, letter
 
 HOSTILE = (
     "</style></title></textarea></pre></code></text></svg>"
@@ -58,6 +58,12 @@ def written(folder: Path, page: Page) -> Path:
     return path
 
 
+def letter_page(*faults: str) -> Page:
+    """The page of a letter that was judged, made in another thread."""
+    with ThreadPoolExecutor(1) as thread:
+        return tell(thread.submit(letter, *faults).result())
+
+
 def told(workshop: Workshop, secret: str = "") -> Page:
     """The page of an eventful run, which is made in another thread: the browser has a loop of its own in this one."""
     with ThreadPoolExecutor(1) as thread:
@@ -92,6 +98,40 @@ def test_hostile_words_of_a_run_stay_text(browser: Browser, tmp_path: Path, work
         assert (seen.requests, seen.complaints) == ([], [])
         assert seen.run("document.querySelectorAll('script, img, iframe, link, base').length") == 0
         assert "<script>window.pwned=1;alert(1)</script>" in seen.run("document.body.innerText")
+
+
+def test_hostile_words_of_an_output_that_was_mended_stay_text(
+    browser: Browser, tmp_path: Path, workshop: Workshop
+) -> None:
+    """In claims, defects, repairs and the comparison of what was changed, they do nothing."""
+    words = HOSTILE.replace("\x00", "")
+    with ThreadPoolExecutor(1) as thread:
+        page = tell(thread.submit(judged, workshop, words).result())
+    assert page.quality is not None
+    assert page.quality.changes
+    with visit(browser, written(tmp_path, page)) as seen:
+        seen.run(OPEN_ALL)
+        assert seen.run("window.pwned") is None
+        assert (seen.requests, seen.complaints) == ([], [])
+        assert seen.run("document.querySelectorAll('script, img, iframe, link, base').length") == 0
+        assert "<script>window.pwned=1;alert(1)</script>" in seen.run(
+            "document.querySelector('.diff').innerText"
+        )
+
+
+@pytest.mark.parametrize("faults", [("total", "claim", "key", "section"), ("total", "date")])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1120)])
+def test_the_section_about_quality_can_be_read_everywhere(
+    browser: Browser, tmp_path: Path, scheme: Scheme, width: int, faults: tuple[str, ...]
+) -> None:
+    """Open as it can be, all of it has contrast, stays within the window, and leads nowhere but into the page."""
+    with visit(browser, written(tmp_path, letter_page(*faults)), scheme=scheme, width=width) as seen:
+        seen.run(OPEN_ALL)
+        assert seen.run("document.querySelectorAll('#quality .diff .new').length") > 0
+        assert seen.run(CONTRAST) == []
+        assert seen.run(STICKING_OUT) == []
+        assert seen.run("document.documentElement.scrollWidth") <= width
+        assert (seen.requests, seen.complaints) == ([], [])
 
 
 def test_the_policy_holds_even_if_markup_got_in(browser: Browser, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from runtime.test_runs import Script
 from runtime.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import NotDone, ReplayError
 from tercet.contracts.gate import Gate
-from tercet.contracts.quality import Defect, DefectSeverity, RepairEntry, RootCauseClass
 from tercet.critics import Decision, Engine
 from tercet.journal import events as e
 from tercet.journal.opening import open_journal
@@ -184,27 +183,6 @@ def test_questions_to_models_stand_with_their_answers(workshop: Workshop) -> Non
     assert exchange.system[:200] == model.questions[0].system[:200]
     assert '"tool"' in exchange.answer
     assert "tokens" in exchange.how
-
-
-def test_repairs_have_a_section_where_there_are_any(workshop: Workshop) -> None:
-    """Each attempt at a defect says what was wrong, how it was mended, and whether that helped; without one, nothing."""
-    case = eventful(workshop)
-    defect = Defect(
-        dimension="completeness", severity=DefectSeverity.HIGH, description="no date", location="/text"
-    )
-    entry = RepairEntry(
-        defect=defect,
-        strategy="MINIMAL_EDIT",
-        root_cause=RootCauseClass.INCOMPLETENESS,
-        success=True,
-        note="added it",
-    )
-    page = tell(replace(case, repairs=(entry,)))
-    (card,) = page.repairs
-    assert (card.title, card.result.text) == ("1. no date", "mended")
-    assert {row.label: row.text for row in card.rows}["how"] == "minimal edit, by a model"
-    assert 'id="repairs"' in render(page)
-    assert 'id="repairs"' not in render(tell(case))
 
 
 @pytest.mark.parametrize("steps", [0, 1, 300])

@@ -77,14 +77,12 @@ def _same(lines: Sequence[str], wording: Wording, *, is_first: bool, is_last: bo
 
 
 def _replaced(old: Sequence[str], new: Sequence[str], wording: Wording) -> Iterator[Line]:
-    pairs = zip(old, new, strict=True) if len(old) == len(new) else ()
-    parted = [_parted(before, after, wording) for before, after in pairs]
-    if parted:
-        yield from (Line(kind="gone", pieces=gone) for gone, _ in parted)
-        yield from (Line(kind="new", pieces=come) for _, come in parted)
-        return
-    yield from (_line("gone", line, wording) for line in old)
-    yield from (_line("new", line, wording) for line in new)
+    """What went and what came in its place, the lines beside each other as far as there are two."""
+    parted = [_parted(before, after, wording) for before, after in zip(old, new, strict=False)]
+    yield from (Line(kind="gone", pieces=gone) for gone, _ in parted)
+    yield from (_line("gone", line, wording) for line in old[len(parted) :])
+    yield from (Line(kind="new", pieces=come) for _, come in parted)
+    yield from (_line("new", line, wording) for line in new[len(parted) :])
 
 
 def _line(kind: Literal["same", "gone", "new"], text: str, wording: Wording) -> Line:

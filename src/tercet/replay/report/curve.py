@@ -25,10 +25,12 @@ _CHOICES: dict[OverCost, str] = {
 
 
 def draw_curve(controls: Sequence[Mapping[str, Any]], wording: Wording) -> Curve | None:
-    """The course of what a controller remembered at each measurement; None where there was no controller."""
+    """The course of what a controller remembered at each measurement; None where it had nothing to steer."""
     if not controls:
         return None
     foreseen = ControlPrediction.model_validate(controls[0]["prediction"])
+    if len(controls) == 1 and not foreseen.iterations:
+        return None
     measured = [float(each["quality"]) for each in controls]
     target = min(1.0, round(measured[0] + foreseen.start_error, 6))
     shown, expected = measured[-MOST:], [target - error for error in foreseen.errors][:MOST]
@@ -40,6 +42,7 @@ def draw_curve(controls: Sequence[Mapping[str, Any]], wording: Wording) -> Curve
         base=HEIGHT - _BOTTOM,
         target_y=scale.y(target),
         target=f"aim {target:g}",
+        lowest=f"{scale.lowest:g}",
         strokes=(
             Stroke(path=scale.path(expected), kind="foreseen"),
             Stroke(path=scale.path(shown), kind="measured"),
@@ -104,7 +107,7 @@ def _caption(
         expected += f", and that it would end with {spoken(foreseen.end)}"
     if foreseen.choice is not None:
         expected += f"; {_CHOICES[foreseen.choice.kind]}"
-    went = f"quality went from {score(measured[0])} to {score(measured[-1])} in {made:,}"
+    went = f"quality went from {score(measured[0])} to {score(measured[-1])} in {count(made, 'repair')}"
     course = f"{expected}; {went}." if made else f"{expected}; quality was {score(measured[0])}."
     return f"{course}{_stop(controls[-1])}"
 

@@ -9,6 +9,7 @@ from tercet.journal import events as e
 from tercet.replay.report.case import Case, Found
 from tercet.replay.report.chapters import chapters
 from tercet.replay.report.page import Chip, FactCard, Row
+from tercet.replay.report.turns import asked_for
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count
 from tercet.runtime.plans import read_plan
@@ -19,7 +20,7 @@ MOST = 100
 def fact_cards(case: Case, wording: Wording) -> tuple[tuple[FactCard, ...], str]:
     """The facts that plans pinned or repairs looked up, and in words how many more there were."""
     known = {found.evidence.id: found for found in case.facts}
-    pinned, fetched = _pinned(case), _fetched(case)
+    pinned, fetched = _pinned(case), _fetched(case, wording)
     hashes = dict(_hashes(case))
     refs = list(pinned | fetched)
     cards = [
@@ -61,12 +62,12 @@ def _pinned(case: Case) -> dict[str, list[str]]:
     return found
 
 
-def _fetched(case: Case) -> dict[str, list[str]]:
-    """Every fact that was looked up for a repair, with what was asked; a fact that names its own query needs no other."""
+def _fetched(case: Case, wording: Wording) -> dict[str, list[str]]:
+    """Every fact that was looked up for a repair, with what was asked."""
     found: dict[str, list[str]] = {}
     for event in case.events:
         if isinstance(event, e.EvidenceFetched):
-            asked = [str(query.get("text", "")) for query in event.queries if query.get("text")]
+            asked = [asked_for(query, wording) for query in event.queries[:20]]
             for ref in event.refs:
                 found.setdefault(ref, []).append("; ".join(asked))
     return found
@@ -100,8 +101,10 @@ def _trust(trust: Trust | None) -> Chip:
 
 
 def _rows(uses: list[Row], hashed: str, found: Found | None, wording: Wording) -> Iterator[Row]:
-    for use in uses:
-        yield Row(label=use.label, text=wording.text(use.text), note=wording.text(use.note, 600))
+    is_asked = found is not None and found.citation is not None and bool(found.citation.query)
+    for use in uses:  # what a fact was found by stands with it, where that is known
+        note = "" if is_asked else wording.text(use.note, 600)
+        yield Row(label=use.label, text=wording.text(use.text), note=note)
     if hashed:
         yield Row(label="content", text=wording.text(hashed, 100), is_code=True)
     if found is None:

@@ -53,7 +53,7 @@ def grade(name: str, value: float | None, limit: float | None, tone: Tone) -> Gr
     return Grade(
         name=name,
         number="not measured" if value is None else score(value),
-        limit="" if limit is None else f"at least {limit:g}",
+        limit="" if limit is None else f"min {limit:g}",
         share=0.0 if value is None else round(100 * min(1.0, max(0.0, value)), 1),
         mark=None if limit is None else round(100 * limit, 1),
         tone=tone,

@@ -13,7 +13,7 @@ from tercet.replay.report.changes import changes
 from tercet.replay.report.curve import draw_curve
 from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import ExitCard, LoopPart
-from tercet.replay.report.turns import Passage, turn
+from tercet.replay.report.turns import Passage, answer_row, turn
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, joined, score
 
@@ -31,6 +31,7 @@ def loop_part(case: Case, wording: Wording) -> LoopPart | None:
     return LoopPart(
         experience=wording.text(_experience(case.events), 600),
         exit=_exit(case, wording),
+        answered=tuple(answer_row(event, wording) for event in _last_answers(case.events)),
         curve=draw_curve(_controls(case.events), wording),
         changes=changed,
         changes_note=changes_note,
@@ -118,6 +119,22 @@ def _exit(case: Case, wording: Wording) -> ExitCard | None:
     sure = critiqued[-1].confidence if critiqued else {}
     given = reported[-1] if reported else critiqued[-1].exit if critiqued else {}
     return exit_card(given, sure, wording) if given else None
+
+
+def _last_answers(events: Sequence[e.Event]) -> list[e.GateAnswered]:
+    """What people said of the outputs since the last exit."""
+    gate, found = "", list[e.GateAnswered]()
+    for event in events:
+        match event:
+            case e.RunReported():
+                gate, found = "", []
+            case e.GateOpened(kind="output"):
+                gate = event.gate
+            case e.GateAnswered() if event.gate == gate:
+                found.append(event)
+            case _:
+                pass
+    return found
 
 
 def _controls(events: Sequence[e.Event]) -> list[Mapping[str, Any]]:

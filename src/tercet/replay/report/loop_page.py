@@ -158,6 +158,8 @@ class Curve:
     base: float
     target_y: float
     target: str
+    lowest: str
+    """The quality at the foot of the drawing."""
     strokes: tuple[Stroke, ...]
     dots: tuple[Dot, ...]
     ticks: tuple[Dot, ...]
@@ -201,6 +203,8 @@ class LoopPart:
 
     experience: str
     exit: ExitCard | None
+    answered: tuple[Row, ...]
+    """What people said to that exit."""
     curve: Curve | None
     changes: tuple[Change, ...]
     changes_note: str

@@ -64,7 +64,7 @@ def turn(passage: Passage, wording: Wording) -> Turn:
     """A turn as it went."""
     verified, critiqued = passage.last(e.OutputsVerified), passage.last(e.OutputsCritiqued)
     repaired = passage.last(e.OutputsRepaired)
-    answers = [_answer(event, wording) for event in passage.all(e.GateAnswered)]
+    answers = [answer_row(event, wording) for event in passage.all(e.GateAnswered)]
     return Turn(
         number=passage.number,
         tone=_tone(passage),
@@ -121,9 +121,9 @@ def _next(passage: Passage) -> str:
     judged = passage.last(e.OutputsCritiqued) or passage.last(e.OutputsVerified)
     if judged is None:
         return "under way"
-    return {"exit": "nothing more to mend", "repair": "repair is due", "critique": "critique is due"}[
-        judged.next
-    ]
+    if judged.next != "exit":
+        return f"{judged.next} is due"
+    return "no repair is left" if _tone(passage) != "good" else "nothing more to mend"
 
 
 def _notes(passage: Passage, wording: Wording) -> Iterator[str]:
@@ -134,7 +134,8 @@ def _notes(passage: Passage, wording: Wording) -> Iterator[str]:
                 yield wording.text(f"Question {number} to a model was not answered: {why}", 400)
 
 
-def _answer(event: e.GateAnswered, wording: Wording) -> Row:
+def answer_row(event: e.GateAnswered, wording: Wording) -> Row:
+    """What somebody said of the outputs."""
     words, tone = _ANSWERS.get(event.answer, (event.answer, "quiet"))
     told = f"{words}{f': {event.note}' if event.note else ''}"
     return Row(label=wording.text(event.actor, 120), text=wording.text(told, 2_000), tone=tone)
@@ -144,9 +145,16 @@ def _fetched(passage: Passage, wording: Wording) -> Iterator[Row]:
     """What more evidence was looked for, and what was found."""
     for event in passage.all(e.EvidenceFetched):
         for query in event.queries[:20]:
-            yield Row(label="asked for", text=wording.text(query.get("text") or wording.inline(query), 600))
+            yield Row(label="asked for", text=wording.text(asked_for(query, wording), 600))
         found = ", ".join(event.refs[:20]) or "nothing that was not known before"
         yield Row(label="found", text=wording.text(found, 2_000), is_code=bool(event.refs))
+
+
+def asked_for(query: Mapping[str, Any], wording: Wording) -> str:
+    """What was looked for: the words, or the call that looks it up."""
+    if query.get("query"):
+        return f"{query.get('classification', '')}: {query['query']}".removeprefix(": ")
+    return wording.inline(query, 600)
 
 
 # --- tests ---
@@ -181,7 +189,7 @@ def _verified(event: e.OutputsVerified, wording: Wording) -> VerifiedPart:
     more = len(verdict.claims) - len(claims)
     return VerifiedPart(
         summary=wording.text(_verdict(verdict, event.consistency), 600),
-        grades=tuple(_verdict_grades(verdict)),
+        grades=tuple(_verdict_grades(verdict)) if verdict.schema_valid else (),
         faults=tuple(
             Row(label=wording.text(each.pointer or "/", 200), text=wording.text(each.message, 600))
             for each in verdict.schema_faults[:MOST]

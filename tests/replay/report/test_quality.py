@@ -1,0 +1,332 @@
+"""What a report says of outputs that were judged and mended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from runtime.quality_desk import WRONG, carry, desk, rewritten
+from runtime.test_quality_tests import MENDED, adding, carried
+from runtime.test_retrieving import Planner, shelved
+from runtime.workshop import ADA, ASK, Workshop, plan, step
+from tercet.contracts.errors import ReplayError
+from tercet.contracts.mode import Trust
+from tercet.evidence.store import NewFact
+from tercet.journal import events as e
+from tercet.replay.report import Case, Page, Wording, read_case, render, tell
+from tercet.replay.report.changes import MOST_LINES, changes
+from tercet.replay.report.loop_page import Line, LoopPart
+from tercet.replay.report.wording import LEFT_OUT, secrets_of
+
+from .runs import letter, sign_with_a_change
+
+FOUR = ("total", "claim", "key", "section")
+KEY = "sk_live_"
+
+
+def loop_of(page: Page) -> LoopPart:
+    """The section about quality."""
+    assert page.quality is not None
+    return page.quality
+
+
+def told(lines: Sequence[Line]) -> list[str]:
+    """Lines of a comparison as they are read, what is marked in angle brackets."""
+    return [
+        line.sign + "".join(f"<{each.text}>" if each.is_changed else each.text for each in line.pieces)
+        for line in lines
+    ]
+
+
+def test_a_letter_with_four_slips_is_told_turn_by_turn() -> None:
+    """Scores stand against their minimum, each defect with its place and hint, each repair with its cause and means."""
+    page = tell(letter(*FOUR))
+    part = loop_of(page)
+    first, second = part.turns
+    assert first.critiqued is not None
+    assert {each.name: (each.limit, each.mark, each.tone) for each in first.critiqued.grades} == {
+        "correctness": ("min 0.9", 90.0, "bad"),
+        "completeness": ("min 1", 100.0, "bad"),
+        "coherence": ("min 0.9", 90.0, "good"),
+        "safety": ("min 1", 100.0, "bad"),
+    }
+    assert [(each.dimension, each.severity.text) for each in first.critiqued.defects] == [
+        ("correctness", "medium"),
+        ("correctness", "medium"),
+        ("completeness", "high"),
+        ("safety", "critical"),
+    ]
+    assert all(each.where.startswith("/letter#char=") and each.hint for each in first.critiqued.defects)
+    assert first.repaired is not None
+    rows = [{row.label: row.text for row in card.rows} for card in first.repaired.attempts]
+    assert [(each["cause"], each["how"]) for each in rows] == [
+        ("safety violation", "minimal edit, by a rule"),
+        ("incompleteness", "section rewrite, by a rule"),
+        ("factual error", "minimal edit, by a rule"),
+        ("hallucination", "minimal edit, by a rule"),
+    ]
+    assert {card.result.text for card in first.repaired.attempts} == {"mended"}
+    assert (first.next, second.next, second.is_open) == (
+        "4 of 4 repairs helped",
+        "nothing more to mend",
+        False,
+    )
+    assert {figure.label: figure.number for figure in page.figures}["repairs helped"] == "4 of 4"
+    assert {meter.name: meter.used for meter in page.meters}["repairs"] == "1"
+
+
+def test_the_exit_has_every_threshold_and_confidence_with_its_parts() -> None:
+    """The last decision stands first: limits with what was measured, and what confidence is made of."""
+    part = loop_of(tell(letter(*FOUR)))
+    assert part.exit is not None
+    assert (part.exit.outcome.text, part.exit.reason, part.exit.advice) == (
+        "commit",
+        "every threshold holds",
+        "",
+    )
+    assert [each.name for each in part.exit.thresholds] == [
+        "schema",
+        "safety",
+        "correctness",
+        "completeness",
+        "coherence",
+    ]
+    assert part.exit.confidence is not None
+    assert "not measured: self-consistency" in part.exit.confidence_note
+    parts = {row.label: row.text for row in part.exit.confidence_parts}
+    assert (parts["to begin with"], parts["repairs so far"]) == ("+1.00", "−0.50")
+
+
+def test_what_repairs_changed_is_shown_line_by_line_without_the_key() -> None:
+    """What went and what came is marked; the line with the key reads as changed, although the key is not shown."""
+    page = tell(letter(*FOUR))
+    (change,) = loop_of(page).changes
+    lines = told(change.lines)
+    assert "−The total is <1,074.00> EUR." in lines
+    assert "+The total is <74.00> EUR." in lines
+    assert "+You may return what you do not like within 30 days." in lines
+    assert f"−Write to us at any time. Our agents look your order up with <{LEFT_OUT}.>" in lines
+    assert "+Write to us at any time. Our agents look your order up with <[redacted].>" in lines
+    assert any("<Our lamps won the Aurora Design Award in 2025. >" in line for line in lines)
+    assert KEY not in render(page)
+
+
+@pytest.mark.parametrize("intent", ["letters.write", "letters.sign"])
+def test_a_key_that_a_draft_gave_away_stands_nowhere_in_its_report(intent: str) -> None:
+    """Neither in the draft of the tool, nor in a claim, a comparison, a gate or an event."""
+    case = letter("key", intent=intent)
+    assert any(KEY in str(event) for event in case.events), "the draft has the key in it"
+    assert KEY not in render(tell(case))
+
+
+def test_what_no_rule_can_mend_says_where_it_went() -> None:
+    """What is left stands with its cause and why nothing was tried; the exit says what is advised."""
+    part = loop_of(tell(letter("total", "date")))
+    first, second = part.turns
+    assert first.repaired is not None
+    assert first.repaired.went.startswith("What is left goes no further, with this diagnosis: nobody is left")
+    (left,) = first.repaired.left
+    assert "8 May 2026" in left.text
+    assert left.note == "factual error; no repair was tried: nothing fits it"
+    assert (second.next, second.tone, second.is_open) == ("no repair is left", "bad", True)
+    assert part.exit is not None
+    assert (part.exit.outcome.text, part.exit.advice) == (
+        "handed to a person",
+        "send them back: a limit is missed",
+    )
+
+
+def test_the_controller_is_drawn_with_what_it_foresaw_and_what_came() -> None:
+    """Measured and foreseen qualities stand in the drawing, higher ones above, and the aim above all."""
+    curve = loop_of(tell(letter("total", "date"))).curve
+    assert curve is not None
+    assert [dot.text for dot in curve.dots if dot.kind == "measured"] == ["0.74", "0.88"]
+    measured = [dot.y for dot in curve.dots if dot.kind == "measured"]
+    foreseen = [dot.y for dot in curve.dots if dot.kind == "foreseen"]
+    assert measured[0] == foreseen[0] > measured[1] > foreseen[1] > foreseen[2] > curve.target_y
+    assert all(0 < dot.x < curve.width and 0 < dot.y < curve.height for dot in curve.dots)
+    assert curve.caption == "The controller foresaw 2 repairs; quality went from 0.74 to 0.88 in 1 repair."
+
+
+def test_a_broken_form_is_told_with_its_faults_and_no_critique() -> None:
+    """Where no claim was looked at there is no score; each fault stands with its place."""
+    first, _ = loop_of(tell(letter("language"))).turns
+    assert first.verified is not None
+    assert ([row.label for row in first.verified.faults], first.verified.grades) == (["/language"], ())
+    assert first.critiqued is None
+    assert [chip.text for chip in first.chips] == ["form broken"]
+
+
+def test_people_who_accept_outputs_are_told_with_what_they_saw() -> None:
+    """Each gate shows the letter as it stood then, its limits and the advice; the wish stands in the turn it mended."""
+    page = tell(letter("key", intent="letters.sign", answer=sign_with_a_change))
+    wish, yes = page.gates
+    assert (wish.state.text, yes.state.text) == ("asked for a change", "accepted the outputs")
+    assert wish.question == "Shall what this run produced be accepted?"
+    assert wish.produced is not None
+    assert yes.produced is not None
+    assert "## Warranty" not in wish.produced.outputs[0].text
+    assert "## Warranty" in yes.produced.outputs[0].text
+    assert yes.produced.exit.triggers == ("the decision wants a person to accept it",)
+    assert yes.produced.exit.advice == "accept them: every limit holds"
+    assert {row.label: row.text for row in yes.replies[0].rows}["note"] == "Good."
+    part = loop_of(page)
+    assert [row.text for row in part.turns[1].people] == ["asked for a change: add the section Warranty"]
+    assert [row.text for row in part.answered] == ["accepted the outputs: Good."]
+
+
+def test_outputs_that_wait_for_a_person_say_so_in_the_head() -> None:
+    """A run that has stopped after its calls is not told as one that has stopped before one."""
+    page = tell(letter(intent="letters.sign"))
+    assert (page.standing, page.meaning) == (
+        "waiting",
+        "What the run has produced waits for a person to accept it.",
+    )
+
+
+def test_failed_tests_stand_with_what_was_expected_and_found(workshop: Workshop) -> None:
+    """The tests of each turn say how many failed, and which."""
+    workshop.tool("test.unit", adding([], "unit"), mode="read_only")
+    run = carried(workshop, rewritten(MENDED))
+    first, second = loop_of(tell(Case(state=run.state, events=tuple(run.found)))).turns
+    assert [each.result.text for each in (*first.tests, *second.tests)] == ["2 passed, 1 failed", "2 passed"]
+    (failure,) = first.tests[0].failures
+    assert (failure.label, failure.text) == ("shop.test_total", "expected 6, found -2")
+
+
+def test_evidence_that_was_looked_up_for_a_repair_stands_with_its_question(workshop: Workshop) -> None:
+    """The fact is among the evidence with its source and what it was found by, and the turn tells that it was looked for."""
+    pack = desk(workshop, {"letter": WRONG}, evidence=())
+    draft = step(
+        "draft", evidence_queries=({"classification": "order", "query": "xylophone"},), requires_evidence=()
+    )
+    write = plan(draft, outputs={"letter": {"$from": "draft#/letter"}})
+    order = NewFact(
+        classification="order",
+        key="881",
+        content={"order_id": "ord_881", "total": 245, "currency": "EUR", "shipped_on": "2026-05-04"},
+        trust=Trust.TRUSTED,
+        source="orders",
+    )
+
+    async def main() -> Case:
+        async with workshop.runtime(pack, evidence=await shelved(order)) as runtime:
+            result = await runtime.run(ASK, planner=Planner(write), actor=ADA)
+            return await read_case(runtime.journal, "default", result.session_id)
+
+    case = workshop.run(main())
+    fetched = [event for event in case.events if isinstance(event, e.EvidenceFetched)]
+    assert fetched
+    page = tell(case)
+    card = next(each for each in page.evidence if each.id == fetched[0].refs[0])
+    rows = {row.label: row.text for row in card.rows}
+    assert (card.source, rows["looked up"]) == ("orders", "for a repair")
+    assert rows["asked for"] in {query["query"] for query in fetched[0].queries}
+    turn = next(each for each in loop_of(page).turns if each.fetched)
+    assert turn.fetched[0].text.startswith("order: ")
+    assert turn.fetched[-1].text == fetched[0].refs[0]
+
+
+def test_each_event_of_the_loop_is_a_sentence() -> None:
+    """None is told by the name of its type."""
+    page = tell(letter("total", "date"))
+    what = [each.what for each in page.happenings]
+    assert "experience of the task class letter: no run before it" in what
+    assert "the outputs are verified at 0.61, below 0.85; critique follows" in what
+    scored = "the critic scores the outputs 0.87, 2 defects, too low: correctness; repair follows"
+    assert scored in what
+    assert "not all is repaired, 1 of 1 repair helped: 1 defect left, fail with diagnosis" in what
+    waiting = [each.what for each in tell(letter(intent="letters.sign")).happenings]
+    assert "the outputs wait for GATE_EDITOR to accept them" in waiting
+    assert any(each.startswith("the outputs hold, and a person is asked") for each in waiting)
+
+
+def test_a_run_that_nobody_judged_has_no_section(workshop: Workshop) -> None:
+    """Without a quality loop the page is as it was."""
+    workshop.tool("do.it")
+
+    async def main() -> Case:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            return await read_case(runtime.journal, "default", result.session_id)
+
+    page = tell(workshop.run(main()))
+    assert page.quality is None
+    assert 'id="quality"' not in render(page)
+
+
+@pytest.mark.parametrize("kind", ["outputs_verified", "outputs_critiqued", "outputs_repaired"])
+def test_judgements_that_were_made_up_are_told_as_unreadable(workshop: Workshop, kind: str) -> None:
+    """A verdict, a diagnosis or a log in another shape is an error that says so, and no crash."""
+    run = carry(workshop, desk(workshop, {"letter": WRONG}))
+    made_up: dict[str, Any] = {
+        "outputs_verified": {"verdict": {"score": "<b>"}},
+        "outputs_critiqued": {"rubric": {"weighted": []}},
+        "outputs_repaired": {"log": ({"defect": 7},)},
+    }[kind]
+    events = [
+        msgspec.structs.replace(each, **made_up) if type(each).__struct_config__.tag == kind else each
+        for each in run.found
+    ]
+    case = Case(state=run.state, events=tuple(run.found))
+    assert tell(case).quality is not None
+    with pytest.raises(ReplayError, match="in another shape"):
+        tell(replace(case, events=tuple(events)))
+
+
+# --- comparisons ---
+
+
+def test_only_what_stands_around_a_change_is_shown() -> None:
+    """The rest is counted; an output that did not change is not there at all."""
+    text = "\n".join(map(str, range(20)))
+    (change,), note = changes({"a": text, "b": 1}, {"a": text.replace("9", "nine", 1), "b": 1}, Wording())
+    assert told(change.lines) == [
+        "⋯7 lines as before",
+        " 7",
+        " 8",
+        "−9",
+        "+nine",
+        " 10",
+        " 11",
+        "⋯8 lines as before",
+    ]
+    assert (change.name, note) == ("a", "")
+
+
+def test_values_that_came_and_went_are_shown_as_json() -> None:
+    """What is no text is compared as it would be written down."""
+    came, went = changes({"old": [1]}, {"new": {"n": 1}}, Wording())[0]
+    assert (came.name, told(came.lines)) == ("old", ["−[", "−  1", "−]"])
+    assert (went.name, told(went.lines)) == ("new", ["+{", '+  "n": 1', "+}"])
+
+
+def test_a_change_between_two_secrets_is_told_and_not_shown() -> None:
+    """Where all that differs is left out, it says so; secrets of the environment are left out as well."""
+    wording = Wording(secrets_of({"SHOP_TOKEN": "correct-horse", "DESK_TOKEN": "battery-staple"}))
+    (change,), _ = changes({"a": "by correct-horse"}, {"a": "by battery-staple"}, wording)
+    assert change.note == "It changed in something that this report leaves out."
+    assert not any("horse" in line or "staple" in line for line in told(change.lines))
+    (change,), _ = changes({"password": "hunter2"}, {"password": "hunter3"}, wording)
+    assert not any("hunter" in line for line in told(change.lines))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a\n" * 1_900, "a\nb\n" * 900),
+        ("x " * 45_000, "y " * 4_000),
+        ("a\n" * 50_000, "b"),
+        ("\n".join(f"{n} a" for n in range(1_900)), "\n".join(f"{n} b" for n in range(1_900))),
+    ],
+)
+def test_large_outputs_are_cut(before: str, after: str) -> None:
+    """However long and however alike its lines, a comparison stays short, and says what it leaves out."""
+    (change,), _ = changes({"a": before}, {"a": after}, Wording())
+    assert len(change.lines) <= MOST_LINES
+    assert sum(len(line) for line in told(change.lines)) < 400_000
+    assert change.note or len(change.lines) < MOST_LINES
