@@ -50,6 +50,7 @@ bench-critic: $(READY) ## measure the critic against parsing the same plan
 pictures: $(READY) ## draw the pictures of the pages anew, from what commands print and controllers do
 	@$(BIN)/python docs/picture.py
 	@PYTHONPATH=tests $(BIN)/python docs/control_picture.py
+	@$(BIN)/python docs/report_picture.py
 
 fmt: $(READY) ## format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from runtime.quality_desk import WRONG, carry, desk, rewritten
-from runtime.test_quality_tests import MENDED, adding, carried
+from runtime.test_quality_tests import BROKEN, MENDED, adding, carried
 from runtime.test_retrieving import Planner, shelved
 from runtime.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import ReplayError
@@ -75,7 +75,7 @@ def test_a_letter_with_four_slips_is_told_turn_by_turn() -> None:
         "nothing more to mend",
         False,
     )
-    assert {figure.label: figure.number for figure in page.figures}["repairs helped"] == "4 of 4"
+    assert {figure.label: figure.number for figure in page.figures}["repairs"] == "4"
     assert {meter.name: meter.used for meter in page.meters}["repairs"] == "1"
 
 
@@ -198,6 +198,20 @@ def test_failed_tests_stand_with_what_was_expected_and_found(workshop: Workshop)
     assert (failure.label, failure.text) == ("shop.test_total", "expected 6, found -2")
 
 
+def test_a_change_after_which_the_same_test_fails_is_not_told_as_a_repair(workshop: Workshop) -> None:
+    """A record counts it as gone once its place has changed; the next turn has the last word."""
+    workshop.tool("test.unit", adding([], "unit"), mode="read_only")
+    other = rewritten(BROKEN.replace("a - b", "b - a"))
+    run = carried(workshop, other, rewritten(MENDED))
+    first, second, last = loop_of(tell(Case(state=run.state, events=tuple(run.found)))).turns
+    assert first.repaired is not None
+    assert second.repaired is not None
+    assert [card.result.text for card in first.repaired.attempts] == ["changed, and still wrong"]
+    assert [card.result.text for card in second.repaired.attempts] == ["mended"]
+    assert (first.next, second.next) == ("0 of 1 repair helped", "1 of 1 repair helped")
+    assert last.tone == "good"
+
+
 def test_evidence_that_was_looked_up_for_a_repair_stands_with_its_question(workshop: Workshop) -> None:
     """The fact is among the evidence with its source and what it was found by, and the turn tells that it was looked for."""
     pack = desk(workshop, {"letter": WRONG}, evidence=())
@@ -239,7 +253,7 @@ def test_each_event_of_the_loop_is_a_sentence() -> None:
     assert "the outputs are verified at 0.61, below 0.85; critique follows" in what
     scored = "the critic scores the outputs 0.87, 2 defects, too low: correctness; repair follows"
     assert scored in what
-    assert "not all is repaired, 1 of 1 repair helped: 1 defect left, fail with diagnosis" in what
+    assert "not all is repaired, 1 of 1 repair made: 1 defect left, fail with diagnosis" in what
     waiting = [each.what for each in tell(letter(intent="letters.sign")).happenings]
     assert "the outputs wait for GATE_EDITOR to accept them" in waiting
     assert any(each.startswith("the outputs hold, and a person is asked") for each in waiting)
@@ -265,7 +279,7 @@ def test_judgements_that_were_made_up_are_told_as_unreadable(workshop: Workshop,
     run = carry(workshop, desk(workshop, {"letter": WRONG}))
     made_up: dict[str, Any] = {
         "outputs_verified": {"verdict": {"score": "<b>"}},
-        "outputs_critiqued": {"rubric": {"weighted": []}},
+        "outputs_critiqued": {"rubric": {"weighted": "much"}},
         "outputs_repaired": {"log": ({"defect": 7},)},
     }[kind]
     events = [

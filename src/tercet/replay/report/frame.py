@@ -132,9 +132,8 @@ def figures(case: Case) -> tuple[Figure, ...]:
 
 
 def _repairs(case: Case) -> tuple[Figure, ...]:
-    tried = case.repairs
-    helped = sum(entry.success is True for entry in tried)
-    return (Figure(number=f"{helped} of {len(tried)}", label="repairs helped"),) if tried else ()
+    tried = len(case.repairs)
+    return (Figure(number=f"{tried:,}", label=_noun(tried, "repair")),) if tried else ()
 
 
 def _noun(number: int, noun: str, ending: str = "s") -> str:

@@ -75,11 +75,9 @@ def _then(following: str) -> str:
 
 
 def _repaired(event: e.OutputsRepaired) -> tuple[str, Tone]:
-    helped = sum(entry.get("success") is True for entry in event.log)
-    told = (
-        f"{helped:,} of {count(event.attempts, 'repair')} helped" if event.attempts else "nothing was tried"
-    )
+    done = sum(entry.get("success") is True for entry in event.log)
+    told = f"{done:,} of {count(event.attempts, 'repair')} made" if event.attempts else "nothing was tried"
     if event.outcome == "repaired":
-        return f"repaired: {told}", "good"
+        return f"repaired, {told}; the outputs are looked at again", "good"
     left = count(len(event.escalation.get("left", ())), "defect")
     return f"not all is repaired, {told}: {left} left, {spoken(str(event.escalation.get('kind')))}", "bad"

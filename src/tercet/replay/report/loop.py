@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from tercet.contracts.exit import Novelty
+from tercet.contracts.quality import CritiqueDiagnosis
 from tercet.journal import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.changes import changes
 from tercet.replay.report.curve import draw_curve
 from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import ExitCard, LoopPart
+from tercet.replay.report.repairs import known_by
 from tercet.replay.report.turns import Passage, answer_row, turn
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, joined, score
 
 MOST = 20
+_FEW = 3
 _JUDGED = (e.TestsRun, e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
 
 
@@ -25,7 +29,7 @@ def loop_part(case: Case, wording: Wording) -> LoopPart | None:
     """How the outputs of a run were judged and mended; None where nobody judged them."""
     if not any(isinstance(event, _JUDGED) for event in case.events):
         return None
-    passages = list(_passages(case.events))
+    passages = _unfolded(list(_passages(case.events)))
     changed, changes_note = changes(case.state.quality.drafts, _mended(case), wording)
     more = len(passages) - MOST
     return LoopPart(
@@ -61,6 +65,22 @@ def _passages(events: Sequence[e.Event]) -> Iterator[Passage]:
             current.events.append(event)
     if current.events:
         yield current.closed()
+
+
+def _unfolded(passages: Sequence[Passage]) -> list[Passage]:
+    """The turns, each with what the next one found; of many only the first and the last two are shown unfolded."""
+    last = len(passages)
+    return [
+        replace(passage, is_open=number in (1, last - 1, last) or last <= _FEW, again=_found(following))
+        for number, (passage, following) in enumerate(zip_longest(passages, passages[1:]), start=1)
+        if passage is not None
+    ]
+
+
+def _found(passage: Passage | None) -> frozenset[str]:
+    critiqued = passage.last(e.OutputsCritiqued) if passage else None
+    defects = CritiqueDiagnosis.model_validate(critiqued.diagnosis).defects if critiqued else ()
+    return frozenset(map(known_by, defects))
 
 
 @dataclass

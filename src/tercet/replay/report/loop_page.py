@@ -96,6 +96,7 @@ class Turn:
 
     number: int
     tone: Tone
+    is_open: bool
     chips: tuple[Chip, ...]
     next: str
     """What followed from it."""
@@ -107,11 +108,6 @@ class Turn:
     fetched: tuple[Row, ...]
     repaired: RepairedPart | None
     notes: tuple[str, ...]
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there is more to it than that all was well."""
-        return self.tone != "good"
 
 
 @dataclass(frozen=True, kw_only=True)

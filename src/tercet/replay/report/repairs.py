@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from tercet.contracts.quality import RepairEntry
+from tercet.contracts.quality import Defect, RepairEntry
 from tercet.contracts.repair import Escalation, EscalationVerdict, LeftDefect
 from tercet.journal import events as e
 from tercet.replay.report.loop_page import RepairCard, RepairedPart
@@ -27,14 +27,30 @@ _WENT: dict[Escalation, str] = {
 }
 
 
-def repaired_part(event: e.OutputsRepaired, wording: Wording) -> RepairedPart:
-    """A REPAIR phase as it went."""
-    entries = [RepairEntry.model_validate(entry) for entry in event.log]
+def known_by(defect: Defect) -> str:
+    """What a defect is known again by in the next turn: its dimension and what it is, but not the values of a test."""
+    return f"{defect.dimension}: {defect.description.partition(': expected ')[0]}"
+
+
+def entries_of(event: e.OutputsRepaired) -> list[RepairEntry]:
+    """The attempts of a REPAIR phase."""
+    return [RepairEntry.model_validate(entry) for entry in event.log]
+
+
+def has_helped(entry: RepairEntry, again: Collection[str]) -> bool:
+    """Whether an attempt helped. What tests, models or people found counts as gone once it was changed; the next turn
+    may find it again, and then it was not."""
+    return entry.success is True and known_by(entry.defect) not in again
+
+
+def repaired_part(event: e.OutputsRepaired, again: Collection[str], wording: Wording) -> RepairedPart:
+    """A REPAIR phase as it went; `again` is what the next turn found wrong."""
+    entries = entries_of(event)
     verdict = EscalationVerdict.model_validate(event.escalation) if event.escalation else None
     more = len(entries) - MOST
     return RepairedPart(
-        summary=wording.text(_summary(event, entries), 600),
-        attempts=tuple(_attempt(entry, wording) for entry in entries[:MOST]),
+        summary=wording.text(_summary(event, entries, again), 600),
+        attempts=tuple(_attempt(entry, again, wording) for entry in entries[:MOST]),
         left_out=f"{count(more, 'more attempt')} are left out." if more > 0 else "",
         went=wording.text(f"What is left goes {_WENT[verdict.kind]}: {verdict.reason}.", 600)
         if verdict
@@ -43,8 +59,8 @@ def repaired_part(event: e.OutputsRepaired, wording: Wording) -> RepairedPart:
     )
 
 
-def _summary(event: e.OutputsRepaired, entries: list[RepairEntry]) -> str:
-    mended = sum(entry.success is True for entry in entries)
+def _summary(event: e.OutputsRepaired, entries: Sequence[RepairEntry], again: Collection[str]) -> str:
+    mended = sum(has_helped(entry, again) for entry in entries)
     told = joined(
         (
             f"{mended:,} of {count(event.attempts, 'attempt')} helped"
@@ -58,8 +74,9 @@ def _summary(event: e.OutputsRepaired, entries: list[RepairEntry]) -> str:
     return f"{told}."
 
 
-def _attempt(entry: RepairEntry, wording: Wording) -> RepairCard:
-    text, tone = _RESULTS[entry.success]
+def _attempt(entry: RepairEntry, again: Collection[str], wording: Wording) -> RepairCard:
+    is_back = entry.success is True and not has_helped(entry, again)
+    text, tone = ("changed, and still wrong", "wait") if is_back else _RESULTS[entry.success]
     return RepairCard(
         title=wording.text(entry.defect.description, 400),
         result=Chip(text=text, tone=tone),

@@ -28,7 +28,7 @@ from tercet.replay.report.loop_page import (
     VerifiedPart,
 )
 from tercet.replay.report.parts import Chip, Grade, Row, Tone
-from tercet.replay.report.repairs import repaired_part
+from tercet.replay.report.repairs import entries_of, has_helped, repaired_part
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, joined, score
 
@@ -49,6 +49,10 @@ class Passage:
 
     number: int
     events: tuple[e.Event, ...]
+    is_open: bool = True
+    """Whether it is shown unfolded, if there is more to it than that all was well."""
+    again: frozenset[str] = frozenset()
+    """What the turn after it found wrong, as `known_by` has it."""
 
     def all(self, kind: type[EventT]) -> list[EventT]:
         """Its events of one type."""
@@ -68,6 +72,7 @@ def turn(passage: Passage, wording: Wording) -> Turn:
     return Turn(
         number=passage.number,
         tone=_tone(passage),
+        is_open=passage.is_open and _tone(passage) != "good",
         chips=tuple(_chips(verified, critiqued)),
         next=_next(passage),
         tests=tuple(_tests(event, wording) for event in passage.all(e.TestsRun)),
@@ -75,7 +80,7 @@ def turn(passage: Passage, wording: Wording) -> Turn:
         critiqued=_critiqued(critiqued, wording) if critiqued else None,
         people=tuple(answers),
         fetched=tuple(_fetched(passage, wording)),
-        repaired=repaired_part(repaired, wording) if repaired else None,
+        repaired=repaired_part(repaired, passage.again, wording) if repaired else None,
         notes=tuple(_notes(passage, wording)),
     )
 
@@ -115,7 +120,7 @@ def _verdict_tone(verdict: VerificationVerdict) -> Tone:
 def _next(passage: Passage) -> str:
     """What followed from a turn, in a few words."""
     if (repaired := passage.last(e.OutputsRepaired)) is not None:
-        mended = sum(entry.get("success") is True for entry in repaired.log)
+        mended = sum(has_helped(entry, passage.again) for entry in entries_of(repaired))
         tried = f"{mended} of {count(repaired.attempts, 'repair')} helped"
         return tried if repaired.attempts else "nothing could be tried"
     judged = passage.last(e.OutputsCritiqued) or passage.last(e.OutputsVerified)
