@@ -203,5 +203,3 @@ class RubricScore(Shape):
     passed: bool
     below: tuple[str, ...] = ()
     """The dimensions that are under their minimum."""
-    minimums: dict[str, Score] = {}
-    """The least that each dimension may be, so that a record tells what its scores were held to."""

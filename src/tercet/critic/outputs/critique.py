@@ -79,7 +79,6 @@ def weigh(rubric: Rubric, scores: Mapping[str, float]) -> RubricScore:
         threshold=rubric.threshold,
         passed=weighted >= rubric.threshold and not below,
         below=below,
-        minimums={item.name: item.minimum for item in rubric.dimensions},
     )
 
 
