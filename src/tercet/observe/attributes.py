@@ -103,22 +103,22 @@ def of_phase_end(event: e.PlanReviewed | e.RunReported | e.EvidenceRetrieved | e
 def of_intent(event: e.Intent, position: int) -> Attributes:
     """A call before it is made."""
     names = tuple(short(name) for name in sorted(event.params)[:_MOST_NAMES])
-    return {
+    told: Attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": event.tool,
-        "gen_ai.tool.call.id": f"{position}",
-        "tercet.step": short(event.step),
         "tercet.attempt": event.attempt,
         "tercet.seq": position,
         "tercet.params": names,
         "tercet.params.bytes": _size(event.params),
-        "tercet.breaker": event.breaker,
     }
+    return told if event.breaker == "CLOSED" else {**told, "tercet.breaker": event.breaker}
 
 
 def of_complete(event: e.Complete) -> Attributes:
     """A call that happened."""
-    told: Attributes = {"tercet.outcome": "done", "tercet.cost_microcents": event.cost}
+    told: Attributes = {"tercet.outcome": "done"}
+    if event.cost:
+        told["tercet.cost_microcents"] = event.cost
     if event.tokens:
         told["tercet.tokens"] = event.tokens
     # How large a blob is, nobody has to look up.

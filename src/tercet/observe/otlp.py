@@ -52,6 +52,9 @@ class Collector:
         self._own = own
         self._wants = wants
         self._waiting: list[Span] = []
+        self._in_hand = 0
+        """How many spans are being sent."""
+        self._is_over = False
         self._soon, self._later = Timer(delay_ms / 1000), Timer(interval_ms / 1000)
         self._later.start()
         self._making = _Making()
@@ -79,7 +82,10 @@ class Collector:
             self.abort()
 
     def abort(self) -> None:
-        """Wait for no answer any more."""
+        """Wait for no answer any more: what has had none is dropped."""
+        self._is_over = True
+        if left := self._in_hand + len(self._waiting):
+            self._own.count(i.DROPPED, "spans", by=left)
         self._spans.shutdown()
         self._metrics.shutdown()
 
@@ -90,16 +96,21 @@ class Collector:
         waiting, self._waiting = self._waiting, []
         for start in range(0, len(waiting), BATCH):
             batch = waiting[start : start + BATCH]
+            self._in_hand = len(waiting) - start
             result = self._spans.export([self._making.span(span) for span in batch])
+            if self._is_over:
+                return  # they are counted already
             if result is not SpanExportResult.SUCCESS:
                 self._own.count(i.DROPPED, "spans", by=len(batch))
+        self._in_hand = 0
 
     def _send_metrics(self) -> None:
         from opentelemetry.sdk.metrics.export import MetricExportResult  # noqa: PLC0415 - an optional dependency
 
         self._later.stop()
         self._later.start()
-        if self._metrics.export(self._making.metrics(*self._tallies)) is not MetricExportResult.SUCCESS:
+        result = self._metrics.export(self._making.metrics(*self._tallies))
+        if result is not MetricExportResult.SUCCESS and not self._is_over:
             self._own.count(i.DROPPED, "metrics")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from itertools import accumulate
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tercet.contracts.errors import UsageError
 from tercet.observe import instruments as i
@@ -15,24 +17,39 @@ if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
 
+_POLL_S = 0.05
+"""How long the end may wait for the server to notice it."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+class _ServerV6(_Server):
+    address_family = socket.AF_INET6
+
+
 class Endpoint:
     """A small HTTP server that answers with what was counted until then."""
 
     def __init__(self, tally: Tally, own: Tally, *, host: str, port: int) -> None:
-        from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - an optional dependency
+        from prometheus_client import CollectorRegistry, MetricsHandler  # noqa: PLC0415 - an optional dependency
 
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collected(tally, own))
-        self._server: Any
-        self._thread: Thread
+        kind = _ServerV6 if ":" in host else _Server
         try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+            self._server = kind((host, port), MetricsHandler.factory(registry))
         except OSError as error:
             raise UsageError(
                 f"metrics cannot be served on {host}:{port}: {error.strerror or error}",
                 code="port_unavailable",
                 remedy="name another port, such as prometheus:9465, or 0 for any that is free",
             ) from error
+        self._thread = Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="tercet-prometheus", daemon=True
+        )
+        self._thread.start()
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{self._server.server_port}/metrics"
 
     def close(self) -> None:

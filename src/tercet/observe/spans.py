@@ -187,15 +187,15 @@ class _Loom:
     def _step(self, name: str) -> Span:
         """The span of a step, which begins with the first that is heard of it in this phase."""
         if (STEP, name) not in self._open:
-            called = a.short(name)
-            self._begin(STEP, name, f"step {called}", self._open[PHASE, ""].span_id, {"tercet.step": called})
+            called = f"step {a.short(name)}"
+            self._begin(STEP, name, called, self._open[PHASE, ""].span_id, {})
         return self._open[STEP, name]
 
     # --- beginning and ending ---
 
     def _begin_phase(self, state: State) -> None:
         phase = str(state.phase)
-        told: Attributes = {"tercet.phase": phase, "tercet.seq": self._position}
+        told: Attributes = {"tercet.seq": self._position}
         self._begin(PHASE, "", phase, self._open[RUN, ""].span_id, told)
         for gate in state.gates.values():  # what was asked before the phase began still waits
             told = {"tercet.gate": gate.id, "tercet.gate.kind": gate.kind}

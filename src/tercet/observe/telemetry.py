@@ -41,6 +41,8 @@ class Telemetry:
         if self.settings.needs_library:
             demand_library()
         self._tally, self._own = Tally(), Tally()
+        self._abouts: dict[str, About] = {}
+        """Of the sessions that are being carried."""
         self._spans: Outbox[Tenure] | None = None
         self._log: Outbox[Entry] | None = None
         self._endpoint: Endpoint | None = None
@@ -111,7 +113,10 @@ class Telemetry:
 
     def wrote(self, state: State, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint], /) -> None:
         """Count what became durable."""
-        about = About.of(state.start)
+        session = str(state.start["session"])
+        about = self._abouts.get(session)
+        if about is None:
+            about = self._abouts[session] = About.of(state.start)
         self._tally.add(about, events)
         for written in checkpoints:
             self._tally.add_checkpoint(about, written.kind, len(written.data))
@@ -121,6 +126,7 @@ class Telemetry:
 
     def rested(self, tenure: Tenure, /) -> None:
         """Hand a session that is traced to the collector; what people said while nobody had it is counted now."""
+        self._abouts.pop(str(tenure.state.start["session"]), None)
         if said := _said_between(tenure):
             self._tally.add(About.of(tenure.state.start), said)
             if self._log is not None:

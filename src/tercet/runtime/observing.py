@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from tercet.contracts.trace_context import TraceContext, read_traceparent, span_id_of, trace_id_of
+from tercet.contracts.trace_context import read_traceparent, span_id_of, trace_id_of
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal, NewCheckpoint
 from tercet.runtime import opening
@@ -63,6 +63,7 @@ class Observers:
         self._tenant = tenant
         self._signal = signal
         self._reading: set[asyncio.Task[None]] = set()
+        self._traces: dict[str, tuple[str, str]] = {}
 
     def wrote(self, state: State, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint]) -> None:
         """Tell everybody what became durable."""
@@ -74,6 +75,7 @@ class Observers:
 
     def rested(self, state: State, written: Sequence[e.Event]) -> None:
         """Tell everybody that a session was let go of; what other processes wrote of it is read beside."""
+        self._traces.pop(str(state.start["run"]), None)
         if len(written) == state.position:
             self._tell(Tenure(state=state, events=written))
         elif written:
@@ -104,9 +106,20 @@ class Observers:
         told = {"loop_id": state.start["run"], "error": f"{type(error).__name__}: {error}"}
         self._signal("observer_failed", told)
 
-    def samples(self, run: str) -> bool:
-        """Whether anybody traces a run whatever becomes of it."""
-        return any(observer.samples(run) for observer in self._observers)
+    def traceparent(self, start: Mapping[str, Any], position: int) -> str:
+        """The span of a call whose INTENT stands at a position, in the form of W3C."""
+        run = str(start["run"])
+        trace, flags = self._traces.get(run) or self._trace(run, start.get("traceparent", ""))
+        return f"00-{trace}-{span_id_of(run, position, CALL)}-{flags}"
+
+    def _trace(self, run: str, asked: str) -> tuple[str, str]:
+        """The trace of a run, and whether somebody records it; kept until the run is let go of."""
+        is_sampled = (bool(asked) and read_traceparent(asked).is_sampled) or any(
+            observer.samples(run) for observer in self._observers
+        )
+        found = (trace_id_of(run, asked), "01" if is_sampled else "00")
+        self._traces[run] = found
+        return found
 
 
 def call_traceparent(start: Mapping[str, Any], position: int, observers: Observers | None) -> str:
@@ -114,13 +127,6 @@ def call_traceparent(start: Mapping[str, Any], position: int, observers: Observe
 
     Where nobody does, it is the span of whoever asked for the run, unchanged, or nothing.
     """
-    asked: str = start.get("traceparent", "")
     if observers is None or not position:
-        return asked
-    run = str(start["run"])
-    is_sampled = (bool(asked) and read_traceparent(asked).is_sampled) or observers.samples(run)
-    return str(
-        TraceContext(
-            trace_id=trace_id_of(run, asked), span_id=span_id_of(run, position, CALL), is_sampled=is_sampled
-        )
-    )
+        return start.get("traceparent", "")
+    return observers.traceparent(start, position)
