@@ -73,7 +73,7 @@ def receiving() -> Generator[Receiver]:
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802 - the name that the server asks for
+        def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             if receiver.is_stuck:
                 receiver.free.wait(60)

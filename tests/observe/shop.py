@@ -27,6 +27,13 @@ def pack_of(workshop: Workshop, *, fails: int = 1, **header: Any) -> Pack:
         return params
 
     workshop.tool("shop.look", mode="read_only", cost_microcents=7)
-    workshop.tool("shop.knead", knead, idempotent=True, cost_microcents=5)
-    workshop.tool("shop.pay", mode="destructive", gates=["GATE_BOSS"], authority=(), no_compensation="by hand", cost_microcents=11)
+    workshop.tool("shop.knead", knead, idempotent=True, no_compensation="eat it", cost_microcents=5)
+    workshop.tool(
+        "shop.pay",
+        mode="destructive",
+        gates=["GATE_BOSS"],
+        authority=(),
+        no_compensation="by hand",
+        cost_microcents=11,
+    )
     return workshop.pack(gates=(GATE,), **header)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -171,16 +172,26 @@ def of_answer(event: e.ModelAnswered) -> Attributes:
 
 def of_moment(event: e.Event) -> Attributes:
     """Whatever else happened: its numbers, and the words that are the runtime's own."""
-    found = {name: getattr(event, name) for name in event.__struct_fields__ if name in _TOLD}
+    return {f"tercet.{name}": value for name, value in facts_of(event).items()}
+
+
+def facts_of(event: e.Event) -> dict[str, str | int | float]:
+    """What may be told of any event, by the names of its fields."""
+    found: dict[str, str | int | float] = {}
+    for name in _told_fields(type(event)):
+        value = getattr(event, name)
+        if isinstance(value, str):
+            value = word(value) if name == "code" and value else short(value)
+        if value:
+            found[name] = value
     if isinstance(event, e.SessionResumed):
         found["recovered"] = len(event.in_flight)
-    if code := found.get("code"):
-        found["code"] = word(code)
-    return {
-        f"tercet.{name}": short(value) if isinstance(value, str) else value
-        for name, value in found.items()
-        if isinstance(value, str | int | float) and value not in ("", 0)
-    }
+    return found
+
+
+@cache
+def _told_fields(kind: type[e.Event]) -> tuple[str, ...]:
+    return tuple(name for name in kind.__struct_fields__ if name in _TOLD)
 
 
 def _size(value: Any) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from tercet.journal import events as e
 from tercet.journal.protocol import NewCheckpoint
-from tercet.observe.attributes import of_moment, short
+from tercet.observe.attributes import facts_of, short
 from tercet.runtime.transcript import timestamp
 
 _ACTIONS: dict[type[e.Event], tuple[str, str]] = {
@@ -62,7 +64,7 @@ def lines(
 
 
 def _more(start: Mapping[str, Any], event: e.Event) -> dict[str, Any]:
-    told: dict[str, Any] = {name.removeprefix("tercet."): value for name, value in of_moment(event).items()}
+    told: dict[str, Any] = {**facts_of(event)}
     match event:
         case e.SessionStarted():
             told |= {"intent": start["request"]["intent"], "pack": start["pack"], "trace": start["trace"]}
@@ -80,4 +82,14 @@ def _more(start: Mapping[str, Any], event: e.Event) -> dict[str, Any]:
 
 
 def _line(at: int, sentence: str, action: str, bound: Mapping[str, Any], more: Mapping[str, Any]) -> str:
-    return json.dumps({"at": timestamp(at), "message": sentence, "action": action, **bound, **more})
+    told = {"at": _timestamp(at), "message": sentence, "action": action, **bound, **more}
+    return msgspec.json.encode(told).decode()
+
+
+def _timestamp(at: int) -> str:
+    return f"{_second(at // 1000)}.{at % 1000:03}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return timestamp(seconds * 1000)[:19]
