@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -65,6 +66,12 @@ def _plain(value: Any) -> Any:
     kind = value.WhichOneof("value")
     found = getattr(value, kind)
     return [_plain(each) for each in found.values] if kind == "array_value" else found
+
+
+def read_page(address: str) -> str:
+    """A page, as a Prometheus server reads it."""
+    with urllib.request.urlopen(address) as answer:  # noqa: S310 - a loopback address of our own
+        return answer.read().decode()
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from tercet.runtime import opening
 from tercet.runtime.runtime import Runtime
 from tercet.tools import ToolContext
 
-from .receiver import Receiver
+from .receiver import Receiver, read_page
 from .shop import PLAN, pack_of
 
 SETTINGS = TelemetrySettings(otlp=True, prometheus_port=0, sampling=Sampling(0.0), flush_ms=20_000)
@@ -71,8 +70,7 @@ def desk(workshop: Workshop) -> Any:
 
 def scraped(address: str) -> dict[str, float]:
     """What a Prometheus server would read, summed over all labels."""
-    with urllib.request.urlopen(address) as answer:  # noqa: S310 - a loopback address of our own
-        text = answer.read().decode()
+    text = read_page(address)
     found: dict[str, float] = {}
     for name, value in re.findall(r"^(\w+)(?:\{.*\})? ([0-9.e+-]+)$", text, re.MULTILINE):
         found[name] = found.get(name, 0) + float(value)
