@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runtime.workshop import ADA, ASK, BOB, Death, Workshop
+from runtime.workshop import ADA, ASK, BOB, Death, Workshop, plan, step
+from tercet.critics import Decision, Engine
 from tercet.observe import Sampling, Telemetry, TelemetrySettings
 from tercet.runtime.result import RunResult
+from tercet.tools import ToolContext, tool
 
 from .receiver import Receiver, attributes_of
 from .shop import PLAN, pack_of
@@ -63,7 +68,7 @@ PHASES = ["PLAN", "DECOMPOSE", "RETRIEVE", "REVIEW", "ACT", "VERIFY", "COMMIT"]
 
 @pytest.mark.req("R319")
 def test_a_run_with_a_gate_and_a_retry_is_one_tree_also_across_processes(
-    workshop: Workshop, receiver: Receiver, tmp_path: Any
+    workshop: Workshop, receiver: Receiver, tmp_path: Path
 ) -> None:
     """The process ends at the gate, another one goes on, and together they sent one tree with every phase in it."""
     file = f"sqlite:///{tmp_path / 'runs.db'}"
@@ -88,7 +93,7 @@ def test_a_run_with_a_gate_and_a_retry_is_one_tree_also_across_processes(
 
 @pytest.mark.req("R319")
 def test_a_run_whose_process_died_is_one_tree_with_all_that_it_did(
-    workshop: Workshop, receiver: Receiver, tmp_path: Any
+    workshop: Workshop, receiver: Receiver, tmp_path: Path
 ) -> None:
     """Nobody could export what the dead process did; whoever carries the run on exports it."""
     file = f"sqlite:///{tmp_path / 'runs.db'}"
@@ -135,3 +140,85 @@ def test_a_run_is_part_of_the_trace_of_whoever_asked(workshop: Workshop, receive
     (look,) = receiver.named("execute_tool shop.look")
     assert told == [f"00-{look.trace_id.hex()}-{look.span_id.hex()}-01"]
     assert look.trace_id.hex() == "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def test_a_run_inside_of_a_run_is_part_of_its_trace(workshop: Workshop, receiver: Receiver) -> None:
+    """A tool that starts a run hands its context on: the inner run hangs below the call that started it."""
+    workshop.tool("shop.look", mode="read_only")
+
+    async def main() -> None:
+        async def nest(context: ToolContext, params: dict[str, Any]) -> Any:
+            inner = await runtime.run(ASK, plan=plan(step("look", "shop.look")), actor=ADA, parent=context)
+            return {"status": inner.status, **params}
+
+        workshop.tool("shop.nest", nest, mode="read_only")
+        async with (
+            Telemetry(ALL) as telemetry,
+            workshop.runtime(workshop.pack(), observers=[telemetry]) as runtime,
+        ):
+            outer = await runtime.run(ASK, plan=plan(step("nest", "shop.nest")), actor=ADA)
+            assert outer.status == "completed"
+        assert telemetry.figures.lanes == {"completed": 1}
+
+    workshop.run(main())
+    demand_tree_of_runs(receiver, 2)
+    (call,) = receiver.named("execute_tool shop.nest")
+    inner = [span for span in receiver.named("run work") if span.parent_span_id]
+    assert [span.parent_span_id for span in inner] == [call.span_id]
+
+
+def demand_tree_of_runs(receiver: Receiver, number: int) -> None:
+    """So many runs in one trace with one root."""
+    spans = {span.span_id for span in receiver.spans}
+    assert len(receiver.named("run work")) == number
+    assert len({span.trace_id for span in receiver.spans}) == 1
+    assert len([span for span in receiver.spans if span.parent_span_id not in spans]) == 1
+
+
+@dataclass
+class Memory:
+    """What the clerk knows."""
+
+    time: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@tool("clock.tell", mode="read_only")
+def tell_time() -> dict[str, str]:
+    """Tells the time."""
+    return {"time": "noon"}
+
+
+class Clerk:
+    """Looks at the clock once, and says what it saw."""
+
+    tools = (tell_time,)
+    system_prompt = ""
+
+    def init_state(self, task: Any) -> Memory:
+        """Begin with nothing."""
+        return Memory()
+
+    def decide(self, state: Memory) -> Decision:
+        """Look, then answer."""
+        return Decision.final(state.time) if state.time else Decision.act("clock.tell")
+
+    def reduce(self, state: Memory, decision: Decision, results: Any) -> None:
+        """Remember the time."""
+        for result in results:
+            state.time = result["time"]
+
+
+def test_an_agent_that_decides_step_by_step_is_traced_like_any_run(receiver: Receiver) -> None:
+    """The Engine takes observers as a runtime does: its turns are phases of one tree."""
+
+    async def main() -> None:
+        async with Telemetry(ALL) as telemetry:
+            result = await Engine(Clerk(), observers=[telemetry]).run("what time is it?")
+            assert result.status == "completed", result
+
+    asyncio.run(main())
+    spans = {span.span_id for span in receiver.spans}
+    assert len([span for span in receiver.spans if span.parent_span_id not in spans]) == 1
+    assert receiver.named("execute_tool clock.tell")
+    assert len(receiver.named("PLAN")) == 2

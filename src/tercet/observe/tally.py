@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 from tercet.contracts.loop import Phase
@@ -73,7 +74,8 @@ class Tally:
         self.counts: dict[tuple[str, tuple[str, ...]], int] = {}
         self.durations: dict[tuple[str, str], Durations] = {}
         """How long it took to complete, by intent and tier."""
-        self._purposes: dict[str, dict[int, str]] = {}
+        self._purposes: dict[tuple[str, int], str] = {}
+        """Why a model is being asked, by run and call."""
 
     def add(self, about: About, events: Iterable[e.Event]) -> None:
         """Count events of one session."""
@@ -106,7 +108,6 @@ class Tally:
             self.count(i.ACTION_RECOVERED, about.intent, by=len(event.in_flight))
 
     def session_ended(self, about: About, event: e.SessionEnded) -> None:
-        self._purposes.pop(about.run, None)
         self.count(i.RUN_ENDED, about.intent, about.risk_tier, event.status)
         is_completed = event.status == "completed"
         if about.is_lane:
@@ -198,10 +199,10 @@ class Tally:
         self._spent(about, Phase.RETRIEVE, event.cost, 0)
 
     def model_asked(self, about: About, event: e.ModelAsked) -> None:
-        self._purposes.setdefault(about.run, {})[event.call] = event.purpose
+        self._purposes[about.run, event.call] = event.purpose
 
     def model_answered(self, about: About, event: e.ModelAnswered) -> None:
-        purpose = self._purposes.get(about.run, {}).pop(event.call, "plan")
+        purpose = self._purposes.pop((about.run, event.call), "plan")
         phase = PHASES.get(purpose, Phase.VERIFY)
         self._spent(about, phase, event.cost, event.tokens_in + event.tokens_out)
 
@@ -210,6 +211,19 @@ class Tally:
             self.count(i.COST, about.intent, phase, by=cost)
         if tokens:
             self.count(i.TOKENS, about.intent, phase, by=tokens)
+
+
+class SharedTally(Tally):
+    """One that several threads count in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = Lock()
+
+    def count(self, instrument: i.Instrument, *labels: str, by: int = 1) -> None:
+        """Let a number grow, one thread at a time."""
+        with self._lock:
+            super().count(instrument, *labels, by=by)
 
 
 def _acting(step: str) -> Phase:

@@ -24,9 +24,12 @@ from tercet.observe.otlp import Collector
 from tercet.observe.outbox import Outbox
 from tercet.observe.prometheus import Endpoint
 from tercet.observe.settings import TelemetrySettings, demand_library
-from tercet.observe.tally import About, Tally
+from tercet.observe.tally import About, SharedTally, Tally
 from tercet.runtime.observing import Tenure
 from tercet.runtime.state import State
+
+_MOST_KEPT = 10_000
+"""How many sessions are remembered that are being carried."""
 
 
 class Telemetry:
@@ -40,7 +43,7 @@ class Telemetry:
         self.settings = TelemetrySettings() if settings is None else settings
         if self.settings.needs_library:
             demand_library()
-        self._tally, self._own = Tally(), Tally()
+        self._tally, self._own = Tally(), SharedTally()
         self._abouts: dict[str, About] = {}
         """Of the sessions that are being carried."""
         self._spans: Outbox[Tenure] | None = None
@@ -116,6 +119,8 @@ class Telemetry:
         session = str(state.start["session"])
         about = self._abouts.get(session)
         if about is None:
+            if len(self._abouts) >= _MOST_KEPT:
+                self._abouts.clear()  # of runs that ended with an error, nobody says that they were let go of
             about = self._abouts[session] = About.of(state.start)
         self._tally.add(about, events)
         for written in checkpoints:

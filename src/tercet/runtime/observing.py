@@ -22,6 +22,10 @@ CALL = "call"
 """The kind of the span that a call of a tool is."""
 
 
+_MOST_KEPT = 10_000
+"""How many traces of runs that are being carried are remembered."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tenure:
     """One session while one process carried it: every event up to now, and the position of the first that it wrote."""
@@ -118,6 +122,8 @@ class Observers:
             observer.samples(run) for observer in self._observers
         )
         found = (trace_id_of(run, asked), "01" if is_sampled else "00")
+        if len(self._traces) >= _MOST_KEPT:
+            self._traces.clear()  # of runs that ended with an error, nobody says that they were let go of
         self._traces[run] = found
         return found
 
