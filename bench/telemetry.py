@@ -141,9 +141,7 @@ def show(found: dict[str, list[Sample]]) -> bool:
         shown = (
             ""
             if name == OFF
-            else (
-                f"{by_time[0]:>23.2f} {middle:>6.2f} {by_time[-1]:>5.2f}   {left[name]:>6.2f}   {traced}"
-            )
+            else (f"{by_time[0]:>23.2f} {middle:>6.2f} {by_time[-1]:>5.2f}   {left[name]:>6.2f}   {traced}")
         )
         print(f"{name:<18} {rate:>8,.0f} {cpu:>7,.0f}   {shown}")
     return left[ON] >= LEAST

@@ -20,7 +20,6 @@ from .receiver import Receiver
 PLANTED = "tk_5f0e9c1b7a3d2846"
 
 
-@pytest.mark.req("R319")
 def test_a_planted_secret_is_told_nowhere(
     workshop: Workshop, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +68,6 @@ def test_a_planted_secret_is_told_nowhere(
     assert receiver.named("execute_tool shop.leak")
 
 
-@pytest.mark.req("R319")
 def test_what_models_are_told_and_say_stays_here(
     workshop: Workshop, receiver: Receiver, tmp_path: Path
 ) -> None:
