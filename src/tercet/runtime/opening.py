@@ -79,6 +79,7 @@ def started(
     body: str = "",
     place: Place = ALONE,
     frozen: bytes = b"",
+    traceparent: str = "",
 ) -> e.SessionStarted:
     """The first event of a session."""
     ctx, rules = setting.ctx, pack.session
@@ -111,6 +112,8 @@ def started(
         evidence=hash_bytes(frozen) if frozen else "",
         root=place.root,
         depth=place.depth,
+        risk_tier=str(setting.spec.risk_tier),
+        traceparent=traceparent,
     )
 
 
