@@ -41,11 +41,16 @@ DRAFTS = st.fixed_dictionaries(
 FAULTS = st.sampled_from(["model_unavailable", "model_quota", "model_timeout", "model_refused"]).map(
     lambda code: ModelFault("no", code=code)  # pyright: ignore[reportArgumentType]
 )
+
+
+def _said(score: float, quotes: list[str]) -> JsonObject:
+    """What a critic says: a score, and what it quotes."""
+    defects = [{"quote": quote, "problem": f"it says {quote!r}", "hint": ""} for quote in quotes]
+    return {"score": score, "defects": defects}
+
+
 OPINIONS = st.builds(
-    lambda score, quotes: {
-        "score": score,
-        "defects": [{"quote": quote, "problem": f"it says {quote!r}", "hint": ""} for quote in quotes],
-    },
+    _said,
     st.sampled_from([0, 0.2, 0.6, 0.75, 0.8, 1]),
     st.lists(st.sampled_from(["", "Order ord_881", "Thank you", "nowhere"]), max_size=3),
 )
@@ -121,8 +126,8 @@ def demand_bounded(done: Carried) -> None:
     """It came to its rest within every bound: of the run, of each phase, and of what is left to say."""
     budget = done.state.start["budget"]
     assert done.result.status in ("completed", "paused", "failed", "awaiting_gate")
-    assert done.state.iterations <= budget.get("max_iterations", 50)
-    assert len(of(e.OutputsRepaired, done.found)) <= budget.get("max_repairs", 3)
+    assert done.state.iterations <= budget["max_iterations"] + 1  # the way to FAIL is the one behind the last
+    assert len(of(e.OutputsRepaired, done.found)) <= budget["max_repairs"]
     if done.result.status in ("paused", "awaiting_gate"):
         assert done.result.gate is not None
     if done.result.status == "failed":
@@ -142,7 +147,7 @@ def demand_earned(done: Carried) -> None:
 
 
 @pytest.mark.req("R221", "R224", "R225")
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     drafts=st.lists(DRAFTS, min_size=1, max_size=3),
     quality=QUALITY,
@@ -194,7 +199,7 @@ def test_the_loop_ends_whatever_comes(
 
 
 @pytest.mark.req("R225")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     scores=st.lists(st.sampled_from([0.2, 0.5, 0.7, 0.79]), min_size=30, max_size=30),
     most=st.integers(0, 10),

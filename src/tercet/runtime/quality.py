@@ -108,6 +108,16 @@ class Matter:
         )
 
     @cached_property
+    def rubric(self) -> Rubric:
+        """The rubric, with no minimum below the decision's threshold of that name: what will be missed is a defect."""
+        limits = {str(each.name): each.effective_minimum for each in self.spec.thresholds}
+        lifted = tuple(
+            each.model_copy(update={"minimum": max(each.minimum, limits.get(each.name, 0.0))})
+            for each in self.rules.rubric.dimensions
+        )
+        return self.rules.rubric.model_copy(update={"dimensions": lifted})
+
+    @cached_property
     def critique_input(self) -> CritiqueInput:
         """All that a critic is given: neither plan nor reasoning nor intermediate results of the run."""
         return self.input_for(self.outputs)
@@ -125,7 +135,7 @@ class Matter:
             ),
             output=outputs,
             evidence=self.evidence,
-            rubric=self.rules.rubric,
+            rubric=self.rubric,
         )
 
     @property
@@ -494,7 +504,7 @@ def _is_gone(matter: Matter) -> IsGone:
     form = form_of(matter.spec)
     asked = {each.name for each in matter.rules.rubric.dimensions if each.scorer == "model"}
     told = asked | {TESTS, FEEDBACK}
-    rubric = _without(matter.rules.rubric, asked)
+    rubric = _without(matter.rubric, asked)
 
     def diagnose(outputs: JsonObject) -> CritiqueDiagnosis:
         probed = _probed(matter, outputs)
