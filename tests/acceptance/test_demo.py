@@ -159,10 +159,11 @@ def test_what_it_says_is_in_the_databases(told: dict[str, Any]) -> None:
 
 
 def test_the_commands_at_its_end_work(told: dict[str, Any]) -> None:
-    """Pasted as they are, they show the session, pay nothing again, and refuse the attacker's plan."""
+    """Pasted as they are, they show the session, make a page of it, pay nothing again, and refuse the attacker's plan."""
     done = [subprocess.run(shlex.split(line), capture_output=True, check=False) for line in told["next"]]
-    assert [each.returncode for each in done] == [0, 0, 3]
+    assert [each.returncode for each in done] == [0, 0, 0, 3]
     assert len(Left(folder=Path(told["folder"])).refunds()) == 1
+    assert Path(told["folder"], "report.html").read_bytes().startswith(b"<!doctype html>")
 
 
 def test_it_reads_well_without_a_terminal(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tercet.cli.main import app
 from .harness import PLANS, REFUNDS, Answer, Tercet
 from .office import Office
 from .runs import Kitchen
+from .studio import Studio
 
 
 @pytest.fixture
@@ -66,3 +67,10 @@ def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kitchen:
 def office(tercet: Tercet, kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch) -> Office:
     """A post office at which anybody may sit down."""
     return Office(tercet, kitchen, monkeypatch)
+
+
+@pytest.fixture
+def studio(tercet: Tercet, kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch) -> Studio:
+    """A shop that writes letters, and a journal of its own in the folder of the kitchen."""
+    del kitchen
+    return Studio(tercet, monkeypatch)

@@ -47,6 +47,14 @@ def test_repairs_without_noise_give_the_gain_itself() -> None:
     assert (found.gain, found.low, found.high, found.sigma, found.sample) == (0.4, 0.4, 0.4, 0.0, 10)
 
 
+def test_what_rules_did_says_nothing_about_a_gain() -> None:
+    """A rule mends as much at every intensity: such repairs neither make a gain nor change one."""
+    by_rules = [row(0.1 * number, 0.5, means="rule") for number in range(1, 11)]
+    assert estimate(by_rules) is None
+    by_model = [row(0.1 * number, 0.04 * number) for number in range(1, 11)]
+    assert estimate([*by_rules, *by_model]) == estimate(by_model)
+
+
 def test_an_estimate_worked_out_by_hand() -> None:
     """Five repairs of 0.5 that bring 0.3 and five that bring 0.1: a slope of 0.4, and 0.1 to either side of it."""
     found = estimate([row(0.5, 0.3)] * 5 + [row(0.5, 0.1)] * 5)

@@ -12,6 +12,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.session import ProgressEnvelope
 from tercet.runtime.progress import envelope
 from tercet.runtime.transcript import timestamp
+from tercet.tools import ToolContext
 
 from .test_limits import taking
 from .workshop import ADA, ASK, BOB, Workshop, plan, step
@@ -167,3 +168,29 @@ def test_a_session_has_its_published_row(workshop: Workshop, url: str) -> None:
             assert row.next_step is None
 
     workshop.run(main())
+
+
+@pytest.mark.req("R261")
+def test_an_envelope_names_the_phase_in_which_outputs_are_judged(workshop: Workshop) -> None:
+    """No step is on then; which of the three phases it is stands in its place."""
+
+    async def draft(_: ToolContext, __: dict[str, Any]) -> Any:
+        return {"letter": 7}
+
+    workshop.tool("do.it", draft, mode="read_only")
+    schema = {"type": "object", "properties": {"letter": {"type": "string"}}}
+    decision = {"outputs_schema": schema, "required_outputs": ("letter",), "quality": {}}
+    pack = workshop.pack(decision=decision)
+    seen: list[ProgressEnvelope] = []
+
+    async def main() -> None:
+        async with workshop.runtime(pack, progress=seen.append) as runtime:
+            await runtime.run(ASK, plan=plan(step("a"), declared_outputs=("letter",)), actor=ADA)
+
+    workshop.run(main())
+    steps = [each.current_step for each in seen]
+    assert [name for name in dict.fromkeys(steps) if name in ("VERIFY", "CRITIQUE", "REPAIR")] == [
+        "VERIFY",
+        "REPAIR",
+        "CRITIQUE",
+    ]

@@ -38,6 +38,7 @@ tercet gates deny ses_0123456789abcdef.g1 --note "the customer kept the lamp"
 """
 MODIFY_EXAMPLES = """\
 tercet gates modify ses_0123456789abcdef.g1 --note "refund the lamp, but not the postage"
+tercet gates modify ses_0123456789abcdef.g2 --note "say in the letter when the lamp arrives"
 """
 WITHDRAW_EXAMPLES = """\
 tercet gates withdraw ses_0123456789abcdef.g1 --note "I looked at the wrong order"
@@ -80,8 +81,8 @@ def approve(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Approve the call that a gate shows. The answer is appended to the journal; whoever carries the session makes the
-    call, else it is made when the session is resumed.
+    """Approve the call or the outputs that a gate shows. The answer is appended to the journal; whoever carries the session
+    makes the call or commits the outputs, else it is done when the session is resumed.
 
     Whoever started the run cannot approve it; the gate asks for certain roles, and for so many different people. What
     is approved is looked at again just before the call: if anything has changed, it is not made.
@@ -97,7 +98,8 @@ def deny(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Deny the call that a gate shows: it is never made, and the session ends rejected as soon as it is resumed.
+    """Deny the call or the outputs that a gate shows: the call is never made, the outputs are never committed, and the
+    session ends rejected as soon as it is resumed.
 
     Whoever could approve it may deny it, and so may whoever started the run. One denial is enough.
     """
@@ -112,9 +114,11 @@ def modify(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Send a call back to the planner, with words about what shall be different: --note says them.
+    """Send a call back to the planner, or outputs back into repair, with words about what shall be different: --note says
+    them.
 
-    Approvals that the gate had are void. A plan that the caller brought is never changed: deny it instead.
+    Approvals that the gate had are void. A plan that the caller brought is never changed: deny the call instead. Outputs
+    are judged again once they were changed.
     """
     return _answer(gate, "modify", actors, journal, note=note, as_json=as_json)
 

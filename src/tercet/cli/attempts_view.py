@@ -8,9 +8,12 @@ from typing import Any
 from rich.text import Text
 
 from tercet.cli.gate_view import Row
-from tercet.cli.text import printable
+from tercet.cli.quality_view import attempt_line, defect_line, details, headline
+from tercet.cli.text import count, printable
 from tercet.cli.values import name_text
+from tercet.contracts.quality import CritiqueDiagnosis, RepairEntry
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.journal import events as e
 
 _LONGEST = 300
 """How much of an answer is shown; the packet has all of it."""
@@ -18,9 +21,34 @@ _LONGEST = 300
 
 def attempt_rows(attempts: Sequence[JsonObject]) -> Iterator[Row]:
     """One row for each thing that was tried, in its order."""
-    told = [line for attempt in attempts if (line := _line(attempt)) is not None]
+    told = [line for attempt in attempts for line in _lines(attempt)]
     for number, line in enumerate(told):
         yield "" if number else "tried", line
+
+
+def _lines(attempt: Mapping[str, Any]) -> Iterator[Text | str]:
+    match attempt.get("what"):
+        case "tested":
+            said = {name: attempt[name] for name in ("tool", "result", "error")}
+            yield from _phase(e.TestsRun(at=0, number=0, **said))
+        case "verified":
+            yield from _phase(e.OutputsVerified(at=0, verdict=attempt["verdict"], next=attempt["next"]))
+        case "critiqued":
+            found = CritiqueDiagnosis.model_validate(attempt["diagnosis"])
+            yield f"the outputs were judged: {count(len(found.defects), 'defect')}"
+            yield from (Text("  ") + defect_line(defect) for defect in found.defects)
+        case "repaired":
+            yield f"they were repaired: {count(len(attempt['log']), 'attempt')}"
+            for entry in attempt["log"]:
+                yield Text("  ") + attempt_line(RepairEntry.model_validate(entry))
+        case _:
+            if (line := _line(attempt)) is not None:
+                yield line
+
+
+def _phase(event: e.TestsRun | e.OutputsVerified) -> Iterator[Text]:
+    yield headline(event)
+    yield from (Text("  ") + line for line in details(event))
 
 
 def _line(attempt: Mapping[str, Any]) -> Text | str | None:

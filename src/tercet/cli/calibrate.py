@@ -2,58 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import asyncio
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from tercet.cli.calibration import Calibration
+from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import TENANT, journal_at
 from tercet.cli.options import AsJson
 from tercet.cli.outcomes import read_outcomes
+from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
+from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.reliability_figure import draw_reliability
 from tercet.cli.reliability_view import show_calibration
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import json_text
 from tercet.contracts.errors import UsageError
 from tercet.contracts.exit import Weights
-from tercet.repair.calibration import Reliability, cross_rate, fit, rate
+from tercet.executor.clock import SystemClock
+from tercet.repair.calibration import cross_rate, fit, rate
 from tercet.repair.confidence import DEFAULT_WEIGHTS
+from tercet.runtime.experience import Experience, enforce
 
 EXAMPLES = """\
-tercet calibrate --outcomes outcomes.jsonl
+tercet calibrate my-pack
+tercet calibrate --task-class letter --journal sqlite:///tercet.db --apply
 tercet calibrate --outcomes outcomes.jsonl --svg reliability.svg
 tercet calibrate --outcomes outcomes.jsonl --save weights.json --json
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Calibration:
-    """What was learned, and how good it is."""
-
-    weights: Weights
-    before: Reliability
-    """With the weights before."""
-    after: Reliability
-    """With fitted weights, each on outcomes that it was not fitted to."""
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it as one JSON object."""
-        return {
-            "weights": self.weights.model_dump(mode="json"),
-            "before": asdict(self.before),
-            "after": asdict(self.after),
-        }
-
-
 def calibrate(
-    *,
-    outcomes: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE", help="Recorded outcomes, one JSON object a line: a file, or - for stdin."
+    pack: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="PACK", help="The folder of a pack whose task class is meant.", show_default=False
         ),
-    ],
+    ] = None,
+    *,
+    task_class: Annotated[
+        str | None,
+        typer.Option(metavar="CLASS", help="The task class whose recorded outcomes are learned from."),
+    ] = None,
+    outcomes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Recorded outcomes, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
+        ),
+    ] = None,
+    journal: MaybeJournal = None,
+    apply: Annotated[
+        bool,
+        typer.Option(
+            "--apply", help="Put the fitted weights into force: later runs of the task class go by them."
+        ),
+    ] = False,
     svg: Annotated[
         Path | None,
         typer.Option(
@@ -67,23 +75,78 @@ def calibrate(
             metavar="FILE", help="Write the weights into this file, as JSON; one that is there is replaced."
         ),
     ] = None,
+    actors: ActorsPath = None,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Learn from recorded outcomes how much each measurement says about whether an output is right.
 
-    Confidence keeps its word if of the outputs that it gives 0.9 nine in ten are right. What is shown is measured on outcomes that the weights were not fitted to. Nothing is run, and no pack is changed.
+    An outcome is what was measured of an output, and whether it was right: in the journal, what people answered at gates for outputs. Confidence keeps its word if of the outputs that it gives 0.9 nine in ten are right. What is shown is measured on outcomes that the weights were not fitted to. Nothing is run, and no pack is changed; with --apply the weights are written into the journal, with your name.
     """
-    rows = read_outcomes(outcomes)
-    found = Calibration(weights=fit(rows), before=rate(rows, DEFAULT_WEIGHTS), after=cross_rate(rows))
+    chosen = _chosen(pack, task_class, is_needed=apply or outcomes is None)
+    url = _journal(journal, is_needed=apply or outcomes is None) if chosen else None
+    known = recall_all(url, [chosen])[chosen] if url and chosen else Experience(())
+    rows = list(read_outcomes(outcomes)) if outcomes is not None else []
+    if outcomes is None or journal is not None:
+        rows += known.outcomes
+    found = Calibration(
+        weights=fit(rows),
+        before=rate(rows, DEFAULT_WEIGHTS),
+        after=cross_rate(rows),
+        task_class=chosen,
+        in_force=known.weights,
+    )
     if svg is not None:
         _write(svg, draw_reliability(found.before, found.after))
     if save is not None:
         _write(save, f"{json_text(found.weights.model_dump(mode='json'))}\n")
+    if apply and url and chosen:
+        named = asyncio.run(_apply(found.weights, url, chosen, speaker_by(actors).actor.id))
+        found = replace(found, applied=named)
     if as_json:
         print_json(found.as_json())
     else:
-        show_calibration(Screen(), found.weights, found.before, found.after)
+        show_calibration(Screen(), found)
     return ExitCode.ACCEPTED
+
+
+def _chosen(pack: Path | None, task_class: str | None, *, is_needed: bool) -> str | None:
+    """The task class that is meant; raises `UsageError` where one is needed and none is named, or more than one."""
+    known = [] if pack is None else list(task_classes(load_pack(pack)))
+    if task_class is not None or len(known) == 1:
+        return task_class or known[0]
+    if pack is not None:
+        raise UsageError(
+            f"the decisions of this pack have {len(known) or 'no'} task classes",
+            code="task_class_unclear",
+            remedy=f"choose one with --task-class: {', '.join(known)}"
+            if known
+            else "add [decision.quality] to a decision",
+        )
+    if is_needed:
+        raise UsageError(
+            "it is not said which outcomes are meant",
+            code="usage",
+            remedy="name a pack, or a kind of task with --task-class CLASS, or a file with --outcomes FILE",
+        )
+    return None
+
+
+def _journal(given: str | None, *, is_needed: bool) -> str | None:
+    """The journal to learn from, or to write to; raises `UsageError` where one is needed and there is none."""
+    url = found_journal(given)
+    if url is None and is_needed:
+        raise UsageError(
+            "there is no journal to learn from",
+            code="journal_not_found",
+            remedy="name one with --journal URL, or give --outcomes FILE",
+        )
+    return url
+
+
+async def _apply(weights: Weights, url: str, task_class: str, by: str) -> str:
+    async with journal_at(url) as journal:
+        lesson = await enforce(journal, TENANT, task_class, weights, by=by, now=SystemClock().now())
+    return lesson.session
 
 
 def _write(path: Path, text: str) -> None:

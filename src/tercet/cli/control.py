@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,14 +14,17 @@ from tercet.cli.control_view import show_controls
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.trajectories import read_trajectories
+from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
 from tercet.packs import Pack
 
 EXAMPLES = """\
 tercet control my-pack
 tercet control my-pack --task-class letter --start 0.4
+tercet control my-pack --journal sqlite:///tercet.db
 tercet control my-pack --trajectories repairs.jsonl --svg convergence.svg
 """
 
@@ -45,9 +48,11 @@ def control(
     trajectories: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Recorded repairs, one JSON object a line: a file, or - for stdin."
+            metavar="FILE",
+            help="Recorded repairs, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
         ),
     ] = None,
+    journal: MaybeJournal = None,
     svg: Annotated[
         Path | None,
         typer.Option(
@@ -58,11 +63,16 @@ def control(
 ) -> ExitCode:
     """Show for each task class of a pack how its quality loop will go: stable up to which gain, how many repairs, at which cost, and how good noise lets it become.
 
-    Recorded repairs are drawn beside that, and what they say of the gain and the noise is told. Nothing is run.
+    Repairs that runs have recorded in the journal, or that stand in a file, are drawn beside that, and what they say of the gain and the noise is told. Nothing is run.
     """
     loaded = load_pack(pack)
-    rows = read_trajectories(trajectories) if trajectories is not None else ()
-    readings = [read_control(loaded, name, rows, start=start) for name in _chosen(loaded, task_class)]
+    chosen = _chosen(loaded, task_class)
+    url = journal if trajectories is not None else found_journal(journal)
+    rows = [
+        *(read_trajectories(trajectories) if trajectories is not None else ()),
+        *(_recorded(url, (*loaded.control, *task_classes(loaded), *chosen)) if url else ()),
+    ]
+    readings = [read_control(loaded, name, rows, start=start) for name in chosen]
     if svg is not None:
         _write(svg, draw_controls(loaded.ref, readings))
     if as_json:
@@ -70,6 +80,12 @@ def control(
     else:
         show_controls(Screen(), loaded.ref, readings)
     return ExitCode.ACCEPTED
+
+
+def _recorded(url: str, classes: Sequence[str]) -> Iterator[RepairObservation]:
+    """What runs have recorded of their repairs."""
+    for experience in recall_all(url, classes).values():
+        yield from experience.observations
 
 
 def _chosen(pack: Pack, task_class: str | None) -> Sequence[str]:

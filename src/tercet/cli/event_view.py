@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from tercet.cli import quality_view
 from tercet.cli.text import listed, printable, took
 from tercet.cli.values import amount_text
 from tercet.contracts.verdict import CriticReport
@@ -211,7 +212,7 @@ def _about_people(event: e.Event) -> Text | None:
         case e.EffectsKept() if event.by:
             return _line("·", "yellow", "what was done is kept")
         case _:
-            return None
+            return quality_view.headline(event) if isinstance(event, quality_view.Judged) else None
 
 
 def _line(mark: str, style: str, text: str) -> Text:
@@ -248,6 +249,8 @@ def _asked(event: e.GateOpened) -> str:
             return "handed to a person"
         case "compensation":
             return "somebody is asked whether what was done is taken back"
+        case "output":
+            return f"the outputs wait for {listed(event.names) or 'somebody'} to accept them"
 
 
 def _answered(event: e.GateAnswered) -> Text:
@@ -268,6 +271,8 @@ def _reported(event: e.RunReported) -> Text:
     if event.outcome == "accept":
         return _line("✓", "green", f"accepted by the critic: {scores(event.report)}")
     reasons = "; ".join(_short(reason) for reason in event.reasons)
+    if event.outcome == "ask":
+        return _line("?", "yellow", f"judged: {reasons}")
     return _line("✗", "red", f"the critic says {printable(event.outcome)}: {reasons}")
 
 

@@ -10,11 +10,13 @@ from rich.text import Text
 
 from tercet.cli.attempts_view import attempt_rows
 from tercet.cli.event_view import ANSWERS
+from tercet.cli.exit_view import TRIGGERS, confidence_text, threshold_text
 from tercet.cli.gate_view import (
     Row,
     approval_rows,
     call_rows,
     expiry_rows,
+    output_rows,
     question,
     show_question,
     show_rows,
@@ -24,8 +26,10 @@ from tercet.cli.samples import sample
 from tercet.cli.screen import Screen
 from tercet.cli.text import ago, clock_time, json_text, listed, printable
 from tercet.cli.values import WHOLE, amount_text, name_text, value_text, with_reading
+from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object
+from tercet.runtime.asking import diagnosis_of
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.state import Answer, OpenGate, State
 
@@ -86,11 +90,19 @@ def _sections(page: GatePage, now: int) -> Iterator[Iterator[Row]]:
             yield _escalation(page)
             yield _packet(page.packet)
             yield attempt_rows(page.packet.attempts if page.packet else ())
+            if page.state.quality.exit and page.is_open:
+                yield _judged(page.state.quality.exit, diagnosis_of(page.state))
+                yield output_rows(page.state.outputs)
             yield _who(page, now)
         case "compensation":
             yield iter([("why", str(gate.shown.get("reason", "")))])
             yield undo_rows(gate)
             yield _who(page, now)
+        case "output":
+            yield _produced(gate)
+            yield output_rows(as_object(gate.shown.get("outputs")) or {})
+            yield _who(page, now)
+            yield _budget(as_object(gate.shown.get("budget")) or {})
     yield _bound(gate)
 
 
@@ -103,6 +115,36 @@ def _approval(gate: OpenGate) -> Iterator[Row]:
     yield from call_rows(shown, with_sources=True)
     for other in as_list(shown.get("sequence")) or ():
         yield from call_rows(as_object(other) or {}, with_sources=True)
+
+
+def _produced(gate: OpenGate) -> Iterator[Row]:
+    """Why a person is asked about outputs, what is advised, and what they were judged by."""
+    shown = gate.shown
+    yield "why", str(shown.get("reason", ""))
+    yield "advice", _ADVICE.get(str(shown.get("recommended")), str(shown.get("recommended", "")))
+    left = tuple(map(str, as_list(shown.get("left")) or ()))
+    yield from _judged(as_object(shown.get("exit")) or {}, left)
+    yield "repairs", str(shown.get("repairs", 0))
+
+
+_ADVICE = {
+    "approve": "approve it: every limit holds",
+    "modify": "send it back: a limit is missed",
+    "reject": "deny it: it is unsafe, or too unsure",
+}
+
+
+def _judged(given: Mapping[str, Any], left: Sequence[str]) -> Iterator[Row]:
+    """Every threshold with its score and limit, confidence, what asks for a person, and what repairs left."""
+    decided = ExitDecision.model_validate(given)
+    for place, result in enumerate(decided.thresholds):
+        yield "" if place else "limits", threshold_text(result)
+    if decided.confidence is not None:
+        yield "" if decided.thresholds else "limits", confidence_text(decided)
+    for place, trigger in enumerate(decided.triggers):
+        yield "" if place else "asked", TRIGGERS[trigger]
+    for place, defect in enumerate(left):
+        yield "" if place else "left", Text.assemble(("✗ ", "red"), printable(defect, WHOLE))
 
 
 def _evidence(shown: Mapping[str, Any]) -> Iterator[Row]:
@@ -130,7 +172,7 @@ def _content(content: Any) -> Iterator[str]:
 def _who(page: GatePage, now: int) -> Iterator[Row]:
     """Who may answer, who has, and until when."""
     gate, owner = page.gate, str(page.state.start["actor"]["id"])
-    if gate.kind == "approval":
+    if gate.kind in ("approval", "output"):
         yield from approval_rows(gate, owner)
     elif gate.kind == "escalation":
         yield (

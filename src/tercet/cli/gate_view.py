@@ -21,6 +21,10 @@ from tercet.runtime.state import OpenGate
 Row: TypeAlias = tuple[str, Text | str]
 
 LABEL = 10
+BRIEF = 400
+"""How much of an output is shown where it is not shown whole."""
+QUOTE = "│ "
+"""What each line of a quoted text begins with, also where it is wrapped: so it is never taken for a row of the page."""
 
 
 def show_gate(screen: Screen, gate: OpenGate, *, owner: str, now: int) -> None:
@@ -43,7 +47,8 @@ def show_rows(screen: Screen, rows: Iterable[Row]) -> None:
             # Whole on a line of its own, to be compared and copied.
             screen.put(Text(label), first="  ") if label else None
             first = "    "
-        screen.put(shown, first=first)
+        rest = f"{'':<{len(first)}}{QUOTE}" if str(shown).startswith(QUOTE) else None
+        screen.put(shown, first=first, rest=rest)
 
 
 def _is_hash(text: Text | str) -> bool:
@@ -63,6 +68,10 @@ def question(gate: OpenGate) -> str:
             return "how shall this run go on?"
         case "compensation":
             return "shall what this run did be taken back?"
+        case "output":
+            return (
+                f"shall what this run produced be accepted?{f' ({listed(gate.names)})' if gate.names else ''}"
+            )
 
 
 def brief_rows(gate: OpenGate, owner: str, now: int) -> Iterator[Row]:
@@ -81,6 +90,10 @@ def brief_rows(gate: OpenGate, owner: str, now: int) -> Iterator[Row]:
         case "compensation":
             yield "why", str(gate.shown.get("reason", ""))
             yield from undo_rows(gate)
+        case "output":
+            yield "why", str(gate.shown.get("reason", ""))
+            yield from output_rows(as_object(gate.shown.get("outputs")) or {}, is_brief=True)
+            yield from approval_rows(gate, owner)
     yield from expiry_rows(gate, now)
 
 
@@ -122,6 +135,23 @@ def _way_back(shown: Mapping[str, Any]) -> Iterator[Row]:
         yield "undo", f"{way.get('tool')}{_given(way)}; approved together with the call"
     elif shown.get("reversibility") == "irreversible":
         yield "undo", "it cannot be taken back"
+
+
+# --- what a run produced ---
+
+
+def output_rows(outputs: Mapping[str, Any], *, is_brief: bool = False) -> Iterator[Row]:
+    """Every output whole, texts line by line; in brief, each on one row that may be shortened."""
+    for number, (name, value) in enumerate(outputs.items()):
+        label = "" if number else "outputs"
+        if is_brief:
+            yield label, printable(f"{name_text(name)} = {value_text(value)}", BRIEF)
+        elif isinstance(value, str) and "\n" in value.strip():
+            yield label, f"{name_text(name)} ="
+            for line in value.rstrip("\n").split("\n"):
+                yield "", f"{QUOTE}{printable(line, WHOLE)}"
+        else:
+            yield label, f"{name_text(name)} = {with_reading(name, value)}"
 
 
 # --- who, and until when ---

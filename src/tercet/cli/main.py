@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from tercet.cli import (
     answers,
+    bundles,
     calibrate,
     carrying,
     check,
@@ -25,12 +26,15 @@ from tercet.cli import (
     init,
     orders,
     plan,
+    provenance,
     schema,
     sessions,
+    signing_keys,
     stops,
     tools,
     verify,
 )
+from tercet.cli import report as reporting
 from tercet.cli import run as running
 from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
@@ -89,6 +93,7 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "plan": (plan.plan, plan.EXAMPLES),
     "verify": (verify.verify, verify.EXAMPLES),
     "run": (running.run, running.EXAMPLES),
+    "report": (reporting.report, reporting.EXAMPLES),
     "sessions list": (sessions.list_sessions, sessions.LIST_EXAMPLES),
     "sessions show": (sessions.show, sessions.SHOW_EXAMPLES),
     "sessions watch": (sessions.watch, sessions.WATCH_EXAMPLES),
@@ -113,6 +118,12 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "stop tenant": (stops.stop_tenant, stops.TENANT_EXAMPLES),
     "stop list": (stops.list_stops, stops.LIST_EXAMPLES),
     "stop lift": (stops.lift, stops.LIFT_EXAMPLES),
+    "provenance": (provenance.provenance, provenance.EXAMPLES),
+    "export": (bundles.export, bundles.EXPORT_EXAMPLES),
+    "verify-bundle": (bundles.verify_file, bundles.VERIFY_EXAMPLES),
+    "signing-keys new": (signing_keys.new, signing_keys.NEW_EXAMPLES),
+    "signing-keys list": (signing_keys.list_keys, signing_keys.LIST_EXAMPLES),
+    "signing-keys show": (signing_keys.show, signing_keys.SHOW_EXAMPLES),
     "context": (context.context, context.EXAMPLES),
     "evidence add": (evidence.add, evidence.ADD_EXAMPLES),
     "evidence snapshot": (evidence.snapshot, evidence.SNAPSHOT_EXAMPLES),
@@ -136,6 +147,7 @@ GROUPS = {
     "gates": "Look at the questions that runs wait with, and answer them.",
     "evidence": "Bring facts in, freeze them in snapshots, and look at what is there.",
     "tools": "The tools of a pack, and the definitions of MCP tools that a person has accepted.",
+    "signing-keys": "The keys that bundles are signed with.",
     "stop": "Emergency stops: nothing that is stopped is called any more.",
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -21,6 +21,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tercet.cli.event_view import Columns, line_of
+from tercet.cli.quality_view import details
 from tercet.cli.screen import Screen
 from tercet.cli.session_view import show_return, show_start
 from tercet.cli.text import took
@@ -77,6 +78,7 @@ class Progress:
             line = line_of(state, event)
             if line is not None and not self._is_told_otherwise(event):
                 self._print(line, event.at)
+                self._print_below(details(event))
             self.refresh()
 
     def say(self, text: Text | str) -> None:
@@ -128,6 +130,15 @@ class Progress:
             self.screen.put(line, rest=" " * (12 if self._is_followed else 2))
         else:
             self.screen.say(line)
+
+    def _print_below(self, lines: Sequence[Text]) -> None:
+        """Print what stands below the line of an event."""
+        indent = " " * (14 if self._is_followed else 4)
+        for line in lines:
+            if self.screen.is_terminal:
+                self.screen.put(line, first=indent, rest=f"{indent}  ")
+            else:
+                self.screen.say(Text(indent) + line)
 
     def _follow(self, event: e.Event) -> None:
         match event:

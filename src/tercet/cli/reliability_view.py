@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.text import Text
 
+from tercet.cli.calibration import Calibration
 from tercet.cli.screen import Screen
-from tercet.cli.text import count
+from tercet.cli.text import count, printable
 from tercet.contracts.exit import FEATURES, Weights
 from tercet.repair.calibration import Bin, Reliability
 from tercet.repair.confidence import DEFAULT_WEIGHTS
@@ -14,23 +17,40 @@ BAR = 40
 _HEAD = f"{'confidence':<12}{'outputs':>8}{'said':>7}{'right':>7}  "
 
 
-def show_calibration(screen: Screen, weights: Weights, before: Reliability, after: Reliability) -> None:
+def show_calibration(screen: Screen, found: Calibration) -> None:
     """Prints what was learned, and how good it is."""
-    screen.say(
-        Text.assemble(
-            ("outcomes  ", "bold"), f"{count(after.count, 'output')}, {after.base_rate:.1%} of them right"
-        )
-    )
+    before, after = found.before, found.after
+    for label, text in _facts(found):
+        screen.put(text, first=f"{label:<12}")
     screen.say()
-    _show_weights(screen, weights)
+    _show_weights(screen, found.weights)
     screen.say()
     _show_bins(screen, after)
     screen.say()
-    for name, found in (("before", before), ("fitted", after)):
-        screen.put(f"Brier score {found.brier:.4f}, calibration error {found.ece:.4f}", first=f"{name:<10}")
+    for name, each in (("before", before), ("fitted", after)):
+        screen.put(f"Brier score {each.brier:.4f}, calibration error {each.ece:.4f}", first=f"{name:<10}")
     screen.put(_verdict(before, after), first=f"{'':<10}")
     screen.say()
-    screen.say(Text("Nothing was run, and no pack was changed.", style="dim"))
+    _show_end(screen, found)
+
+
+def _facts(found: Calibration) -> Iterator[tuple[str, str]]:
+    if found.task_class is not None:
+        yield "task class", printable(found.task_class, 120)
+        sample = found.in_force.sample if found.in_force else 0
+        yield "went by", f"weights fitted to {count(sample, 'outcome')}" if sample else "the usual weights"
+    yield "outcomes", f"{count(found.after.count, 'output')}, {found.after.base_rate:.1%} of them right"
+
+
+def _show_end(screen: Screen, found: Calibration) -> None:
+    if not found.applied:
+        screen.say(Text("Nothing was run, and no pack was changed.", style="dim"))
+        return
+    done = f"the fitted weights are in force for {printable(found.task_class or '', 120)}, as {found.applied}"
+    screen.say(Text.assemble(("✓ ", "bold green"), done))
+    screen.say(
+        Text("  Runs that judge their outputs from now on go by them; no pack was changed.", style="dim")
+    )
 
 
 def _show_weights(screen: Screen, weights: Weights) -> None:

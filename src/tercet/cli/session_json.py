@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from tercet.cli.event_view import Columns
 from tercet.cli.journals import Story
+from tercet.cli.quality_view import Judged
 from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.standing import Commands, standing
 from tercet.contracts.budget import RunBudget
@@ -62,6 +64,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "answers": msgspec.to_builtins(state.answers),
         "outputs": state.outputs,
         "missing": state.missing,
+        "quality": _quality(state, story.events),
         "verdict": state.verdict,
         "report": state.report,
         "used": {name: getattr(state.used, name) for name in state.used.__struct_fields__},
@@ -70,6 +73,23 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "rollback": story.rollback.model_dump(mode="json") if story.rollback else None,
         "record": state.record,
         "next": commands.after(state, story.rollback),
+    }
+
+
+def _quality(state: State, events: Sequence[e.Event]) -> dict[str, Any] | None:
+    """All of it for programs: every phase as it was recorded, and how it stands; None where nobody judged the outputs."""
+    phases = [msgspec.to_builtins(event) for event in events if isinstance(event, Judged)]
+    if not phases and not state.quality.exit:
+        return None
+    quality = state.quality
+    return {
+        "task_class": quality.drawn.get("task_class"),
+        "phases": phases,
+        "repairs": state.used.repairs,
+        "course": list(quality.course),
+        "exit": quality.exit or None,
+        "confidence": quality.confidence or None,
+        "left": quality.escalation or None,
     }
 
 

@@ -15,6 +15,7 @@ from tercet.cli.gate_page import MARKS
 from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
 from tercet.cli.outline import outline
+from tercet.cli.quality_view import show_quality
 from tercet.cli.revision_view import show_revisions, timing_rows
 from tercet.cli.screen import Screen
 from tercet.cli.session_json import budget_of
@@ -88,6 +89,7 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
         else:
             _show_steps(screen, story)
             show_revisions(screen, story)
+        show_quality(screen, story.events)
     told = timing_rows(story) | {label: text for label, text in _told(state, record) if text}
     if told:
         screen.say()
@@ -114,6 +116,7 @@ def _used(state: State) -> str:
         f"{count(used.tokens, 'token')}{_of(budget.tokens)}" if used.tokens or budget.tokens else "",
         f"{used.retries:,} {'retry' if used.retries == 1 else 'retries'}{_of(budget.max_retries)}",
         f"{count(used.replans, 're-plan')}{_of(budget.max_replans)}",
+        f"{count(used.repairs, 'repair')}{_of(budget.max_repairs)}" if state.quality.drawn else "",
     ]
     return ", ".join(filter(None, parts))
 

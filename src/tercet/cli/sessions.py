@@ -145,7 +145,8 @@ def show(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson =
 
     If the run was planned anew, each revision is shown with the steps that it kept, word for word, those that are new,
     and those that were given up, and why. The time is that of the current plan: what has ended took as long as it took,
-    the rest takes as long as the plan says; steps beside the longest chain may wait without anybody noticing.
+    the rest takes as long as the plan says; steps beside the longest chain may wait without anybody noticing. Where outputs
+    are judged before they are committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
     story, record = asyncio.run(_look(journal, session))
     commands = Commands(journal=journal)

@@ -132,6 +132,10 @@ class Commands:
                 return [self._said("gates", "decide", gate.id, *ways[word]) for word in ordered]
             case "compensation":
                 return [self._said("gates", "decide", gate.id, word) for word in ("compensate", "keep")]
+            case "output":
+                change = ("modify", gate.id, "--note", "what shall be different")
+                yes_or_no = [self._said("gates", word, gate.id) for word in ("approve", "deny")]
+                return [*yes_or_no, self._said("gates", *change)]
 
     def after(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
         """What may be done about a session as it stands; nothing, if its journal is gone with this process."""

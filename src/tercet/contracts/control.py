@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from tercet.contracts.quality import RepairStrategy
+from tercet.contracts.quality import RepairMeans, RepairStrategy
 from tercet.contracts.shape import Authored, Count, Name, Score, Shape
 
 PLACES = 6
@@ -237,6 +237,8 @@ class RepairObservation(Shape):
     before: float = Field(ge=-MOST, le=MOST)
     """The quality before; where it has several dimensions, the highest setpoint less the worst error."""
     after: float = Field(ge=-MOST, le=MOST)
+    means: RepairMeans = "model"
+    """Who made it: rules alone do the same at every intensity."""
 
 
 class GainEstimate(Shape):

@@ -77,10 +77,15 @@ def usual_thresholds() -> tuple[Threshold, ...]:
     return (Threshold(name="schema"), Threshold(name="policy"), Threshold(name="safety"))
 
 
-def quality_thresholds() -> tuple[Threshold, ...]:
-    """The thresholds of a decision that names none, and whose outputs are judged by a rubric."""
-    judged: tuple[ThresholdName, ...] = ("correctness", "completeness", "coherence")
-    return (*usual_thresholds(), *(Threshold(name=name) for name in judged))
+def quality_thresholds(*, is_tested: bool = False, is_sampled: bool = False) -> tuple[Threshold, ...]:
+    """The thresholds of a decision that names none, and whose outputs are judged by a rubric: also by tests, and by what
+    several samples agree on, where there are any."""
+    judged: dict[ThresholdName, bool] = {
+        **dict.fromkeys(("correctness", "completeness", "coherence"), True),
+        "test_pass_rate": is_tested,
+        "self_consistency": is_sampled,
+    }
+    return (*usual_thresholds(), *(Threshold(name=name) for name, is_judged in judged.items() if is_judged))
 
 
 class ConfidenceBands(Authored):
@@ -134,7 +139,12 @@ class DecisionSpec(Authored):
         fields = as_object(given)
         if fields is None or fields.get("quality") is None or "thresholds" in fields:
             return given
-        return {**fields, "thresholds": quality_thresholds()}
+        quality = fields["quality"]
+        rules = dict(quality) if isinstance(quality, QualityRules) else as_object(quality) or {}
+        held_to = quality_thresholds(
+            is_tested=bool(rules.get("tests")), is_sampled=rules.get("consistency") is not None
+        )
+        return {**fields, "thresholds": held_to}
 
     @cached_property
     def outputs_text(self) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from tercet.contracts.quality import (
     Defect,
@@ -32,6 +32,19 @@ class SectionTemplate(Authored):
     level: int = Field(default=2, ge=1, le=6)
 
 
+def _by_name(given: Any) -> Any:
+    """A severity by its name, in any case; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    if given.upper() not in DefectSeverity.__members__:
+        raise ValueError(f"a severity is one of {', '.join(each.name.lower() for each in DefectSeverity)}")
+    return DefectSeverity[given.upper()]
+
+
+SeverityLimit = Annotated[DefectSeverity, BeforeValidator(_by_name)]
+"""Up to how bad a defect may be: a severity by its name, `medium`, or by its number."""
+
+
 class RepairRules(Authored):
     """The bounds of a REPAIR phase, and when which strategy may be used."""
 
@@ -41,9 +54,9 @@ class RepairRules(Authored):
     """C_max: what the models may take for them."""
     max_ms: int = Field(default=120_000, ge=0)
     """T_max: no repair begins later than this after the phase began."""
-    edit_up_to: DefectSeverity = DefectSeverity.MEDIUM
+    edit_up_to: SeverityLimit = DefectSeverity.MEDIUM
     """s_edit: a model may edit in place what is no worse."""
-    rewrite_up_to: DefectSeverity = DefectSeverity.HIGH
+    rewrite_up_to: SeverityLimit = DefectSeverity.HIGH
     """s_rewrite: a model may rewrite a section for what is no worse; beyond, it makes everything anew."""
     least_chance: Score = 0.5
     """p_min: how likely a repair must be to help."""

@@ -14,6 +14,7 @@ from tercet.packs.checks.effects import EFFECT_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import GATE_CHECKS
 from tercet.packs.checks.people import PEOPLE_CHECKS
+from tercet.packs.checks.quality import QUALITY_CHECKS
 from tercet.packs.checks.sessions import SESSION_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
 from tercet.packs.loading import read_folder
@@ -30,6 +31,7 @@ CHECKS: tuple[Check, ...] = (
     *DECISION_CHECKS,
     *CONTEXT_CHECKS,
     *CONTROL_CHECKS,
+    *QUALITY_CHECKS,
 )
 
 

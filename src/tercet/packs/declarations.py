@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -234,7 +234,7 @@ def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
     key = str(location[-1]) if location else ""
     match detail["type"]:
         case "extra_forbidden":
-            known = list(model.model_fields) if len(location) == 1 else []
+            known = _fields_at(model, location)
             near = get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
             return "unknown_key", f"unknown key {key!r}", hint if known else "remove it"
@@ -244,6 +244,27 @@ def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
             given = repr(detail.get("input"))
             shown = f"{given[:60]}{'…' * (len(given) > 60)}"
             return "wrong_value", *_wrong(detail, shown)
+
+
+def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
+    """The keys that the table has in which something was found; none where it is not described by a contract."""
+    inside: type[BaseModel] | None = model
+    is_name = False
+    for part in location[:-1]:
+        if isinstance(part, int) or is_name:  # the number of a table, or the name that somebody gave it
+            is_name = False
+            continue
+        field = inside.model_fields.get(part) if inside is not None else None
+        is_name = field is not None and get_origin(field.annotation) is dict
+        inside = _contract_in(field.annotation) if field is not None else None
+    return list(inside.model_fields) if inside is not None else []
+
+
+def _contract_in(annotation: Any) -> type[BaseModel] | None:
+    """The contract that a field holds: itself, or as one of a list, or beside None."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _contract_in(each)) is not None), None)
 
 
 def _wrong(detail: Any, shown: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import msgspec
 
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.exit import OutcomeRow, Weights
+from tercet.contracts.plain import storable
 from tercet.contracts.quality import RepairEntry
 from tercet.contracts.repair import SuccessRates
 from tercet.contracts.run import Run
@@ -44,6 +45,8 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the run looks: names and kinds, no values."""
     weights: dict[str, Any] = {}
     """Weights of confidence that somebody fitted and put into force."""
+    by: str = ""
+    """Who did."""
 
 
 _decode = msgspec.json.Decoder(Lesson).decode
@@ -52,6 +55,12 @@ _decode = msgspec.json.Decoder(Lesson).decode
 def stream_of(task_class: str) -> str:
     """The stream of a kind of task."""
     return f"experience:{task_class}"
+
+
+def calibration_of(task_class: str) -> str:
+    """The stream of the weights that were put into force for a kind of task: the last ones count, however many runs there
+    have been since."""
+    return f"calibration:{task_class}"
 
 
 class Experience:
@@ -109,13 +118,28 @@ async def recall(journal: Journal, tenant: str, task_class: str) -> Experience:
     stream = stream_of(task_class)
     end = (await journal.head(tenant, stream)).seq
     stored = await read_all(journal, tenant, stream, after=max(0, end - RECENT))
-    return Experience([_decode(event.data) for event in stored])
+    known = calibration_of(task_class)
+    last = (await journal.head(tenant, known)).seq
+    calibrated = await read_all(journal, tenant, known, after=max(0, last - 1))
+    return Experience([_decode(event.data) for event in (*stored, *calibrated)])
 
 
 async def teach(journal: Journal, tenant: str, task_class: str, lesson: Lesson) -> None:
     """Write down what a run has taught."""
     data = msgspec.json.encode(lesson)
     await append_next(journal, tenant, stream_of(task_class), lambda _: (data,))
+
+
+async def enforce(
+    journal: Journal, tenant: str, task_class: str, weights: Weights, *, by: str, now: int
+) -> Lesson:
+    """Put weights of confidence into force: every run of the kind that begins to judge from now on goes by them."""
+    lesson = Lesson(
+        session=f"calibration-{now}", at=now, weights=weights.model_dump(mode="json"), by=storable(by)
+    )
+    data = msgspec.json.encode(lesson)
+    await append_next(journal, tenant, calibration_of(task_class), lambda _: (data,))
+    return lesson
 
 
 def pattern(run: Run) -> dict[str, float]:
@@ -146,8 +170,10 @@ def lesson_of(state: State, run: Run, events: Sequence[e.Event], now: int) -> Le
 def _observed(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[dict[str, Any]]:
     """Each repair that a controller steered, with the quality before and after it."""
     before: dict[str, Any] = {}
-    iteration = 0
+    iteration, is_asked = 0, False
     for event in events:
+        if isinstance(event, e.OutputsRepaired):
+            is_asked = any(entry["means"] == "model" for entry in event.log)
         if not isinstance(event, e.OutputsCritiqued) or "quality" not in event.control:
             continue
         command = before.get("command", {})
@@ -159,6 +185,7 @@ def _observed(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[
                 "intensity": command["intensity"],
                 "before": before["quality"],
                 "after": event.control["quality"],
+                "means": "model" if is_asked else "rule",
             }
             iteration += 1
         before = event.control if event.next == "repair" else {}

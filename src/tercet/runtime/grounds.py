@@ -1,4 +1,7 @@
-"""What the outputs of a run can stand on: the run's evidence, and what its tools brought.
+"""What the outputs of a run can stand on: the evidence that its plan has pinned, and what its tools brought.
+
+What was known besides does not count: of two orders, the other one would bear out what is wrong about this one. A plan
+that pins nothing stands on all that was known.
 
 What is judged is no witness for itself, and neither is the draft that it was repaired from. Notes are the planner's words,
 and a critic does not get to know them.
@@ -6,19 +9,28 @@ and a critic does not get to know them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.references import Reference, scan
 from tercet.contracts.run import Run
 from tercet.critic.flow import trusted_results
 from tercet.critic.outputs.results import evidence_of, results_of
+from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 
 
-def grounds_of(run: Run, drafts: Mapping[str, Any] | None = None) -> tuple[Evidence, ...]:
-    """The facts that outputs are held against; `drafts` are the outputs before they were repaired."""
-    entries = run.compiled.manifests.evidence_manifest
+def grounds_of(
+    run: Run, drafts: Mapping[str, Any] | None = None, fresh: Collection[str] = ()
+) -> tuple[Evidence, ...]:
+    """The facts that outputs are held against.
+
+    `drafts` are the outputs before they were repaired, `fresh` the ids of what was looked up for a repair.
+    """
+    known, refs = run.compiled.manifests.evidence_manifest, _pinned(run)
+    is_pinned = any(entry.id in refs for entry in known)
+    entries = [entry for entry in known if not is_pinned or entry.id in refs or entry.id in fresh]
     kept = (
         Evidence(
             id=entry.id,
@@ -32,3 +44,10 @@ def grounds_of(run: Run, drafts: Mapping[str, Any] | None = None) -> tuple[Evide
     trusted = frozenset(trusted_results(Review(run.context, run.compiled, run.spec, run.plan)))
     results = results_of(run.transcript, run.compiled.surface, trusted)
     return (*kept, *evidence_of(results, {"drafts": drafts or {}, "outputs": run.outputs}))
+
+
+def _pinned(run: Run) -> frozenset[str]:
+    """The evidence that the plan names: listed, or read by a step or an output."""
+    steps = (ref for step in run.plan.steps for ref in pinned(step))
+    read = (found.target for found in scan(run.plan.outputs) if isinstance(found, Reference))
+    return frozenset((*steps, *read))

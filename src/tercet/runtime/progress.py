@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from tercet.contracts.budget import MICROCENTS_PER_CENT, BudgetRemaining
+from tercet.contracts.loop import Phase
 from tercet.contracts.session import BackgroundSession, Heartbeat, ProgressEnvelope, SessionCheckpoint
 from tercet.executor.clock import Clock
 from tercet.journal import events as e
@@ -19,6 +20,8 @@ from tercet.runtime.state import UNDO, State
 from tercet.runtime.transcript import timestamp
 
 POLL_MS = 250
+_JUDGING = (Phase.VERIFY, Phase.CRITIQUE, Phase.REPAIR)
+"""The phases in which outputs are judged and mended: no step is under way, so the phase is told in its place."""
 _VERDICTS = (e.PlanReviewed, e.StepJudged, e.RunReported)
 
 
@@ -43,6 +46,8 @@ def envelope(state: State, now: int, number: int | None = None) -> ProgressEnvel
 def _current(state: State) -> str | None:
     if state.is_over:
         return None
+    if state.phase in _JUDGING and state.quality.drawn:
+        return str(state.phase)
     return next(iter((*state.in_flight, *state.frontier)), None)
 
 

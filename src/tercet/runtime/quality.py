@@ -92,7 +92,8 @@ class Matter:
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
         """What the outputs can stand on."""
-        return grounds_of(self.run, self.state.quality.drafts)
+        quality = self.state.quality
+        return grounds_of(self.run, quality.drafts, quality.fresh)
 
     @cached_property
     def tests(self) -> TestResult | None:

@@ -149,6 +149,7 @@ def test_a_text_without_frames_is_no_trace() -> None:
         ("assert 6 == 5", "5", "6"),
         ("AssertionError: 6 != 5", "5", "6"),
         ("boom", "", ""),
+        ("AssertionError: Lists differ: [True, False] != [True, True]", "[True, True]", "[True, False]"),
     ],
 )
 def test_what_was_expected_is_read_from_the_message(message: str, expected: str, actual: str) -> None:

@@ -1,4 +1,4 @@
-"""What to type after the demo: three commands that work when they are pasted."""
+"""What to type after the demo: commands that work when they are pasted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ def hints(folder: Folder, gate: Waiting, status: str) -> tuple[Hint, ...]:
             ("end the run without paying", _line("sessions", "cancel", gate.session_id, *journal)),
         )
     resume = _line("sessions", "resume", gate.session_id, "--pack", str(folder.pack), *journal)
+    page = str(folder.root / "report.html")
+    report = _line("report", gate.session_id, *journal, "-o", page)
     return (
         show,
+        ("the same as a page for a browser", report),
         ("carry it on once more, and see that nothing is paid", resume),
         (
             "a plan that an attacker wrote",

@@ -32,7 +32,7 @@ _COMPARISONS = tuple(
         r"\bgot:? (?P<actual>[^\n]{1,200}?)[,;] ?(?:want|expected):? (?P<expected>[^\n]{1,200})",  # Go
         r"\bexpected:? (?P<expected>[^\n]{1,200}?),? (?:but )?(?:got|was|found):? (?P<actual>[^\n]{1,200})",
         r"^(?:E[ \t]{1,9})?(?:AssertionError: )?assert (?P<actual>[^\n]{1,500}?) == (?P<expected>[^\n]{1,500})$",  # pytest
-        r"^(?:E[ \t]{1,9})?AssertionError: (?P<actual>[^\n]{1,500}?) != (?P<expected>[^\n]{1,500})$",  # unittest
+        r"^(?:E[ \t]{1,9})?AssertionError: (?:\w{1,40} differ: )?(?P<actual>[^\n]{1,500}?) != (?P<expected>[^\n]{1,500})$",  # unittest
     )
 )
 """How tests say what they expected. Every part is bounded: a message is other people's text."""

@@ -22,9 +22,11 @@ _TWO_SIDED = 1.959963984540054
 def estimate(rows: Iterable[RepairObservation]) -> GainEstimate | None:
     """What these repairs say, with a confidence interval of 95 per cent; None if there are too few of them.
 
-    Repairs without intensity say nothing about a gain, and are left out.
+    Repairs without intensity say nothing about a gain, and neither do those that rules made alone, which are the same at
+    every intensity: both are left out.
     """
-    pairs = [(row.intensity, row.after - row.before) for row in rows if row.intensity > 0.0]
+    steered = (row for row in rows if row.intensity > 0.0 and row.means == "model")
+    pairs = [(row.intensity, row.after - row.before) for row in steered]
     if len(pairs) < LEAST_SAMPLE:
         return None
     square = fsum(u * u for u, _ in pairs)

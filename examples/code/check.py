@@ -1,0 +1,92 @@
+"""Runs the tests of one function on its source, and prints what they found as JUnit XML inside of JSON.
+
+    echo '{"function": "late_fee", "code": "def late_fee(days): …"}' | python3 -I -B check.py cases.py
+
+The source is written into a temporary folder and imported from there, so that traces name it; nothing else is written.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+import tempfile
+import traceback
+import unittest
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree as ET
+
+_UNFIT = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
+"""What XML has no place for."""
+_FOLDER = re.compile(r'File "[^"\n]*/')
+
+
+class Listed(unittest.TestResult):
+    """Results that also remember what passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed: list[unittest.TestCase] = []
+
+    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802 - unittest's own name
+        """Remember it."""
+        self.passed.append(test)
+
+
+def load(path: Path) -> ModuleType:
+    """A file as a module; it is not kept."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(function: str, source: Path, cases: Path) -> ET.Element:
+    """The report on the function in a file."""
+    report = ET.Element("testsuite", name=function)
+    try:
+        tested = getattr(load(source), function)
+    except Exception:  # noqa: BLE001 - whatever the source does when it is imported is a finding
+        _add(report, function, "import", traceback.format_exc(limit=-1))
+        return report
+    case = load(cases).CASES[function]
+    case.call = staticmethod(tested)
+    result = Listed()
+    unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
+    for test in result.passed:
+        _add(report, case.__name__, _name(test))
+    for test, trace in (*result.failures, *result.errors):
+        _add(report, case.__name__, _name(test), trace)
+    return report
+
+
+def _name(test: unittest.TestCase) -> str:
+    return test.id().rpartition(".")[2]
+
+
+def _add(report: ET.Element, holder: str, name: str, trace: str = "") -> None:
+    found = ET.SubElement(report, "testcase", classname=holder, name=name)
+    if trace:
+        # Files by their names alone: which folder they lay in says nothing, and would be another one each time.
+        said = _FOLDER.sub('File "', _UNFIT.sub("?", trace))
+        told = [line for line in said.splitlines() if line and not line.startswith((" ", "Traceback"))]
+        ET.SubElement(found, "failure", message=told[0] if told else "").text = said
+
+
+def main(cases: str) -> None:
+    """Read what is to be tested, test it, and print the report."""
+    asked: dict[str, Any] = json.load(sys.stdin)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / f"{asked['function']}.py"
+        source.write_text(asked["code"], encoding="utf-8")
+        report = check(asked["function"], source, Path(cases))
+    json.dump({"junit": ET.tostring(report, encoding="unicode")}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,68 @@
+"""Whether outputs may be committed, as lines: each limit with its score, confidence, and what asks for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import floor
+from typing import Any
+
+from rich.text import Text
+
+from tercet.cli.text import printable
+from tercet.contracts.exit import Disposition, ExitDecision, ExitOutcome, HumanTrigger, ThresholdResult
+
+TRIGGERS: dict[HumanTrigger, str] = {
+    HumanTrigger.LOW_CONFIDENCE: "confidence is too low to commit without asking",
+    HumanTrigger.IRREVERSIBLE: "it leads to something that cannot be taken back",
+    HumanTrigger.REQUIRED: "the decision wants a person to accept it",
+    HumanTrigger.NOVEL: "nothing like it was run before",
+    HumanTrigger.PARTIAL: "it is only a part of what was asked for",
+    HumanTrigger.UNSAFE: "safety is below its limit",
+}
+DISPOSITIONS: dict[Disposition, str] = {
+    Disposition.AUTO_COMMIT: "enough to commit without asking",
+    Disposition.HUMAN_REVIEW: "a person is asked",
+    Disposition.REJECT: "too little to ask a person",
+}
+_EXITS: dict[ExitOutcome, tuple[str, str]] = {
+    "COMMIT": ("✓", "green"),
+    "CONTINUE_REPAIR": ("↻", "yellow"),
+    "ESCALATE": ("?", "yellow"),
+    "FAIL": ("✗", "red"),
+}
+
+
+def score_text(value: float | None) -> str:
+    """A score for people, cut off behind two places: what is below a limit never looks like it."""
+    return "not measured" if value is None else f"{floor(value * 100 + 1e-9) / 100:g}"
+
+
+def exit_text(given: Mapping[str, Any]) -> Text:
+    """How the loop ended, and why."""
+    decided = ExitDecision.model_validate(given)
+    mark, style = _EXITS[decided.outcome]
+    return Text.assemble((f"{mark} ", style), f"exit {decided.outcome}: {printable(decided.reason)}")
+
+
+def exit_lines(given: Mapping[str, Any]) -> list[Text]:
+    """Every threshold with its score and limit on one line, then confidence and what asks for a person."""
+    decided = ExitDecision.model_validate(given)
+    lines = [Text(", ").join(map(threshold_text, decided.thresholds))] if decided.thresholds else []
+    if decided.confidence is not None:
+        lines.append(Text(confidence_text(decided)))
+    return [*lines, *(Text(f"? {TRIGGERS[trigger]}", style="yellow") for trigger in decided.triggers)]
+
+
+def threshold_text(result: ThresholdResult) -> Text:
+    """A threshold with what was measured and the least that it may be."""
+    mark, style, sign = ("✓", "green", "≥") if result.passed else ("✗", "red", "<")
+    if result.score is None:
+        return Text.assemble((f"{mark} ", style), f"{result.name} was not measured")
+    # Enough places to see on which side of the limit it is.
+    return Text.assemble((f"{mark} ", style), f"{result.name} {result.score:g} {sign} {result.limit:g}")
+
+
+def confidence_text(decided: ExitDecision) -> str:
+    """How sure it is, and where that leads."""
+    leads = f": {DISPOSITIONS[decided.disposition]}" if decided.disposition else ""
+    return f"confidence {score_text(decided.confidence)}{leads}"

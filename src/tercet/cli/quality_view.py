@@ -1,0 +1,278 @@
+"""How outputs were judged and mended, as lines: one for what each phase came to, and short ones below it for the why.
+
+Descriptions of defects, notes of repairs and names of tests are other people's words, or made of them: every one goes
+through `printable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from tercet.cli.exit_view import exit_lines, exit_text, score_text
+from tercet.cli.screen import Screen
+from tercet.cli.text import count, listed, printable, took
+from tercet.contracts.control import ControlPrediction
+from tercet.contracts.exit import Novelty
+from tercet.contracts.loop import VerificationVerdict
+from tercet.contracts.quality import (
+    CritiqueDiagnosis,
+    Defect,
+    DefectSeverity,
+    Entailment,
+    RepairEntry,
+    RubricScore,
+    TestFailure,
+    TestResult,
+)
+from tercet.contracts.repair import EscalationVerdict
+from tercet.journal import events as e
+
+Judged = (
+    e.ExperienceDrawn
+    | e.TestsRun
+    | e.OutputsVerified
+    | e.OutputsCritiqued
+    | e.EvidenceFetched
+    | e.OutputsRepaired
+)
+
+MOST = 12
+"""How many defects, attempts or failed tests are shown of one phase; `--json` has all of them."""
+
+
+def show_quality(screen: Screen, events: Sequence[e.Event]) -> None:
+    """Prints what became of the outputs of a session, phase by phase; nothing where nobody judged them."""
+    told = [event for event in events if isinstance(event, Judged)]
+    if not told:
+        return
+    screen.say()
+    for event in told:
+        screen.put(headline(event), rest="  ")
+        for line in details(event):
+            screen.put(line, first="    ", rest="      ")
+    exits = [event.exit for event in events if isinstance(event, e.RunReported) and event.exit]
+    if exits:
+        screen.put(exit_text(exits[-1]), rest="  ")
+        for line in exit_lines(exits[-1]):
+            screen.put(line, first="    ", rest="      ")
+
+
+def headline(event: Judged) -> Text:
+    """What a phase of the quality loop came to."""
+    match event:
+        case e.ExperienceDrawn():
+            return _line("·", "dim", _experience(event))
+        case e.TestsRun():
+            return _tests(event)
+        case e.OutputsVerified():
+            return _verified(event)
+        case e.OutputsCritiqued():
+            return _critiqued(event)
+        case e.EvidenceFetched():
+            found = f"{count(len(event.refs), 'fact')} found" if event.refs else "nothing new"
+            return _line("·", "dim", f"more evidence was looked for: {found}")
+        case e.OutputsRepaired():
+            return _repaired(event)
+
+
+def details(event: e.Event) -> list[Text]:
+    """The lines below that: what is wrong and where, what was tried, which limits were held against what."""
+    match event:
+        case e.TestsRun():
+            errors = TestResult.model_validate(event.result).errors if event.result else ()
+            return _some(_failed(each) for each in errors)
+        case e.OutputsVerified():
+            return _some(_faults(event))
+        case e.OutputsCritiqued():
+            found = CritiqueDiagnosis.model_validate(event.diagnosis)
+            return [*_some(map(defect_line, found.defects)), *_steered(event.control)]
+        case e.EvidenceFetched():
+            return [Text(printable(ref, 200), style="dim") for ref in event.refs[:MOST]]
+        case e.OutputsRepaired():
+            return [*_some(map(attempt_line, _entries(event))), *_left(event)]
+        case e.RunReported() if event.exit:
+            return exit_lines(event.exit)
+        case _:
+            return []
+
+
+def _line(mark: str, style: str, text: str) -> Text:
+    return Text.assemble((f"{mark} ", style), (text, "dim" if style == "dim" else ""))
+
+
+def _some(lines: Iterable[Text]) -> list[Text]:
+    """The first lines, and how many more there are."""
+    known = list(lines)
+    more = len(known) - MOST
+    return [*known[:MOST], Text(f"… {more:,} more; --json has them", style="dim")] if more > 0 else known
+
+
+# --- before judging ---
+
+
+def _experience(event: e.ExperienceDrawn) -> str:
+    tallies: list[dict[str, Any]] = event.rates.get("tallies", [])
+    tried = sum(each["tried"] for each in tallies)
+    parts = [
+        f"goes by {count(tried, 'repair')} of runs before it" if tried else "",
+        f"a gain of {score_text(event.gain['gain'])}" if event.gain else "",
+        f"confidence as calibrated on {count(event.weights['sample'], 'outcome')}" if event.weights else "",
+        _novelty(event.novelty),
+    ]
+    told = ", ".join(filter(None, parts)) or "no run before it has taught anything"
+    return f"task class {printable(event.task_class, 80)}: {told}"
+
+
+def _novelty(given: Mapping[str, Any]) -> str:
+    if not given:
+        return ""
+    found = Novelty.model_validate(given)
+    if found.nearest is None:
+        return "the first of its kind"
+    word = "novel" if found.is_novel else "not novel"
+    return f"{word}: {score_text(found.distance)} from {printable(found.nearest, 80)}"
+
+
+def _tests(event: e.TestsRun) -> Text:
+    name = printable(event.tool, 80)
+    if event.error:
+        return _line("✗", "red", f"tests {name}: could not be run: {printable(event.error, 300)}")
+    result = TestResult.model_validate(event.result)
+    time = f", {took(event.latency)}" if event.latency else ""
+    if result.failed:
+        total = result.passed + result.failed
+        return _line("✗", "red", f"tests {name}: {result.failed:,} of {count(total, 'test')} failed{time}")
+    return _line("✓", "green", f"tests {name}: {count(result.passed, 'test')} passed{time}")
+
+
+def _failed(failure: TestFailure) -> Text:
+    compared = f": expected {failure.expected}, found {failure.actual}" if failure.expected else ""
+    return _item("✗", "red", f"{failure.name}{compared}", failure.location)
+
+
+# --- VERIFY ---
+
+
+def _verified(event: e.OutputsVerified) -> Text:
+    verdict = VerificationVerdict.model_validate(event.verdict)
+    if not verdict.schema_valid:
+        return _line("✗", "red", "verified 0: the form is broken, so no claim is looked at")
+    labels = [claim.label for claim in verdict.claims]
+    parts = [
+        count(len(labels), "claim"),
+        f"{labels.count(Entailment.CONTRADICT):,} contradicted",
+        f"{sum(claim.is_supported for claim in verdict.claims):,} borne out",
+    ]
+    told = f"{', '.join(parts) if labels else 'it claims nothing'}{_agreed(event.consistency)}"
+    if verdict.passed:
+        return _line("✓", "green", f"verified {score_text(verdict.score)}: {told}")
+    limit = score_text(verdict.threshold)
+    return _line("✗", "yellow", f"verified {score_text(verdict.score)}, below {limit}: {told}")
+
+
+def _agreed(consistency: Mapping[str, Any]) -> str:
+    if not consistency:
+        return ""
+    low = ", too few" if consistency["verdict"] == "LOW_CONFIDENCE" else ""
+    return f"; samples agree at {score_text(consistency['consistency'])}{low}"
+
+
+def _faults(event: e.OutputsVerified) -> Iterator[Text]:
+    for fault in VerificationVerdict.model_validate(event.verdict).schema_faults:
+        yield _item("✗", "red", fault.message, fault.pointer)
+
+
+# --- CRITIQUE ---
+
+
+def _critiqued(event: e.OutputsCritiqued) -> Text:
+    rubric = RubricScore.model_validate(event.rubric)
+    defects: list[Any] = event.diagnosis.get("defects", [])
+    sure = f"confidence {score_text(event.confidence.get('value'))}"
+    told = count(len(defects), "defect") if defects else "no defects"
+    if rubric.passed:
+        return _line("✓", "green", f"critique {score_text(rubric.weighted)}, {sure}: {told}")
+    below = f"; under their minimum: {listed(rubric.below)}" if rubric.below else ""
+    score = f"{score_text(rubric.weighted)} of {score_text(rubric.threshold)}"
+    return _line("✗", "yellow", f"critique {score}, {sure}: {told}{below}")
+
+
+def defect_line(defect: Defect) -> Text:
+    """One defect: how bad, of which dimension, what it is, and where."""
+    style = "red" if defect.severity >= DefectSeverity.HIGH else "yellow"
+    return Text.assemble(
+        (f"{defect.severity.name.lower()} ", style),
+        (f"{printable(defect.dimension, 40)}: ", "bold"),
+        printable(defect.description, 300),
+        _place(defect.location),
+    )
+
+
+def _place(location: str | None) -> tuple[str, str]:
+    return (f"  {printable(location, 120)}" if location else "", "dim")
+
+
+def _item(mark: str, style: str, text: str, location: str | None = None) -> Text:
+    return Text.assemble((f"{mark} ", style), printable(text, 300), _place(location))
+
+
+def _steered(control: Mapping[str, Any]) -> Iterator[Text]:
+    """What the controller says, where there is one."""
+    if not control:
+        return
+    foreseen = ControlPrediction.model_validate(control["prediction"])
+    expected = f"{count(foreseen.iterations, 'repair')} foreseen for {score_text(foreseen.cost)}"
+    command: Mapping[str, Any] = control.get("command", {})
+    match command.get("kind"):
+        case "repair":
+            told = f"{command['strategy']} at intensity {score_text(command['intensity'])}"
+        case "stop":
+            helper = f", next: {str(control['helper']).replace('_', ' ')}" if control.get("helper") else ""
+            told = f"stops: {str(command['reason']).replace('_', ' ')}{helper}"
+        case _:
+            told = "nothing to steer"
+    yield Text(f"controller: quality {score_text(control['quality'])}, {expected}; {told}", style="dim")
+
+
+# --- REPAIR ---
+
+
+def _entries(event: e.OutputsRepaired) -> list[RepairEntry]:
+    return [RepairEntry.model_validate(entry) for entry in event.log]
+
+
+def _repaired(event: e.OutputsRepaired) -> Text:
+    mended = sum(entry.success is True for entry in _entries(event))
+    told = [
+        f"{mended:,} of {count(event.attempts, 'attempt')} helped" if event.attempts else "nothing was tried",
+        count(event.tokens, "token") if event.tokens else "",
+        f"went round in circles: {listed(event.breaks)}" if event.breaks else "",
+    ]
+    text = f"repair: {', '.join(filter(None, told))}"
+    if event.outcome == "escalated":
+        verdict = EscalationVerdict.model_validate(event.escalation)
+        return _line("✗", "red", f"{text}; the rest goes to {verdict.kind}: {printable(verdict.reason, 300)}")
+    return _line("✓", "green", text)
+
+
+def attempt_line(entry: RepairEntry) -> Text:
+    """One attempt: by which strategy and means, for which cause, at what, and whether it helped."""
+    mark, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "dim")}[entry.success]
+    tokens = f", {count(entry.tokens, 'token')}" if entry.tokens else ""
+    return Text.assemble(
+        (f"{mark} ", style),
+        f"{entry.strategy} by {entry.means}, {entry.root_cause}{tokens}: ",
+        printable(f"{entry.defect.dimension}: {entry.defect.description}", 200),
+        (f"  {printable(entry.note, 200)}" if entry.note else "", "dim"),
+    )
+
+
+def _left(event: e.OutputsRepaired) -> Iterator[Text]:
+    left = EscalationVerdict.model_validate(event.escalation).left if event.escalation else ()
+    yield from _some(
+        _item("✗", "red", f"left: {one.defect.dimension}: {one.defect.description} ({one.reason})")
+        for one in left
+    )

@@ -1,0 +1,142 @@
+"""`tercet report`: one page about one run, for people."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.options import AsJson
+from tercet.cli.screen import Screen, let_go_of_stdout, print_json
+from tercet.cli.sources import RunName, run_at
+from tercet.cli.text import printable
+from tercet.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from tercet.replay.report import Page
+
+EXAMPLES = """\
+tercet report ses_0123456789abcdef
+tercet report ses_0123456789abcdef -o refund.html
+tercet report ses_0123456789abcdef -o - > refund.html
+tercet report run.tercet
+"""
+
+STDOUT = "-"
+
+
+def report(
+    run: RunName,
+    *,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="Where to write it, or - for standard output; by default the name of the run and .html, in this folder.",
+            show_default=False,
+        ),
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Write a report of a run: one HTML page with its plan, verdicts, timeline, approvals, budgets, evidence and hashes.
+
+    The page opens from a file, fetches nothing and runs no script; what agents and tools wrote stands in it as text, and
+    secrets are left out. The journal, or the bundle, is only read, and is
+    checked on the way. The same run gives the same
+    bytes. A file that is no report is not written over.
+    """
+    target = None if out == STDOUT else Path(out or f"{Path(run).stem}.html")
+    if target is not None:
+        _demand_free(target)
+    if as_json and target is None:
+        raise UsageError(
+            "standard output can hold the page or the JSON about it, not both",
+            code="two_outputs",
+            remedy="name a file with -o FILE, or leave --json out",
+        )
+    told, page = asyncio.run(_page(journal, run))
+    if target is None:
+        _print(page)
+        return ExitCode.ACCEPTED
+    _write(target, page)
+    if as_json:
+        print_json(
+            {
+                "file": str(target),
+                "session_id": told.session,
+                "standing": told.standing,
+                "bytes": len(page),
+                "sha256": sha256(page).hexdigest(),
+            }
+        )
+    else:
+        screen = Screen()
+        screen.say(
+            Text.assemble(
+                ("✓ ", "green"), f"{printable(str(target), 400)}: {told.standing}, {len(page):,} bytes"
+            )
+        )
+        screen.say(Text("  Open it in a browser; it needs no network.", style="dim"))
+    return ExitCode.ACCEPTED
+
+
+async def _page(url: str, run: str) -> tuple[Page, bytes]:
+    """What is told of a run, and its report."""
+    # No other command needs these, and all of them would wait for their import.
+    from tercet.replay.report import Wording, read_case, render, tell  # noqa: PLC0415
+    from tercet.replay.report.wording import secrets_of  # noqa: PLC0415
+
+    async with run_at(run, url) as source:
+        case = await read_case(source.journal, source.tenant, source.session)
+    page = tell(case, Wording(secrets_of(os.environ)))
+    return page, render(page).encode()
+
+
+def _demand_free(target: Path) -> None:
+    """Raises `UsageError` if a page cannot be written there, before anything is read."""
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        what = "is a folder" if target.is_dir() else "is in a folder that is not there"
+        raise UsageError(
+            f"{target} {what}", code="unwritable", remedy="name a file in a folder that is there"
+        )
+    if not target.exists():
+        return
+    from tercet.replay.report.rendering import MARKER  # noqa: PLC0415 - as below
+
+    with target.open("rb") as file:
+        if file.read(len(MARKER)) != MARKER.encode():
+            raise UsageError(
+                f"{target} is there already, and is no report",
+                code="file_exists",
+                remedy="name another file with -o FILE, or remove it",
+            )
+
+
+def _write(target: Path, page: bytes) -> None:
+    try:
+        target.write_bytes(page)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {target}: {error.strerror or error}",
+            code="unwritable",
+            remedy="name a file that you may write to with -o FILE",
+        ) from error
+
+
+def _print(page: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(page)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        let_go_of_stdout()

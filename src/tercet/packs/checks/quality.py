@@ -1,0 +1,218 @@
+"""The quality loop: everything that outputs are held to is measured by something, and whoever measures it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tercet.contracts.control import ANY_CLASS
+from tercet.contracts.decision import DecisionSpec, ThresholdName
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.quality_rules import QualityRules, TestCommand
+from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.names import unknown_gate, unknown_parameter, unknown_tool
+from tercet.packs.checks.schema_paths import fields_of
+from tercet.packs.parts import PACK, Parts
+
+_ALWAYS: frozenset[ThresholdName] = frozenset({"schema", "policy", "safety"})
+"""What is measured of every run."""
+
+
+def output_gates_exist(parts: Parts) -> Problems:
+    """The gate at which outputs are accepted is one of the pack."""
+    for decision in parts.decisions:
+        name = decision.output_gate
+        if name is not None and parts.lacks_gate(name):
+            yield unknown_gate(parts, f"decision {decision.id}, output_gate", name)
+
+
+def tests_can_be_run(parts: Parts) -> Problems:
+    """A test command is a read_only tool that the decision may use, and it is called with parameters that it has."""
+    for decision, rules in _judged(parts):
+        for number, command in enumerate(rules.tests):
+            yield from _test_problems(
+                parts, decision, command, f"decision {decision.id}, quality.tests.{number}"
+            )
+
+
+def _test_problems(parts: Parts, decision: DecisionSpec, command: TestCommand, place: str) -> Problems:
+    name = command.tool
+    tool = parts.tool.get(name)
+    if tool is None:
+        if parts.lacks_tool(name):
+            yield unknown_tool(parts, f"{place}.tool", name)
+        return
+    if tool.mode is not ApprovalMode.READ_ONLY:
+        yield parts.problem(
+            "test_not_read_only",
+            f"{place}.tool",
+            f"{name} is {tool.mode}: whoever judges outputs changes nothing",
+            'test with a tool of mode = "read_only"',
+        )
+    is_listed = decision.tools is None or name in decision.tools
+    if not is_listed or name in decision.prohibited_tools:
+        yield parts.problem(
+            "test_tool_withheld",
+            f"{place}.tool",
+            f"decision {decision.id} may not use {name}",
+            "add it to the tools of the decision",
+        )
+    known = fields_of(tool.parameters)
+    for parameter in command.params:
+        if known is not None and parameter not in known:
+            yield unknown_parameter(parts, "test_unknown_parameter", f"{place}.params", parameter, known)
+
+
+def models_can_be_asked(parts: Parts) -> Problems:
+    """Where a language model judges, the pack names one."""
+    if parts.models.critic or f"{PACK}, models" in parts.broken:
+        return
+    remedy = 'add critic = ["…"] under [models] in pack.toml'
+    for decision, rules in _judged(parts):
+        if rules.judge == "model":
+            yield parts.problem(
+                "judge_without_model",
+                f"decision {decision.id}, quality.judge",
+                "no model is named that could judge, so the grounding check does it alone",
+                f'{remedy}, or say judge = "grounding"',
+                severity="warning",
+            )
+        for number, dimension in enumerate(rules.rubric.dimensions):
+            if dimension.scorer == "model":
+                yield parts.problem(
+                    "scorer_without_model",
+                    f"decision {decision.id}, quality.rubric.dimensions.{number}.scorer",
+                    f"no model is named that could score {dimension.name}, so it would always be 0",
+                    f"{remedy}, or take another scorer",
+                )
+
+
+def thresholds_are_measured(parts: Parts) -> Problems:
+    """Something measures what each threshold asks for: one that nobody measures is always missed."""
+    for decision in parts.decisions:
+        measured = _measured_by(decision)
+        for number, threshold in enumerate(decision.thresholds):
+            if threshold.name not in measured:
+                yield parts.problem(
+                    "threshold_unmeasured",
+                    _threshold_place(parts, decision, number),
+                    f"nothing measures {threshold.name}, so no run of this decision could ever be committed",
+                    _REMEDIES.get(threshold.name, _RUBRIC),
+                )
+
+
+_RUBRIC = "add a dimension of this name to the rubric under [decision.quality], or drop the threshold"
+_REMEDIES: Mapping[ThresholdName, str] = {
+    "test_pass_rate": "name a test command under [[decision.quality.tests]], or drop the threshold",
+    "self_consistency": "say under [decision.quality.consistency] what is sampled, or drop the threshold",
+    "confidence": "add [decision.quality], or drop the threshold",
+}
+
+
+def _measured_by(decision: DecisionSpec) -> frozenset[str]:
+    rules = decision.quality
+    if rules is None:
+        return _ALWAYS
+    measured = {*_ALWAYS, "confidence", *(each.name for each in rules.rubric.dimensions)}
+    measured |= {"test_pass_rate"} if rules.tests else set()
+    measured |= {"self_consistency"} if rules.consistency is not None else set()
+    return frozenset(measured)
+
+
+def _threshold_place(parts: Parts, decision: DecisionSpec, number: int) -> str:
+    """Where a threshold stands; one that nobody wrote comes with the quality loop."""
+    written = f"decision {decision.id}, thresholds.{number}"
+    return written if written in parts.spots or not parts.spots else f"decision {decision.id}, quality"
+
+
+def samples_count(parts: Parts) -> Problems:
+    """What samples agree on is held against a limit: otherwise outputs are committed however much they differ."""
+    for decision, rules in _judged(parts):
+        names = {threshold.name for threshold in decision.thresholds}
+        if rules.consistency is not None and "self_consistency" not in names:
+            yield parts.problem(
+                "consistency_unused",
+                f"decision {decision.id}, quality.consistency",
+                "the decision names thresholds, and self_consistency is none of them: outputs are committed however much samples differ",
+                'add [[decision.thresholds]] with name = "self_consistency"',
+                severity="warning",
+            )
+
+
+def confidence_is_measured(parts: Parts) -> Problems:
+    """Where confidence leads somewhere, it is measured."""
+    for decision in parts.decisions:
+        if decision.confidence is None or decision.quality is not None:
+            continue
+        is_fatal = decision.requires_human_approval
+        what = "every run of it is rejected" if is_fatal else "its bands lead nowhere"
+        yield parts.problem(
+            "confidence_unmeasured",
+            f"decision {decision.id}, confidence",
+            f"confidence is measured by the quality loop, which this decision does not have: {what}",
+            "add [decision.quality], or drop the bands",
+            severity="error" if is_fatal else "warning",
+        )
+
+
+def samples_are_produced(parts: Parts) -> Problems:
+    """Every plan produces the samples that are compared."""
+    for decision, rules in _judged(parts):
+        for name in rules.consistency.samples if rules.consistency else ():
+            if name not in decision.required_outputs:
+                yield parts.problem(
+                    "sample_not_required",
+                    f"decision {decision.id}, quality.consistency.samples",
+                    f"{name} is compared, and a plan need not produce it",
+                    f"add {name} to required_outputs",
+                )
+
+
+def task_classes_are_used(parts: Parts) -> Problems:
+    """Each controller steers the repairs of some decision."""
+    if parts.is_partial("decision"):
+        return
+    used = {rules.task_class for _, rules in _judged(parts)}
+    for name in parts.control:
+        if name != ANY_CLASS and name not in used:
+            yield parts.problem(
+                "task_class_unused",
+                f"{PACK}, control.{name}",
+                f"no decision has the task class {name}, so nothing is steered by this",
+                f'say task_class = "{name}" under [decision.quality], or drop the table',
+                severity="warning",
+            )
+
+
+def setpoints_are_measured(parts: Parts) -> Problems:
+    """A controller that aims at several dimensions aims at such as the rubric of its decisions has."""
+    for decision, rules in _judged(parts):
+        name = rules.task_class if rules.task_class in parts.control else ANY_CLASS
+        spec = parts.control.get(name)
+        wanted = spec.setpoint if spec is not None and isinstance(spec.setpoint, dict) else {}
+        known = [each.name for each in rules.rubric.dimensions]
+        for dimension in wanted:
+            if dimension not in known:
+                yield parts.problem(
+                    "setpoint_unmeasured",
+                    f"{PACK}, control.{name}.setpoint",
+                    f"the rubric of decision {decision.id} has no dimension {dimension}",
+                    f"aim at some of {', '.join(known)}",
+                )
+
+
+def _judged(parts: Parts) -> Iterator[tuple[DecisionSpec, QualityRules]]:
+    """The decisions whose outputs are judged, each with how."""
+    return ((each, each.quality) for each in parts.decisions if each.quality is not None)
+
+
+QUALITY_CHECKS: tuple[Check, ...] = (
+    output_gates_exist,
+    tests_can_be_run,
+    models_can_be_asked,
+    thresholds_are_measured,
+    samples_count,
+    confidence_is_measured,
+    samples_are_produced,
+    task_classes_are_used,
+    setpoints_are_measured,
+)

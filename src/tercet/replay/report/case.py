@@ -1,0 +1,142 @@
+"""What a report is made from: a run with everything that is kept of it, read once and checked on the way.
+
+A bundle that can be read as a journal is read in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from tercet.contracts.errors import ReplayError
+from tercet.contracts.evidence import Citation, Evidence
+from tercet.contracts.quality import RepairEntry
+from tercet.contracts.saga import RollbackResult
+from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.chain import START, follow
+from tercet.journal.errors import BlobMissing
+from tercet.journal.protocol import Journal, Position
+from tercet.runtime import opening
+from tercet.runtime.artifacts import rollback_result
+from tercet.runtime.machine import evolve
+from tercet.runtime.records import read_record
+from tercet.runtime.state import State
+
+_SHELVED = "library"
+"""Marks what a session has kept of a library, beside the fields of the fact."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A fact that a session has kept, and where it was found if it was looked for."""
+
+    evidence: Evidence
+    citation: Citation | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A run: how it stands, every event that led there, and what is kept beside the events."""
+
+    state: State
+    events: tuple[e.Event, ...]
+    chain: str = ""
+    """The last link of the chain, which was followed from the first event on."""
+    facts: tuple[Found, ...] = ()
+    texts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Questions to models and long answers by their digests, as far as they are still there."""
+    record: Mapping[str, Any] | None = None
+    """The decision record, which came to its hash."""
+    rollback: RollbackResult | None = None
+    repairs: tuple[RepairEntry, ...] = ()
+    """What was done to mend the outputs, in order."""
+
+
+async def read_case(journal: Journal, tenant: str, session: str) -> Case:
+    """A run out of a journal. Raises `UsageError` if it is not there, `JournalCorrupt` or `ReplayError` if it was changed."""
+    state, events, end = await _events(journal, tenant, session)
+    if not events:
+        await opening.restore(journal, tenant, session)  # says that it is not there
+    return Case(
+        state=state,
+        events=tuple(events),
+        chain=end.chain.hex(),
+        facts=tuple(await _facts(journal, tenant, state, events)),
+        texts=await _texts(journal, tenant, events),
+        record=await read_record(journal, tenant, state) if state.record else None,
+        rollback=await rollback_result(journal, tenant, state),
+    )
+
+
+async def _events(journal: Journal, tenant: str, session: str) -> tuple[State, list[e.Event], Position]:
+    state, events, position = State(), list[e.Event](), START
+    while page := await journal.read(tenant, session, after=position.seq):
+        position = follow(position, page, stream=session)
+        for stored in page:
+            events.append(codec.decode(stored.data))
+            state = evolve(state, events[-1])
+    return state, events, position
+
+
+async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e.Event]) -> list[Found]:
+    """What a session kept from its start, and what its plans have found, each fact once."""
+    found: dict[str, Found] = {}
+    for fields in _list(await _decoded(journal, tenant, str(state.start.get("evidence", "")))):
+        kept = {name: each for name, each in fields.items() if name != _SHELVED}
+        fact = _found({"evidence": kept})
+        found[fact.evidence.id] = fact
+    for digest in (event.facts for event in events if isinstance(event, e.EvidenceRetrieved)):
+        for fields in _list(await _decoded(journal, tenant, digest)):
+            fact = _found(fields)
+            found[fact.evidence.id] = fact
+    return list(found.values())
+
+
+def _list(value: Any) -> list[JsonObject]:
+    return [as_object(each) or {} for each in as_list(value) or ()]
+
+
+def _found(fields: JsonObject) -> Found:
+    citation = fields.get("citation")
+    try:
+        return Found(
+            evidence=Evidence.model_validate(fields.get("evidence")),
+            citation=None if citation is None else Citation.model_validate(citation),
+        )
+    except ValidationError as error:
+        raise unreadable("a fact that the run has kept") from error
+
+
+def unreadable(what: str) -> ReplayError:
+    """What is said of something recorded that does not have the shape that it should have."""
+    return ReplayError(
+        recorded=f"{what} in another shape",
+        expected="what this version writes",
+        check="the record was changed or made up, or another version of Tercet wrote it",
+    )
+
+
+async def _texts(journal: Journal, tenant: str, events: Iterable[e.Event]) -> dict[str, Any]:
+    """The questions to models, and the answers that were too long to stand in an event."""
+    digests = [event.prompt for event in events if isinstance(event, e.ModelAsked)]
+    digests += [event.blob for event in events if isinstance(event, e.ModelAnswered) and event.blob]
+    read = {digest: await _decoded(journal, tenant, digest) for digest in dict.fromkeys(digests)}
+    return {digest: value for digest, value in read.items() if value is not None}
+
+
+async def _decoded(journal: Journal, tenant: str, digest: str) -> Any:
+    """A value that is kept under its digest; None where it is there no more."""
+    if not digest:
+        return None
+    try:
+        return msgspec.json.decode(await journal.blob(tenant, digest))
+    except BlobMissing:
+        return None
+    except msgspec.DecodeError as error:
+        raise unreadable(f"the value under {digest[:20]}…") from error

@@ -1,0 +1,158 @@
+"""The head of a report: where the run stands and what that means, who asked for what, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tercet.journal import events as e
+from tercet.replay.report.case import Case
+from tercet.replay.report.page import Figure, Row, Tone
+from tercet.replay.report.timeline import crashes
+from tercet.replay.report.wording import Wording
+from tercet.replay.report.words import count, joined, moment, took
+from tercet.runtime.session_fold import ESCALATED
+from tercet.runtime.state import UNDO, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where a run stands, and what that means."""
+
+    word: str
+    tone: Tone
+    mark: str
+    meaning: str
+
+
+def standing(state: State) -> Standing:
+    """Where a run stands, in one word and in one sentence."""
+    calls = state.used.tool_calls
+    match state.status:
+        case "completed" if state.start.get("shadow"):
+            return _standing(
+                "completed", "good", "A rehearsal: the plan was reviewed, and nothing was called."
+            )
+        case "completed" if state.partial:
+            by = "A person accepted what there is, although the critic did not."
+            return _standing("completed as partial", "wait", by)
+        case "completed":
+            return _standing(
+                "completed",
+                "good",
+                "The critic let the plan through, its steps were carried out, and the result was accepted.",
+            )
+        case "failed" if state.verdict.get("outcome", "ok") != "ok":
+            before = (
+                f"{count(calls, 'call')} had been made under an earlier plan."
+                if calls
+                else "Nothing was called."
+            )
+            return _standing("refused", "bad", f"The critic refused the plan before it could run. {before}")
+        case "failed":
+            return _standing("failed", "bad", "The run ended without the result that it was asked for.")
+        case "rejected":
+            return _standing("rejected", "bad", "A person was asked, and said no.")
+        case "expired":
+            return _standing("expired", "bad", "The time that the run had was over before it could end.")
+        case "cancelled":
+            return _standing("cancelled", "bad", "Somebody did not want the run any more.")
+        case _:
+            return _open(state)
+
+
+def _open(state: State) -> Standing:
+    if state.ending and not state.gates:
+        return _standing("ending", "wait", f"It will end as {state.ending}, once what it did is settled.")
+    if state.status == "awaiting_gate":
+        return _standing("waiting", "wait", "The run has stopped before a call, and waits for people.")
+    if state.status == "paused" and state.reason.startswith(ESCALATED):
+        return _standing("escalated", "bad", "The run could not go on by itself, and was handed to a person.")
+    if state.status == "paused":
+        return _standing("paused", "wait", "The run was let go of, and can be carried on where it stood.")
+    return _standing("in progress", "busy", "The run is not over: this is how it stood at its last event.")
+
+
+def _standing(word: str, tone: Tone, meaning: str) -> Standing:
+    marks: dict[Tone, str] = {"good": "✓", "bad": "✗", "wait": "…", "busy": "▸", "quiet": "·"}
+    return Standing(word=word, tone=tone, mark=marks[tone], meaning=meaning)
+
+
+def reason(state: State) -> str:
+    """Why it stands there, where that says more than the sentence."""
+    told = state.reason.removeprefix(ESCALATED)
+    return "" if state.status == "completed" and not state.partial else told
+
+
+def facts(case: Case, wording: Wording) -> tuple[Row, ...]:
+    """Who asked for what, with which pack, and when."""
+    return tuple(_facts(case, wording))
+
+
+def _facts(case: Case, wording: Wording) -> Iterator[Row]:
+    state, start = case.state, case.state.start
+    roles = ", ".join(start["actor"].get("roles") or ())
+    yield Row(label="asked by", text=wording.text(start["actor"]["id"], 120), note=wording.text(roles, 120))
+    yield Row(label="decision", text=wording.text(start["decision"], 200))
+    yield Row(label="pack", text=wording.text(start["pack"], 120))
+    evidence = joined((start["snapshot"], f"store at {start['library']}" if start.get("library") else ""))
+    yield Row(label="evidence", text=wording.text(evidence or "none", 200))
+    yield Row(label="safety mode", text=wording.text(start["safety_mode"], 40))
+    yield Row(label="started", text=moment(start["at"]))
+    yield Row(
+        label="ended" if state.is_over else "last event",
+        text=moment(state.at),
+        note=f"after {took(state.at - start['at'])}",
+    )
+    if start.get("planner"):
+        models = ", ".join(start.get("models") or ())
+        yield Row(label="planner", text=wording.text(start["planner"], 120), note=wording.text(models, 200))
+
+
+def figures(case: Case) -> tuple[Figure, ...]:
+    """The run in a few numbers."""
+    state = case.state
+    planned = [name for name in state.steps if not name.startswith(UNDO)]
+    done = sum(state.steps[name].status in ("done", "skipped") for name in planned)
+    people = {(a.actor, a.gate) for a in state.answers if a.answer == "approve"}
+    lost = crashes(case.events)
+    plans = sum(isinstance(event, e.PlanProposed) for event in case.events)
+    work = took(state.used.wall_clock)
+    return (
+        Figure(number=f"{done} of {len(planned)}", label="steps done"),
+        Figure(number=f"{state.used.tool_calls:,}", label=_noun(state.used.tool_calls, "tool call")),
+        Figure(number=f"{plans:,}", label=_noun(plans, "plan")),
+        Figure(number=f"{len(people):,}", label=_noun(len(people), "approval")),
+        Figure(number=f"{lost:,}", label=_noun(lost, "lost process", "es"), tone="bad" if lost else "quiet"),
+        Figure(number=work, label="at work"),
+    )
+
+
+def _noun(number: int, noun: str, ending: str = "s") -> str:
+    return noun if number == 1 else f"{noun}{ending}"
+
+
+def hashes(case: Case, wording: Wording) -> tuple[Row, ...]:
+    """What the run can be held to."""
+    state, start = case.state, case.state.start
+    rows = {
+        "session": start["session"],
+        "run": start["run"],
+        "trace": start["trace"],
+        "plan": state.plan_hash,
+        "decision record": state.record,
+        "chain head": case.chain and f"sha256:{case.chain}",
+        "pack": start["pack_hash"],
+        "context": start["context"],
+        "evidence, frozen": start.get("evidence", ""),
+        "store of evidence": start.get("library_hash", ""),
+    }
+    notes = {
+        "chain head": f"the chain was followed over {count(len(case.events), 'event')} when this page was made",
+        "decision record": "the record came to this hash when this page was made" if case.record else "",
+    }
+    return tuple(
+        Row(label=label, text=wording.text(text, 120), is_code=True, note=notes.get(label, ""))
+        for label, text in rows.items()
+        if text
+    )

@@ -1,0 +1,179 @@
+"""Questions to people: what they were shown, what they answered, and what their answer was bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tercet.contracts.shape import as_list, as_object
+from tercet.journal import events as e
+from tercet.replay.report.case import Case
+from tercet.replay.report.page import Chip, GateCard, Parameter, Reply, Row, SeenCall, Tone
+from tercet.replay.report.wording import Wording
+from tercet.replay.report.words import joined, moment, took
+
+MOST = 100
+_QUESTIONS = {
+    "approval": "May this call be made?",
+    "reconcile": "Did this call happen?",
+    "escalation": "How shall this run go on?",
+    "compensation": "Shall what this run did be taken back?",
+}
+_ANSWERS: dict[str, tuple[str, Tone]] = {
+    "approve": ("approved", "good"),
+    "deny": ("denied", "bad"),
+    "modify": ("sent it back to be changed", "wait"),
+    "withdraw": ("withdrew the approval", "bad"),
+    "happened": ("said that it happened", "good"),
+    "did_not_happen": ("said that it did not happen", "good"),
+    "extend": ("extended the budget", "good"),
+    "replan": ("asked for another plan", "wait"),
+    "accept_partial": ("accepted what there is", "good"),
+    "abandon": ("abandoned the run", "bad"),
+    "compensate": ("had it taken back", "wait"),
+    "keep": ("kept what was done", "good"),
+}
+_SHOWN_APART = frozenset(
+    ("tool", "params", "authority", "sources", "mode", "reversibility", "compensation", "no_compensation", "description",
+     "evidence", "sequence", "step", "why")
+)  # fmt: skip
+
+
+def gate_cards(case: Case, wording: Wording) -> tuple[GateCard, ...]:
+    """Every gate that was opened, in order, and every approval that a policy gave in people's place."""
+    cards: list[GateCard] = []
+    for number, event in enumerate(case.events):
+        if isinstance(event, e.GateOpened):
+            cards.append(_gate(event, case, case.events[number:], wording))
+        elif isinstance(event, e.ApprovalGranted):
+            cards.append(_grant(event, wording))
+    return tuple(cards[:MOST])
+
+
+def _gate(opened: e.GateOpened, case: Case, later: Sequence[e.Event], wording: Wording) -> GateCard:
+    answers = [each for each in later if isinstance(each, e.GateAnswered) and each.gate == opened.gate]
+    rest = {name: value for name, value in opened.shown.items() if name not in _SHOWN_APART}
+    name = ", ".join(opened.names) or opened.kind
+    return GateCard(
+        title=wording.text(f"{name}{f' at {opened.step}' if opened.step else ''}", 200),
+        question=_QUESTIONS.get(opened.kind, "A question"),
+        state=_state(opened, answers, case),
+        asked=tuple(_asked(opened, wording)),
+        calls=tuple(_calls(opened, wording)),
+        more=wording.value(rest) if rest else "",
+        replies=tuple(_reply(opened, answer, wording) for answer in answers),
+    )
+
+
+def _state(opened: e.GateOpened, answers: Sequence[e.GateAnswered], case: Case) -> Chip:
+    if opened.gate in case.state.gates and not case.state.is_over:
+        return Chip(text="waits for an answer", tone="wait")
+    if not answers:
+        return Chip(text="closed without an answer", tone="quiet")
+    words, tone = _ANSWERS.get(answers[-1].answer, (answers[-1].answer, "quiet"))
+    return Chip(text=words if answers[-1].answer in ("approve", "deny") else "answered", tone=tone)
+
+
+def _asked(opened: e.GateOpened, wording: Wording) -> Iterator[Row]:
+    yield Row(label="asked", text=moment(opened.at))
+    for name, need in opened.needs.items():
+        whom = f"{need.quorum} of {' or '.join(need.roles)}" if need.roles else f"{need.quorum} of anybody"
+        yield Row(label="whom", text=wording.text(f"{f'{name}: ' if name else ''}{whom}"))
+    if opened.expires:
+        yield Row(label="until", text=moment(opened.expires))
+    if reason := opened.shown.get("reason") or opened.shown.get("why"):
+        yield Row(label="why", text=wording.text(reason, 1_000))
+    yield Row(label="gate", text=wording.text(opened.gate, 120), is_code=True)
+
+
+# --- what they saw ---
+
+
+def _calls(opened: e.GateOpened, wording: Wording) -> Iterator[SeenCall]:
+    """The resolved calls that an answer lets through, as they were shown."""
+    if opened.shown.get("tool"):
+        yield _call(opened.step, opened.shown, opened.digest, wording)
+    for other in as_list(opened.shown.get("sequence")) or ():
+        fields = as_object(other) or {}
+        step = str(fields.get("step", ""))
+        yield _call(step, fields, opened.covers.get(step, ""), wording)
+
+
+def _call(step: str, shown: Mapping[str, Any], digest: str, wording: Wording) -> SeenCall:
+    sources = as_object(shown.get("sources")) or {}
+    authority = frozenset(map(str, as_list(shown.get("authority")) or ()))
+    return SeenCall(
+        step=wording.text(step, 80),
+        tool=wording.text(shown.get("tool", ""), 200),
+        nature=wording.text(joined(str(shown.get(name) or "") for name in ("mode", "reversibility")), 80),
+        description=wording.text(shown.get("description") or "", 600),
+        parameters=tuple(
+            _parameter(name, value, sources.get(name), wording, is_authority=name in authority)
+            for name, value in (as_object(shown.get("params")) or {}).items()
+        ),
+        back=wording.text(_way_back(shown), 600),
+        digest=wording.text(digest, 100),
+    )
+
+
+def _parameter(name: str, value: Any, source: Any, wording: Wording, *, is_authority: bool) -> Parameter:
+    told = str(source or "")
+    return Parameter(
+        name=wording.text(name, 120),
+        value=wording.member(name, value, 4_000),
+        source=wording.text(told, 600),
+        is_authority=is_authority,
+        is_trusted="untrusted" not in told,
+    )
+
+
+def _way_back(shown: Mapping[str, Any]) -> str:
+    if shown.get("no_compensation"):
+        return f"there is no way back: {shown['no_compensation']}"
+    way = as_object(shown.get("compensation"))
+    if way is not None:
+        return f"{way.get('tool')}, approved together with the call"
+    return "it cannot be taken back" if shown.get("reversibility") == "irreversible" else ""
+
+
+# --- what they said ---
+
+
+def _reply(opened: e.GateOpened, answer: e.GateAnswered, wording: Wording) -> Reply:
+    words, tone = _ANSWERS.get(answer.answer, (answer.answer, "quiet"))
+    is_same = answer.digest == opened.digest
+    rows = [
+        Row(label="after", text=took(max(0, answer.at - opened.at))),
+        Row(label="as", text=wording.text(", ".join(answer.roles) or "no role"), note=wording.text(f"signed in: {answer.auth}", 80)),
+        Row(label="note", text=wording.text(answer.note, 2_000)) if answer.note else None,
+        Row(label="said", text=wording.inline(answer.value, 2_000)) if answer.value is not None else None,
+        Row(
+            label="bound to",
+            text=wording.text(answer.digest, 100),
+            is_code=True,
+            note="" if is_same or not answer.digest else "another call than the one that was shown",
+            tone="quiet" if is_same else "bad",
+        ),
+    ]  # fmt: skip
+    return Reply(
+        who=wording.text(answer.actor, 200),
+        answer=words,
+        tone=tone,
+        at=moment(answer.at),
+        rows=tuple(row for row in rows if row is not None),
+    )
+
+
+def _grant(event: e.ApprovalGranted, wording: Wording) -> GateCard:
+    return GateCard(
+        title=wording.text(f"{event.policy} at {event.step}", 200),
+        question="May this call be made?",
+        state=Chip(text="granted by a policy", tone="good"),
+        asked=(
+            Row(label="granted", text=moment(event.at)),
+            Row(label="bound to", text=wording.text(event.digest, 100), is_code=True),
+        ),
+        calls=(),
+        more="",
+        replies=(),
+    )

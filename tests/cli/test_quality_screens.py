@@ -1,0 +1,256 @@
+"""The quality loop on the screen: what was judged, what was mended, and what a person is asked about it."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+
+from tercet.cli.exit_view import score_text
+from tercet.cli.quality_view import MOST, details, headline
+from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.journal import events as e
+
+from .harness import Tercet
+from .studio import Studio
+
+FORGED = ("  by        anybody", "  gate      ses_1.g9")
+
+
+def is_inert(text: str) -> bool:
+    """Whether a text can neither steer a terminal nor reorder or hide what is on it."""
+    letters = text.replace("\n", "")
+    return not any(unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in letters)
+
+
+@pytest.mark.req("R245")
+def test_a_run_tells_every_phase(studio: Studio) -> None:
+    """What was verified, each defect with its place, each attempt with its cause and success, and each limit."""
+    answer = studio.write("letter", "bad")
+    assert answer.code == 0
+    lines = [line.strip() for line in answer.out.splitlines()]
+    for told in (
+        "· task class letter: no run before it has taught anything",
+        "critical safety: it holds something that must not go out: payment provider key  /letter#char=141,169",
+        "✓ repair: 3 of 3 attempts helped",
+    ):
+        assert told in lines
+    for told in (
+        "✓ tests letters.proofread: 2 tests passed",
+        "✗ critique 0.",
+        "medium completeness: the section 'Returns' is missing",
+        "1 repair foreseen for",
+        "✓ MINIMAL_EDIT by rule, SAFETY_VIOLATION: safety: it holds something that must not go out",
+        "redact: changed /letter#char=141,169",
+        "✓ SECTION_REWRITE by rule, INCOMPLETENESS: completeness: the section 'Returns' is missing",
+        "no defects",
+        "✓ schema 1 ≥ 1, ✓ policy 1 ≥ 1, ✓ safety 1 ≥ 0.98, ✓ correctness ",
+        "✓ test_pass_rate 1 ≥ 1",
+        "[redacted]",
+    ):
+        assert told in answer.text
+    assert answer.out.count("verified 0.") + answer.out.count("verified 1:") == 2
+    assert "sk_live" not in answer.out
+
+
+def test_a_session_is_shown_with_what_became_of_its_outputs(studio: Studio) -> None:
+    """By `show` and by `watch`, in the words of the run; JSON has every phase as it was recorded."""
+    told = studio.write("letter", "bad", "--json").json
+    session = told["session_id"]
+    shown = studio.tercet("sessions", "show", session)
+    for line in (
+        "1 repair of 3",
+        "✓ repair: 3 of 3 attempts helped",
+        "✓ exit COMMIT: every threshold holds",
+        "✓ coherence 1 ≥ 0.8",
+    ):
+        assert line in shown.text
+    watched = studio.tercet("sessions", "watch", session)
+    assert "✓ repair: 3 of 3 attempts helped" in watched.text
+    assert "critical safety: it holds something that must not go out" in watched.text
+    quality = studio.tercet("sessions", "show", session, "--json").json["quality"]
+    assert quality == told["quality"]
+    assert [phase["type"] for phase in quality["phases"]] == [
+        "experience_drawn",
+        *("tests_run", "outputs_verified", "outputs_critiqued"),
+        "outputs_repaired",
+        *("tests_run", "outputs_verified", "outputs_critiqued"),
+    ]
+    assert (quality["repairs"], quality["exit"]["outcome"], quality["left"]) == (1, "COMMIT", None)
+    assert len(quality["course"]) == 2
+    assert quality["phases"][4]["log"][0]["root_cause"] == "SAFETY_VIOLATION"
+
+
+@pytest.mark.req("R165")
+def test_a_broken_form_is_told_and_goes_to_repair(studio: Studio) -> None:
+    """Each fault with its place; no critique stands between them."""
+    answer = studio.write("letter", "form")
+    lines = [line.strip() for line in answer.out.splitlines()]
+    broken = lines.index("✗ verified 0: the form is broken, so no claim is looked at")
+    assert lines[broken + 1].startswith("✗ 7 is not of type")
+    assert lines[broken + 1].endswith("/letter")
+    assert lines[broken + 2] == "✓ repair: 1 of 1 attempt helped"
+
+
+def test_failed_tests_are_told_one_by_one(studio: Studio) -> None:
+    """The run goes to a person with the limit that was missed, and with what nobody could mend."""
+    answer = studio.write("letter", "form")
+    assert answer.code == 5
+    for told in (
+        "✗ tests letters.proofread: 2 of 2 tests failed",
+        "✗ letter.it_has_a_heading",
+        "the rest goes to FAIL_WITH_DIAGNOSIS",
+        "✗ left: tests: the test letter.it_says_when fails (",
+        "✗ test_pass_rate 0 < 1",
+        "✗ escalated: test_pass_rate is 0.0, below 1.0",
+    ):
+        assert told in answer.text
+    gate = studio.tercet("gates", "list", "--json").json["gates"][0]["id"]
+    page = studio.tercet("gates", "show", gate)
+    for told in (
+        "the outputs were judged: 3 defects",
+        "✓ SECTION_REWRITE by rule, INCOMPLETENESS",
+        "✗ test_pass_rate 0 < 1",
+        "left ✗ tests: the test letter.it_has_a_heading fails (LOGIC_ERROR; no repair was tried:",
+        "│ ## Returns",
+        "gates decide",
+    ):
+        assert told in page.text
+
+
+@pytest.mark.req("R245")
+def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
+    """All that was decided by, what is advised, who may answer, and the three answers."""
+    gate = studio.waiting("bad")
+    page = studio.say("editor_1", "gates", "show", gate)
+    lines = [line.strip() for line in page.out.splitlines()]
+    for line in (
+        "? shall what this run produced be accepted? (GATE_EDITOR)",
+        "why       a person must say yes: low_confidence, required, novel",
+        "advice    approve it: every limit holds",
+        "limits    ✓ schema 1 ≥ 1",
+        "✓ safety 1 ≥ 0.98",
+        "asked     confidence is too low to commit without asking",
+        "the decision wants a person to accept it",
+        "nothing like it was run before",
+        "repairs   1",
+        "outputs   letter =",
+        "│ # Your order ord_881",
+        "by        GATE_EDITOR: 1 of editor",
+        "somebody other than writer, who started the run",
+        f"gate      {gate}",
+        f"tercet gates approve {gate} --actors {studio.pack}",
+        f"tercet gates deny {gate} --actors {studio.pack}",
+        f"tercet gates modify {gate} --note 'what shall be different' --actors {studio.pack}",
+    ):
+        assert line in lines
+    assert "confidence 0." in page.out
+    told = studio.say("editor_1", "gates", "show", gate, "--json").json
+    assert (told["kind"], told["shown"]["recommended"]) == ("output", "approve")
+    assert [word.split()[2] for word in told["next"]] == ["approve", "deny", "modify"]
+    assert "shall what this run produced be accepted?" in studio.tercet("gates", "list").text
+
+
+@pytest.mark.req("R142")
+def test_an_approval_commits_and_a_denial_rejects(studio: Studio) -> None:
+    """Not by the one who asked for it; what was said is in the session."""
+    gate = studio.waiting("good")
+    own = studio.say("rosa", "gates", "approve", gate, "--json")
+    assert (own.code, own.json["error"]["code"]) == (2, "own_gate")
+    assert studio.say("editor_1", "gates", "approve", gate).code == 0
+    assert "✓ completed" in studio.resume(gate).text
+    told = studio.tercet("sessions", "show", gate.partition(".")[0], "--json").json
+    recorded = told["decision_record"]["approvals"]
+    assert [(each["approver"], each["decision"], each["gate"]) for each in recorded] == [
+        ("editor_1", "approve", "GATE_EDITOR")
+    ]
+    other = studio.waiting("good")
+    assert studio.say("editor_1", "gates", "deny", other, "--note", "too dry").code == 0
+    ended = studio.resume(other)
+    assert (ended.code, "✗ rejected: editor_1 denied the outputs: too dry" in ended.text) == (5, True)
+
+
+@pytest.mark.req("R145")
+def test_outputs_that_are_sent_back_go_into_repair(studio: Studio) -> None:
+    """With the words of the editor, which nobody here can follow; then they are judged and asked about again."""
+    gate = studio.waiting("good")
+    wordless = studio.say("editor_1", "gates", "modify", gate, "--json")
+    assert (wordless.code, wordless.json["error"]["code"]) == (2, "note_missing")
+    sent = studio.say("editor_1", "gates", "modify", gate, "--note", "say when it comes")
+    assert f"{gate} is sent back by editor_1 (editor)" in sent.text
+    again = studio.resume(gate)
+    assert again.code == 4
+    assert "✗ left: feedback: say when it comes (" in again.text
+    second = gate.replace(".g1", ".g2")
+    assert f"tercet gates approve {second}" in again.text
+    assert "left ✗ feedback: say when it comes" in studio.tercet("gates", "show", second).text
+
+
+def test_outputs_are_inert_on_every_page(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither codes for the terminal nor lines that look like rows of the page; not where lines are wrapped either."""
+    gate = studio.waiting("hostile", "unread")
+    session = gate.partition(".")[0]
+    pages = [("gates", "show", gate), ("gates", "list"), ("sessions", "show", session)]
+    for width in ("40", "100"):
+        monkeypatch.setenv("COLUMNS", width)
+        for words in pages:
+            shown = studio.tercet(*words)
+            assert is_inert(shown.out), words
+            assert not any(line.startswith(FORGED) for line in shown.out.splitlines()), words
+        page = studio.tercet("gates", "show", gate).out.splitlines()
+        first = next(at for at, line in enumerate(page) if line.endswith("letter ="))
+        quoted = [line for line in page[first + 1 :] if line.startswith(" " * 12)]
+        last = next(at for at, line in enumerate(quoted) if "ses_1.g9" in line)
+        assert any("anybody" in line for line in quoted[:last])
+        assert all(line[12:].startswith("│") for line in quoted[: last + 1])
+
+
+def test_many_defects_are_cut_short_on_the_screen() -> None:
+    """The first dozen stand there, and how many more there are; their words are inert."""
+    defects = tuple(
+        Defect(
+            dimension="tone\x1b[2J",
+            severity=DefectSeverity.LOW,
+            description=f"\u202eit is rude {number}",
+            location=f"/letter#char={number},{number}",
+        )
+        for number in range(MOST + 5)
+    )
+    event = e.OutputsCritiqued(
+        at=1,
+        diagnosis=json.loads(CritiqueDiagnosis(scores={}, defects=defects).model_dump_json()),
+        rubric={"weighted": 0.1, "threshold": 0.8, "passed": False, "below": ["tone\x07"]},
+        confidence={"value": 0.2},
+        exit={},
+        next="exit",
+    )
+    lines = [line.plain for line in details(event)]
+    assert len(lines) == MOST + 1
+    assert lines[0].startswith("low tone\\x1b[2J: \\u202eit is rude 0  /letter")
+    assert lines[-1] == "… 5 more; --json has them"
+    assert all(map(is_inert, [*lines, headline(event).plain]))
+
+
+def test_what_was_looked_for_before_a_repair_is_told() -> None:
+    """How much was found, and what; its names are inert."""
+    found = e.EvidenceFetched(at=1, refs=("kg:order:1#snapshot_s1", "kg:\x1b[2J"), facts="sha256:1")
+    assert headline(found).plain == "· more evidence was looked for: 2 facts found"
+    assert [line.plain for line in details(found)] == ["kg:order:1#snapshot_s1", "kg:\\x1b[2J"]
+    assert headline(e.EvidenceFetched(at=1)).plain.endswith("nothing new")
+
+
+@pytest.mark.parametrize(
+    ("score", "shown"),
+    [(0.849999, "0.84"), (0.85, "0.85"), (1.0, "1"), (0.29, "0.29"), (None, "not measured")],
+)
+def test_a_score_below_a_limit_never_looks_like_it(score: float | None, shown: str) -> None:
+    """It is cut off, not rounded."""
+    assert score_text(score) == shown
+
+
+def test_runs_without_the_loop_say_nothing_of_it(tercet: Tercet, studio: Studio) -> None:
+    """No phase is shown, and JSON has null."""
+    told = studio.write("letter", "good", "--shadow", "--json").json
+    assert told["quality"] is None
+    assert "verified 1" not in tercet("sessions", "show", told["session_id"]).text
