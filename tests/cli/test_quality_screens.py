@@ -232,6 +232,12 @@ def test_many_defects_are_cut_short_on_the_screen() -> None:
     assert all(map(is_inert, [*lines, headline(event).plain]))
 
 
+def test_models_that_did_not_answer_are_told() -> None:
+    """Each reason once, and inert."""
+    event = e.OutputsRepaired(at=1, outputs={}, faults={"0": "down\x1b[2J", "1": "down\x1b[2J", "2": "late"})
+    assert [line.plain for line in details(event)] == ["✗ no answer: down\\x1b[2J", "✗ no answer: late"]
+
+
 def test_what_was_looked_for_before_a_repair_is_told() -> None:
     """How much was found, and what; its names are inert."""
     found = e.EvidenceFetched(at=1, refs=("kg:order:1#snapshot_s1", "kg:\x1b[2J"), facts="sha256:1")
