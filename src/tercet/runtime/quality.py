@@ -93,7 +93,7 @@ class Matter:
     def evidence(self) -> tuple[Evidence, ...]:
         """What the outputs can stand on."""
         quality = self.state.quality
-        return grounds_of(self.run, quality.drafts, quality.fresh)
+        return grounds_of(self.run, quality.drafts, quality.fetched)
 
     @cached_property
     def tests(self) -> TestResult | None:
