@@ -146,7 +146,7 @@ def demand_earned(done: Carried) -> None:
     assert "sk_live" not in json.dumps(done.state.outputs)
 
 
-@pytest.mark.req("R221", "R224", "R225")
+@pytest.mark.req("R224", "R225")
 @settings(max_examples=120, deadline=None)
 @given(
     drafts=st.lists(DRAFTS, min_size=1, max_size=3),

@@ -109,7 +109,7 @@ def staged(workshop: Workshop, name: str) -> tuple[Pack, Carried]:
     return pack, carry(workshop, pack, **models)
 
 
-@pytest.mark.req("R272", "R273")
+@pytest.mark.req("R273")
 @pytest.mark.parametrize("name", SCENES)
 def test_every_judgement_is_derived_again_byte_for_byte(workshop: Workshop, name: str) -> None:
     """By rules, by models, with models that fail, that nobody can pay for, or that are not there: the same bytes."""
@@ -117,7 +117,7 @@ def test_every_judgement_is_derived_again_byte_for_byte(workshop: Workshop, name
     assert demand_derivable(pack, done.found) >= 2
 
 
-@pytest.mark.req("R272")
+@pytest.mark.req("R273")
 def test_votes_and_tests_are_derived_again(workshop: Workshop) -> None:
     """Samples that became one output, and test reports, are facts like any other."""
     pack, written = voting(workshop, [GOOD, GOOD, KEY])
@@ -128,7 +128,7 @@ def test_votes_and_tests_are_derived_again(workshop: Workshop) -> None:
     assert demand_derivable(pack, found) >= 4
 
 
-@pytest.mark.req("R145", "R272")
+@pytest.mark.req("R273")
 def test_what_a_person_had_changed_is_derived_again(workshop: Workshop) -> None:
     """Their words stand in the answer to the gate, and that is before the repair."""
     pack = desk(workshop, {"letter": GOOD}, decision={"requires_human_approval": True})
