@@ -39,7 +39,7 @@ def test_a_run_tells_every_phase(studio: Studio) -> None:
     for told in (
         "✓ tests letters.proofread: 2 tests passed",
         "✗ critique 0.",
-        "medium completeness: the section 'Returns' is missing",
+        "high completeness: the section 'Returns' is missing",
         "1 repair foreseen for",
         "✓ MINIMAL_EDIT by rule, SAFETY_VIOLATION: safety: it holds something that must not go out",
         "redact: changed /letter#char=141,169",
