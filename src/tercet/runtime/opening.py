@@ -122,6 +122,11 @@ def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
     return canonical([*own, *shelved]) if snapshot or shelved else b""
 
 
+def kept_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:
+    """What a session keeps beside its first event: the pack as it is declared, under its hash, and the frozen evidence."""
+    return (pack.content, frozen) if frozen else (pack.content,)
+
+
 async def shelf_of(journal: Journal, state: State) -> Shelf:
     """What of a library a session began with: as it has kept it, and never looked up again."""
     library = str(state.start.get("library", ""))
@@ -138,8 +143,13 @@ async def _kept_facts(journal: Journal, state: State, *, is_shelved: bool) -> tu
     """The evidence that a session has kept from its start: of the library, or of the pack."""
     if not state.start.get("evidence"):
         return ()
-    facts = msgspec.json.decode(await journal.blob(state.start["tenant"], state.start["evidence"]))
-    wanted = [fact for fact in facts if bool(fact.pop(_SHELVED, False)) is is_shelved]
+    data = await journal.blob(state.start["tenant"], state.start["evidence"])
+    return read_kept(data, is_shelved=is_shelved)
+
+
+def read_kept(data: bytes, *, is_shelved: bool) -> tuple[Evidence, ...]:
+    """The evidence in what was frozen: of the library, or of the pack."""
+    wanted = [fact for fact in msgspec.json.decode(data) if bool(fact.pop(_SHELVED, False)) is is_shelved]
     return tuple(map(Evidence.model_validate, wanted))
 
 

@@ -1,0 +1,81 @@
+"""The rules that runs are judged by again: packs as data, and the settings that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
+from tercet.packs.pack import Pack
+from tercet.replay.recorded_pack import RecordedPack, read_pack, with_evidence
+from tercet.replay.recording import Recording
+from tercet.runtime import opening
+from tercet.runtime.library import NO_SHELF, Shelf
+from tercet.runtime.setting import Setting
+from tercet.runtime.state import State
+
+MOST_KEPT = 64
+"""How many packs with their evidence are kept: many runs are pinned to the same."""
+
+
+class Rulebook:
+    """Packs by their hash. One serves any number of runs, and keeps what it has worked out for them."""
+
+    def __init__(self, packs: Iterable[Pack] = (), *, instead: Pack | None = None) -> None:
+        """`packs` are installed ones, for journals that have not kept theirs; `instead` judges every run, whatever pack
+        it was recorded with."""
+        self.instead = instead
+        self._installed = {pack.hash: pack for pack in packs}
+        self._read: dict[str, RecordedPack] = {}
+        self._with_evidence: dict[tuple[str, str, str], RecordedPack] = {}
+
+    def pack_for(self, recording: Recording, state: State) -> RecordedPack:
+        """The pack of a session with the evidence that the session has kept; raises `UsageError` if it is nowhere."""
+        start = state.start
+        evidence, snapshot = str(start.get("evidence", "")), str(start["snapshot"])
+        wanted = start["pack_hash"] if self.instead is None else self.instead.hash
+        key = (wanted, evidence, snapshot)
+        if key not in self._with_evidence:
+            pack = self._pack(recording, wanted)
+            facts = opening.read_kept(recording.blobs[evidence], is_shelved=False) if evidence else ()
+            _make_room(self._with_evidence)
+            self._with_evidence[key] = with_evidence(pack, snapshot, facts)
+        return self._with_evidence[key]
+
+    def _pack(self, recording: Recording, wanted: str) -> Pack:
+        if self.instead is not None:
+            return self.instead
+        if wanted not in self._read and wanted in recording.blobs:
+            _make_room(self._read)
+            self._read[wanted] = read_pack(recording.blobs[wanted])
+        pack = self._read.get(wanted) or self._installed.get(wanted)
+        if pack is None:
+            raise UsageError(
+                f"session {recording.session} has not kept its pack, and none with hash {wanted[:20]}… is here",
+                code="pack_not_recorded",
+                remedy="give the folder of the pack that it was recorded with: --installed PACK",
+            )
+        return pack
+
+    def setting_for(self, recording: Recording, state: State) -> tuple[RecordedPack, Setting]:
+        """What a run is judged in from where it was started, or moved to another pack."""
+        pack = self.pack_for(recording, state)
+        ctx, request = opening.frame_of(state)
+        snapshot = str(state.start["snapshot"]) or None
+        return pack, opening.setting_of(pack, ctx, request, snapshot, _shelf(recording, state))
+
+
+def _shelf(recording: Recording, state: State) -> Shelf:
+    library = str(state.start.get("library", ""))
+    if not library:
+        return NO_SHELF
+    evidence = str(state.start.get("evidence", ""))
+    facts: tuple[Evidence, ...] = ()
+    if evidence:
+        facts = opening.read_kept(recording.blobs[evidence], is_shelved=True)
+    return Shelf(snapshot=library, hash=str(state.start.get("library_hash", "")), facts=facts)
+
+
+def _make_room(kept: dict[str, RecordedPack] | dict[tuple[str, str, str], RecordedPack]) -> None:
+    if len(kept) >= MOST_KEPT:
+        kept.clear()
