@@ -28,10 +28,15 @@ def event_type(event: e.Event) -> str:
     return str(type(event).__struct_config__.tag)
 
 
-def compare(position: int, recorded: e.Event, expected: e.Event) -> Difference:
-    """The first field in which two events differ."""
-    before, after = _fields(recorded), _fields(expected)
-    path, said, due = _first("", before, after) or ("bytes", NOTHING, NOTHING)
+def compare(position: int, recorded: e.Event, expected: e.Event) -> Difference | None:
+    """The first field in which two events differ; None if they say the same, be it in another order of members.
+
+    A pack is kept as canonical JSON, so what it declares may come in another order than its author wrote it in.
+    """
+    found = _first("", _fields(recorded), _fields(expected))
+    if found is None:
+        return None
+    path, said, due = found
     return Difference(
         position=position,
         event=event_type(recorded),

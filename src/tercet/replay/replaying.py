@@ -91,8 +91,8 @@ class _Replay:
             derived = derive(self._scene, event)
             if derived is None:
                 return not_due(position, event, self._due())
-            if codec.encode(derived.event) != data:
-                return compare(position, event, derived.event)
+            if codec.encode(derived.event) != data and (found := compare(position, event, derived.event)):
+                return found
             self._scene.fold(event)
         except IllegalEvent as error:
             return not_due(position, event, error.message)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tercet.contracts.budget import RunBudget
+from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.packs.pack import Pack
@@ -36,33 +38,52 @@ class Rulebook:
         wanted = start["pack_hash"] if self.instead is None else self.instead.hash
         key = (wanted, evidence, snapshot)
         if key not in self._with_evidence:
-            pack = self._pack(recording, wanted)
+            pack = self._pack(recording, state)
             facts = opening.read_kept(recording.blobs[evidence], is_shelved=False) if evidence else ()
             _make_room(self._with_evidence)
             self._with_evidence[key] = with_evidence(pack, snapshot, facts)
         return self._with_evidence[key]
 
-    def _pack(self, recording: Recording, wanted: str) -> Pack:
+    def _pack(self, recording: Recording, state: State) -> Pack:
         if self.instead is not None:
             return self.instead
-        if wanted not in self._read and wanted in recording.blobs:
-            _make_room(self._read)
-            self._read[wanted] = read_pack(recording.blobs[wanted])
-        pack = self._read.get(wanted) or self._installed.get(wanted)
+        pack = self._own(recording, state)
         if pack is None:
             raise UsageError(
-                f"session {recording.session} has not kept its pack, and none with hash {wanted[:20]}… is here",
+                f"session {recording.session} has not kept its pack, and none with hash {state.start['pack_hash'][:20]}… is here",
                 code="pack_not_recorded",
                 remedy="give the folder of the pack that it was recorded with: --installed PACK",
             )
         return pack
 
+    def _own(self, recording: Recording, state: State) -> Pack | None:
+        """The pack that a session was recorded with; None where it is not here."""
+        wanted = str(state.start["pack_hash"])
+        if wanted not in self._read and wanted in recording.blobs:
+            _make_room(self._read)
+            self._read[wanted] = read_pack(recording.blobs[wanted])
+        return self._read.get(wanted) or self._installed.get(wanted)
+
     def setting_for(self, recording: Recording, state: State) -> tuple[RecordedPack, Setting]:
         """What a run is judged in from where it was started, or moved to another pack."""
         pack = self.pack_for(recording, state)
         ctx, request = opening.frame_of(state)
+        if self.instead is not None and (own := self._own(recording, state)) is not None:
+            ctx = _reframed(ctx, own, self.instead)
         snapshot = str(state.start["snapshot"]) or None
         return pack, opening.setting_of(pack, ctx, request, snapshot, _shelf(recording, state))
+
+
+def _reframed(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
+    """The frame of a run under another pack: what its own pack gave it, the other one gives; what its caller gave stays."""
+    budget = ctx.run_budget
+    given = {
+        name: getattr(other.budget, name)
+        for name in RunBudget.model_fields
+        if getattr(budget, name) == getattr(own.budget, name)
+    }
+    mode = other.safety_mode if ctx.safety_mode == own.safety_mode else ctx.safety_mode
+    return ctx.model_copy(update={"run_budget": budget.model_copy(update=given), "safety_mode": mode})
 
 
 def _shelf(recording: Recording, state: State) -> Shelf:
