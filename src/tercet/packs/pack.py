@@ -22,7 +22,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
-from tercet.contracts.shape import Authored
+from tercet.contracts.shape import Authored, JsonObject
 from tercet.contracts.tasks import TaskLibrary
 from tercet.packs.checks.control import controls_are_stable
 from tercet.packs.checks.expressions import LOADING_CHECKS
@@ -115,21 +115,24 @@ class Pack(Header):
 
         Evidence has its own pin, the snapshot. People are not the pack: who holds a role is asked when it matters.
         """
-        return canonical(
-            {
-                "format": _FORMAT,
-                **self.model_dump(mode="json", include=set(Header.model_fields), exclude_defaults=True),
-                "tools": [_dump(tool) for tool in sorted(self.tools, key=lambda tool: tool.name)],
-                "decisions": [_dump(spec) for spec in sorted(self.decisions, key=lambda spec: spec.id)],
-                "gates": [_dump(gate) for gate in sorted(self.gates, key=lambda gate: gate.name)],
-                # Policies are judged in the order in which they stand, so for them the order counts.
-                "policies": [_dump(policy) for policy in self.policies],
-                **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
-                **({"library": _dump(self.library)} if self.library.goals else {}),
-                "code": dict(self.code),
-                "calls": {tool.name: _code_name(tool.call) for tool in self.tools},
-            }
-        )
+        return canonical(self.declarations)
+
+    @property
+    def declarations(self) -> JsonObject:
+        """All that the hash is over, as one JSON object."""
+        return {
+            "format": _FORMAT,
+            **self.model_dump(mode="json", include=set(Header.model_fields), exclude_defaults=True),
+            "tools": [_dump(tool) for tool in sorted(self.tools, key=lambda tool: tool.name)],
+            "decisions": [_dump(spec) for spec in sorted(self.decisions, key=lambda spec: spec.id)],
+            "gates": [_dump(gate) for gate in sorted(self.gates, key=lambda gate: gate.name)],
+            # Policies are judged in the order in which they stand, so for them the order counts.
+            "policies": [_dump(policy) for policy in self.policies],
+            **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
+            **({"library": _dump(self.library)} if self.library.goals else {}),
+            "code": dict(self.code),
+            "calls": {tool.name: _code_name(tool.call) for tool in self.tools},
+        }
 
     @cached_property
     def parts(self) -> Parts:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
+from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
-from tercet.replay.recorded_pack import RecordedPack, read_pack, with_evidence
 from tercet.replay.recording import Recording
 from tercet.runtime import opening
 from tercet.runtime.library import NO_SHELF, Shelf
@@ -28,10 +29,10 @@ class Rulebook:
         it was recorded with."""
         self.instead = instead
         self._installed = {pack.hash: pack for pack in packs}
-        self._read: dict[str, RecordedPack] = {}
-        self._with_evidence: dict[tuple[str, str, str], RecordedPack] = {}
+        self._read: dict[str, Pack] = {}
+        self._with_evidence: dict[tuple[str, str, str], Pack] = {}
 
-    def pack_for(self, recording: Recording, state: State) -> RecordedPack:
+    def pack_for(self, recording: Recording, state: State) -> Pack:
         """The pack of a session with the evidence that the session has kept; raises `UsageError` if it is nowhere."""
         start = state.start
         evidence, snapshot = str(start.get("evidence", "")), str(start["snapshot"])
@@ -41,7 +42,7 @@ class Rulebook:
             pack = self._pack(recording, state)
             facts = opening.read_kept(recording.blobs[evidence], is_shelved=False) if evidence else ()
             _make_room(self._with_evidence)
-            self._with_evidence[key] = with_evidence(pack, snapshot, facts)
+            self._with_evidence[key] = _with_evidence(pack, snapshot, facts)
         return self._with_evidence[key]
 
     def _pack(self, recording: Recording, state: State) -> Pack:
@@ -61,10 +62,10 @@ class Rulebook:
         wanted = str(state.start["pack_hash"])
         if wanted not in self._read and wanted in recording.blobs:
             _make_room(self._read)
-            self._read[wanted] = read_pack(recording.blobs[wanted])
+            self._read[wanted] = read_declarations(recording.blobs[wanted])
         return self._read.get(wanted) or self._installed.get(wanted)
 
-    def setting_for(self, recording: Recording, state: State) -> tuple[RecordedPack, Setting]:
+    def setting_for(self, recording: Recording, state: State) -> tuple[Pack, Setting]:
         """What a run is judged in from where it was started, or moved to another pack."""
         pack = self.pack_for(recording, state)
         ctx, request = opening.frame_of(state)
@@ -72,6 +73,15 @@ class Rulebook:
             ctx = _reframed(ctx, own, self.instead)
         snapshot = str(state.start["snapshot"]) or None
         return pack, opening.setting_of(pack, ctx, request, snapshot, _shelf(recording, state))
+
+
+def _with_evidence(pack: Pack, snapshot: str, facts: tuple[Evidence, ...]) -> Pack:
+    """A pack with the evidence that a session has kept, in place of its own; a snapshot may be empty."""
+    times = {snapshot: _LONG_AGO} if snapshot else {}
+    return pack.model_copy(update={"evidence": facts, "snapshot_times": times})
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def _reframed(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
@@ -97,6 +107,6 @@ def _shelf(recording: Recording, state: State) -> Shelf:
     return Shelf(snapshot=library, hash=str(state.start.get("library_hash", "")), facts=facts)
 
 
-def _make_room(kept: dict[str, RecordedPack] | dict[tuple[str, str, str], RecordedPack]) -> None:
+def _make_room(kept: dict[str, Pack] | dict[tuple[str, str, str], Pack]) -> None:
     if len(kept) >= MOST_KEPT:
         kept.clear()

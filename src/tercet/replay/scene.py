@@ -14,7 +14,7 @@ from tercet.contracts.errors import InternalError
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.journal import events as e
-from tercet.replay.recorded_pack import RecordedPack
+from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording
 from tercet.replay.rulebook import Rulebook
 from tercet.runtime import commands as c
@@ -42,7 +42,8 @@ class Scene:
         """What was derived together with the last event and must come next: it was appended with it."""
         self.blobs = _Blobs(recording.blobs)
         self._rulebook = rulebook
-        self._pinned: tuple[RecordedPack, Setting, Work] | None = None
+        self._pinned: tuple[Pack, Setting, Work] | None = None
+        self._tools: dict[str, Tool] = {}
         self._current: Setting | None = None
         self._made_of: tuple[object, object, object] = (None, None, None)
         self._course: Course | None = None
@@ -64,6 +65,7 @@ class Scene:
         pack, setting = self._rulebook.setting_for(self.recording, state)
         work = _Replayed(state, limit_for=partial(pack.limit_for, decision=setting.spec))
         self._pinned = pack, setting, work
+        self._tools = {tool.name: tool for tool in pack.tools}
         self._made_of, self._current = (None, None, None), None
         self._course_of = (None, None) if state.plan else (state.plan, state.undo)
         return setting
@@ -71,7 +73,7 @@ class Scene:
     # --- what it is judged in ---
 
     @property
-    def pack(self) -> RecordedPack:
+    def pack(self) -> Pack:
         """The pack of the run, as data."""
         return self._pins[0]
 
@@ -81,7 +83,7 @@ class Scene:
         return self._pins[2]
 
     @property
-    def _pins(self) -> tuple[RecordedPack, Setting, Work]:
+    def _pins(self) -> tuple[Pack, Setting, Work]:
         if self._pinned is None:
             raise InternalError("nothing is judged before a session has started")
         return self._pinned
@@ -89,7 +91,7 @@ class Scene:
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The tools of the pack by name: declarations that cannot be called."""
-        return self.pack.tools_by_name
+        return self._tools
 
     @property
     def setting(self) -> Setting:

@@ -9,11 +9,11 @@ from tercet.contracts.errors import TercetError
 from tercet.contracts.shape import Absent, Published
 from tercet.journal import codec
 from tercet.journal import events as e
+from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import guarded
 from tercet.replay.pool import on_all_cores
-from tercet.replay.recorded_pack import read_pack
 from tercet.replay.recording import Recording
 from tercet.replay.rulebook import Rulebook
 from tercet.replay.scene import Scene
@@ -113,7 +113,7 @@ class _Rejudge:
 
     def __call__(self, recording: Recording) -> Rejudged:
         if self._rulebook is None:
-            self._rulebook = Rulebook(instead=read_pack(self._content))
+            self._rulebook = Rulebook(instead=read_declarations(self._content))
         return rejudge(recording, self._rulebook)
 
 
