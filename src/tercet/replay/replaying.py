@@ -7,7 +7,7 @@ with the recorded bytes. It stops at the first difference: what comes after it f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -16,11 +16,13 @@ from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.codec import CodecError
 from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.comparison import NOTHING, compare, event_type, not_due
 from tercet.replay.derivations import VERDICTS, derive
 from tercet.replay.derivations.derived import Derived
 from tercet.replay.guard import guarded
+from tercet.replay.pool import on_all_cores
 from tercet.replay.recording import Recording, load
 from tercet.replay.report import Count, Difference, ReplayReport
 from tercet.replay.rulebook import Rulebook
@@ -41,6 +43,34 @@ def replay_recording(recording: Recording, rulebook: Rulebook | None = None) -> 
     """Judge a recorded run again. Nothing is read, written or called while that is done."""
     with guarded():
         return _Replay(recording, rulebook or Rulebook()).report()
+
+
+def replay_many(
+    runs: Iterable[Recording],
+    *,
+    packs: Iterable[Pack] = (),
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[ReplayReport]:
+    """Judge many recorded runs again, on all cores where they are many."""
+    job = _Job(tuple(pack.content for pack in packs))
+    return on_all_cores(job, runs, workers=workers, progress=progress)
+
+
+class _Job:
+    """Judges runs again; it can be handed to another process, which makes its own rulebook."""
+
+    def __init__(self, contents: tuple[bytes, ...]) -> None:
+        self._contents = contents
+        self._rulebook: Rulebook | None = None
+
+    def __reduce__(self) -> tuple[type[_Job], tuple[tuple[bytes, ...]]]:
+        return _Job, (self._contents,)
+
+    def __call__(self, recording: Recording) -> ReplayReport:
+        if self._rulebook is None:
+            self._rulebook = Rulebook(map(read_declarations, self._contents))
+        return replay_recording(recording, self._rulebook)
 
 
 class _Replay:

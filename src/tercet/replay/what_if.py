@@ -105,11 +105,8 @@ class _Rejudge:
         self._content = content
         self._rulebook: Rulebook | None = None
 
-    def __getstate__(self) -> bytes:
-        return self._content
-
-    def __setstate__(self, content: bytes) -> None:
-        self.__init__(content)
+    def __reduce__(self) -> tuple[type[_Rejudge], tuple[bytes]]:
+        return _Rejudge, (self._content,)
 
     def __call__(self, recording: Recording) -> Rejudged:
         if self._rulebook is None:
