@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tercet.context import compile as compile_context
+from tercet.contracts.behaviour import demand_known
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import ReplayError, UsageError
@@ -109,6 +110,7 @@ def started(
         evidence=hash_bytes(frozen) if frozen else "",
         root=place.root,
         depth=place.depth,
+        behaviour=ctx.behaviour,
     )
 
 
@@ -339,6 +341,7 @@ def frame_of(state: State) -> tuple[RunContext, Request]:
             "safety_mode": start["safety_mode"],
             "run_budget": start["budget"],
             "started_at": moment(start["at"]),
+            "behaviour": demand_known(start.get("behaviour", ()), start["session"]),
         }
     )
     return ctx, Request.model_validate(start["request"])
