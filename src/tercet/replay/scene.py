@@ -42,6 +42,7 @@ class Scene:
         """What was derived together with the last event and must come next: it was appended with it."""
         self.blobs = _Blobs(recording.blobs)
         self._rulebook = rulebook
+        self._pinned_by: e.Event | None = None
         self._pinned: tuple[Pack, Setting, Work] | None = None
         self._tools: dict[str, Tool] = {}
         self._current: Setting | None = None
@@ -56,12 +57,13 @@ class Scene:
         """Take an event in as it was recorded; raises `IllegalEvent`."""
         self.state = evolve(self.state, event)
         self.events.append(event)
-        if isinstance(event, e.SessionStarted | e.SessionMigrated):
-            self.pin(self.state)
+        if isinstance(event, e.SessionStarted | e.SessionMigrated) and self._pinned_by is not event:
+            self.pin(event, self.state)
         return self.state
 
-    def pin(self, state: State) -> Setting:
-        """Judge by the pack and the evidence that a session is pinned to from now on."""
+    def pin(self, event: e.Event, state: State) -> Setting:
+        """Judge by the pack and the evidence that an event pins a session to from now on."""
+        self._pinned_by = event
         pack, setting = self._rulebook.setting_for(self.recording, state)
         work = _Replayed(state, limit_for=partial(pack.limit_for, decision=setting.spec))
         self._pinned = pack, setting, work

@@ -12,7 +12,7 @@ from typing import Any
 
 from tercet.journal import events as e
 from tercet.replay.derivations import gate, plan, run, session, step
-from tercet.replay.derivations.derived import Derived, with_facts
+from tercet.replay.derivations.derived import Derived, at_its_time
 from tercet.replay.scene import Scene
 
 Derive = Callable[[Scene, Any], Derived | None]
@@ -85,7 +85,9 @@ def derive(scene: Scene, event: e.Event) -> Derived | None:
     if type(event) in FACTS:
         return Derived(event=event, fact=FACTS[type(event)])
     found = DERIVED[type(event)](scene, event)
-    return None if found is None else Derived(event=with_facts(found.event, event), fact=found.fact)
+    if found is None or found.event.at == event.at:
+        return found
+    return Derived(event=at_its_time(found.event, event), fact=found.fact)
 
 
 def _owed(scene: Scene, event: e.Event) -> e.Event:
@@ -93,4 +95,4 @@ def _owed(scene: Scene, event: e.Event) -> e.Event:
     owed = scene.owed.popleft()
     if isinstance(owed, e.RetryScheduled) and isinstance(event, e.RetryScheduled):
         owed = step.retry_within(event, owed, scene.state.steps[owed.step])
-    return with_facts(owed, event)
+    return at_its_time(owed, event)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -21,9 +20,8 @@ class Derived:
     fact: str = ""
 
 
-def with_facts(derived: e.Event, recorded: e.Event, *names: str) -> e.Event:
-    """A derived event with these fields as they were recorded. The time of an event is always a fact."""
-    if type(derived) is not type(recorded):
+def at_its_time(derived: e.Event, recorded: e.Event) -> e.Event:
+    """A derived event at the time that was recorded, which is always a fact."""
+    if type(derived) is not type(recorded) or derived.at == recorded.at:
         return derived
-    taken: dict[str, Any] = {name: getattr(recorded, name) for name in ("at", *names)}
-    return msgspec.structs.replace(derived, **taken)
+    return msgspec.structs.replace(derived, at=recorded.at)

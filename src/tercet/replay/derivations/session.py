@@ -14,7 +14,7 @@ from tercet.runtime.machine import evolve
 
 def session_started(scene: Scene, event: e.SessionStarted) -> Derived | None:
     """The context is compiled again, and must come to the same hash."""
-    setting = scene.pin(evolve(scene.state, event))
+    setting = scene.pin(event, evolve(scene.state, event))
     pack, spec = scene.pack, setting.spec
     return Derived(
         event=msgspec.structs.replace(
@@ -32,7 +32,7 @@ def session_started(scene: Scene, event: e.SessionStarted) -> Derived | None:
 
 def session_migrated(scene: Scene, event: e.SessionMigrated) -> Derived | None:
     """The context under the other pack is compiled again, and must come to the same hash."""
-    setting = scene.pin(evolve(scene.state, event))
+    setting = scene.pin(event, evolve(scene.state, event))
     pack = scene.pack
     return Derived(
         event=msgspec.structs.replace(

@@ -1,0 +1,120 @@
+"""What looking back costs, as ratios: judging a recorded run again against parsing its journal, and on all cores.
+
+Parsing is what every reader of a journal does: follow the chain over the stored bytes, decode the events, fold them.
+Replay does the same and derives every judgement again: contexts, reviews, calls with their keys, verdicts, scores, the
+record. Both begin with the bytes in memory. Candidates alternate inside each round, so that a noisy machine is noisy for
+both; process CPU time is measured for the first ratio, and wall time for the second. There a few runs are judged as well
+as many, and the difference counts: starting processes takes the same time for any number of runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+from workload import INTENT, STEPS, pack_of, plan_of
+
+from tercet import Request, Runtime
+from tercet.journal import codec
+from tercet.journal.chain import START, follow
+from tercet.journal.memory import MemoryJournal
+from tercet.journal.protocol import Stored
+from tercet.replay.recording import Recording, load
+from tercet.replay.replaying import replay_many, replay_recording
+from tercet.replay.rulebook import Rulebook
+from tercet.runtime.machine import evolve
+from tercet.runtime.state import State
+
+ROUNDS = 15
+TIMES = 20
+"""How often each candidate goes in a round."""
+MOST = 6.0
+FEW, MANY = 100, 3_000
+"""How many runs are judged again for the second ratio."""
+LEAST_OF_A_CORE = 0.6
+"""What each core must add at least."""
+
+
+async def record() -> tuple[Recording, list[Stored]]:
+    """A run of twelve steps, as it was recorded."""
+    journal = MemoryJournal()
+    async with Runtime(pack_of(), journal) as runtime:
+        result = await runtime.run(Request(intent=INTENT, input={}), plan=plan_of())
+        assert result.status == "completed"
+        stored = await journal.read("default", result.session_id)
+        return await load(journal, "default", result.session_id), stored
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """The CPU time of doing something so often."""
+    gc.collect()
+    began = time.process_time()
+    for _ in range(TIMES):
+        work()
+    return time.process_time() - began
+
+
+def parse(stored: list[Stored]) -> State:
+    """From the stored bytes to the state that they come to."""
+    follow(START, stored, stream="bench")
+    state = State()
+    for each in stored:
+        state = evolve(state, codec.decode(each.data))
+    return state
+
+
+def costs(recording: Recording, stored: list[Stored]) -> tuple[float, float]:
+    """How much replay costs against parsing, and against nothing but decoding the events."""
+    rulebook = Rulebook()
+
+    def replay() -> None:
+        follow(START, stored, stream="bench")
+        assert replay_recording(recording, rulebook).is_equal
+
+    def decode() -> None:
+        for each in stored:
+            codec.decode(each.data)
+
+    replay()
+    taken = [(cpu(replay), cpu(lambda: parse(stored)), cpu(decode)) for _ in range(ROUNDS)]
+    whole, parsed, decoded = (statistics.median(column) for column in zip(*taken, strict=True))
+    return whole / parsed, whole / decoded
+
+
+def scaling(recording: Recording, workers: int) -> float:
+    """How much sooner many runs are judged on all cores than on one."""
+    walls: dict[tuple[int, int], list[float]] = {
+        (number, runs): [] for runs in (FEW, MANY) for number in (1, workers)
+    }
+    for _ in range(3):
+        for (number, runs), taken in walls.items():
+            began = time.perf_counter()
+            assert all(report.is_equal for report in replay_many([recording] * runs, workers=number))
+            taken.append(time.perf_counter() - began)
+    alone, together = (min(walls[n, MANY]) - min(walls[n, FEW]) for n in (1, workers))
+    return alone / together
+
+
+def main() -> int:
+    """Print both ratios, and say whether they hold."""
+    recording, stored = asyncio.run(record())
+    against_parsing, against_decoding = costs(recording, stored)
+    print(f"replay of {STEPS} steps / parsing its journal   {against_parsing:6.2f}  at most {MOST}")
+    print(f"  the same / decoding its events alone   {against_decoding:6.2f}")
+    cores = os.cpu_count() or 1
+    is_met = against_parsing <= MOST
+    if cores > 1:
+        sooner = scaling(recording, cores)
+        least = LEAST_OF_A_CORE * cores
+        is_met = is_met and sooner >= least
+        print(f"{MANY:,} runs on {cores} cores / on one           {sooner:6.2f}  at least {least:.1f}")
+    return 0 if is_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
