@@ -124,7 +124,7 @@ def test_a_decision_that_needs_nobody_lets_a_run_through(workshop: Workshop) -> 
     found = only(what_if([run], pack))
     assert found.change is not None
     assert (found.change.event, found.change.old.verdict, found.change.new.verdict) == (
-        "run_reported", "escalate", "accept",
+        "run_reported", "ask", "accept",
     )  # fmt: skip
     assert (found.old_status, found.new_status) == ("paused", "completed")
 

@@ -104,7 +104,7 @@ def _named(event: e.Event) -> str:
     match event:
         case e.SessionStarted() | e.SessionMigrated():
             return event.evidence
-        case e.EvidenceRetrieved():
+        case e.EvidenceRetrieved() | e.EvidenceFetched():
             return event.facts
         case e.Complete() | e.ModelAnswered():
             return event.blob
