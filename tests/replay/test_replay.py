@@ -164,7 +164,18 @@ def mutations(event: e.Event) -> Iterator[tuple[str, e.Event]]:
 
 _TOLD = {
     "session_started": {
-        *("session", "run", "trace", "tenant", "actor", "request", "budget", "safety_mode", "evidence"),
+        *(
+            "session",
+            "run",
+            "trace",
+            "traceparent",
+            "tenant",
+            "actor",
+            "request",
+            "budget",
+            "safety_mode",
+            "evidence",
+        ),
         *("library", "library_hash", "planner", "models", "fallible", "stepwise", "expires", "shadow"),
         *("root", "depth", "body", "behaviour", "pack_hash", "snapshot"),
     },

@@ -126,7 +126,7 @@ def test_a_decision_that_needs_nobody_lets_a_run_through(workshop: Workshop) -> 
     assert (found.change.event, found.change.old.verdict, found.change.new.verdict) == (
         "run_reported", "ask", "accept",
     )  # fmt: skip
-    assert (found.old_status, found.new_status) == ("paused", "completed")
+    assert (found.old_status, found.new_status) == ("awaiting_gate", "completed")
 
 
 def test_a_pack_that_does_not_know_the_request_refuses_it(workshop: Workshop) -> None:
