@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from critics.bench import Scripted, act, counted
+from runtime.quality_desk import BAD_TONE, FINE_TONE, GOOD, LEAKY, TONE, WRITE, desk, model
+from runtime.quality_desk import mended as rewriting
 from runtime.test_runs import Script
 from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.errors import NotDone
@@ -36,7 +38,7 @@ class Named(Runtime):
         return self
 
 
-def runtime(workshop: Workshop, pack: Pack, journal: Journal) -> Named:
+def runtime(workshop: Workshop, pack: Pack, journal: Journal, **more: Any) -> Named:
     """A runtime in a workshop: its clock, ids that count, jitter that is always half, and a name that stays."""
     return Named(
         pack,
@@ -45,6 +47,7 @@ def runtime(workshop: Workshop, pack: Pack, journal: Journal) -> Named:
         ids=lambda: f"{workshop.numbers():04}",
         draw=lambda: 0.5,
         watchdog_ms=None,
+        **more,
     )
 
 
@@ -158,6 +161,30 @@ async def agent(workshop: Workshop, journal: Journal) -> str:
     return (await engine.run("greet")).session_id
 
 
+async def mended(workshop: Workshop, journal: Journal) -> str:
+    """A draft that rules mend, steered by a controller; a person asks for a change, a model makes it, and they accept."""
+    pack = desk(
+        workshop, {"letter": LEAKY}, control={"letter": {}}, decision={"requires_human_approval": True}
+    )
+    hand = model(rewriting(f"Thank you. {GOOD}"))
+    async with runtime(workshop, pack, journal, repairers=[hand]) as running:
+        session = (await running.run(ASK, plan=WRITE, actor=ADA)).session_id
+        await running.modify(f"{session}.g1", actor=BOB, note="thank them first")
+        await running.resume(session)
+        await running.approve(f"{session}.g2", actor=BOB)
+        return (await running.resume(session)).session_id
+
+
+async def criticised(workshop: Workshop, journal: Journal) -> str:
+    """A draft whose tone a model does not like, and another one mends."""
+    pack = desk(workshop, {"letter": GOOD}, quality={"rubric": TONE, "judge": "model"})
+    critic_model = model({"judgements": []}, BAD_TONE, {"judgements": []}, FINE_TONE, name="scripted:critic")
+    hand = model(rewriting(f"Thank you. {GOOD}"), name="scripted:hand")
+    async with runtime(workshop, pack, journal, critics=[critic_model], repairers=[hand]) as running:
+        return (await running.run(ASK, plan=WRITE, actor=ADA)).session_id
+
+
 STORIES: dict[str, Callable[[Workshop, Journal], Awaitable[str]]] = {
-    each.__name__: each for each in (completed, approved, denied, refused, escalated, unsettled, agent)
+    each.__name__: each
+    for each in (completed, approved, denied, refused, escalated, unsettled, agent, mended, criticised)
 }
