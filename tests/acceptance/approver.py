@@ -66,6 +66,8 @@ async def _reply(runtime: Runtime, name: str, gate: OpenGate) -> None:
             await runtime.decide(gate.id, "abandon", actor=OPERATOR)
         case "compensation":
             await runtime.decide(gate.id, "compensate", actor=OPERATOR)
+        case "output":
+            await runtime.approve(gate.id, actor=OPERATOR)
 
 
 def _settle(runtime: Runtime, name: str, gate: OpenGate) -> Awaitable[Any]:

@@ -39,7 +39,7 @@ def test_a_run_tells_every_phase(studio: Studio) -> None:
     for told in (
         "✓ tests letters.proofread: 2 tests passed",
         "✗ critique 0.",
-        "medium completeness: the section 'Returns' is missing",
+        "high completeness: the section 'Returns' is missing",
         "1 repair foreseen for",
         "✓ MINIMAL_EDIT by rule, SAFETY_VIOLATION: safety: it holds something that must not go out",
         "redact: changed /letter#char=141,169",
@@ -230,6 +230,12 @@ def test_many_defects_are_cut_short_on_the_screen() -> None:
     assert lines[0].startswith("low tone\\x1b[2J: \\u202eit is rude 0  /letter")
     assert lines[-1] == "… 5 more; --json has them"
     assert all(map(is_inert, [*lines, headline(event).plain]))
+
+
+def test_models_that_did_not_answer_are_told() -> None:
+    """Each reason once, and inert."""
+    event = e.OutputsRepaired(at=1, outputs={}, faults={"0": "down\x1b[2J", "1": "down\x1b[2J", "2": "late"})
+    assert [line.plain for line in details(event)] == ["✗ no answer: down\\x1b[2J", "✗ no answer: late"]
 
 
 def test_what_was_looked_for_before_a_repair_is_told() -> None:

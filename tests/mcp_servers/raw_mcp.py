@@ -86,7 +86,9 @@ def call(number: Any, name: str, given: dict[str, Any], meta: dict[str, Any]) ->
                 structuredContent={"token": os.environ.get("RAW_TOKEN"), "home": "HOME" in os.environ},
             )
         case _:
-            answer(number, "", structuredContent={"given": given, "key": meta.get("tercet/idempotency-key")})
+            traced = {"trace": meta["traceparent"]} if "traceparent" in meta else {}
+            told = {"given": given, "key": meta.get("tercet/idempotency-key"), **traced}
+            answer(number, "", structuredContent=told)
 
 
 def serve(message: dict[str, Any]) -> None:

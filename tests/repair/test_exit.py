@@ -88,18 +88,20 @@ FLAGS = ("is_irreversible", "requires_approval", "is_novel", "is_partial")
 
 @pytest.mark.req("R240", "R243", "R244", "R246")
 def test_the_decision_is_that_of_the_truth_table() -> None:
-    """Thresholds, floors, bands, budgets, what a person said and what asks for one, all with all: the table decides."""
+    """Thresholds, floors, objections, bands, budgets, what a person said and what asks for one, all with all: the table decides."""
     kinds = [dict(zip(("schema", "safety"), pair, strict=True)) for pair in product(STATES, repeat=2)]
     seen: set[ExitOutcome] = set()
-    for kind, floors, band, budget in product(kinds, (True, False), CONFIDENCE, (True, False)):
+    holds = ((True, ()), (False, ()), (True, ("the rubric is not met",)))
+    for kind, (floors, objections), band, budget in product(kinds, holds, CONFIDENCE, (True, False)):
         enabled, scores = measured(kind)  # pyright: ignore[reportArgumentType] - two of the names
-        passes = floors and all(state in ("off", "met") for state in kind.values())
+        passes = floors and not objections and all(state in ("off", "met") for state in kind.values())
         for person, flags in product(("approve", "deny", "modify", None), product((True, False), repeat=4)):
             irreversible, flagged, novel, partial = flags
             facts = ExitFacts(
                 thresholds=enabled,
                 measured=scores,
                 floors_hold=floors,
+                objections=objections,
                 bands=None if band == "none" else ConfidenceBands(),
                 confidence=CONFIDENCE[band],
                 can_repair=budget,

@@ -228,6 +228,16 @@ def test_a_plan_that_cannot_be_read_is_refused() -> None:
         fold([started(), e.PlanProposed(at=1, plan={"steps": "none"}, hash="h", origin="planner")])
 
 
+def test_what_was_fetched_for_a_repair_is_kept_for_what_became_of_it() -> None:
+    """The outputs stand on it when they are verified again; those of another plan do not."""
+    found = e.EvidenceFetched(at=1, refs=("kg:order:1#snapshot_s1",), facts="sha256:5")
+    state = msgspec.structs.replace(acting(), phase=Phase.REPAIR)
+    again = fold([found, e.OutputsRepaired(at=1, outputs={"x": 2})], state)
+    assert (again.quality.fresh, again.quality.fetched) == ((), found.refs)
+    anew = fold([e.OutputsProduced(at=1)], msgspec.structs.replace(again, phase=Phase.ACT))
+    assert anew.quality.fetched == ()
+
+
 # --- whatever happens ---
 
 

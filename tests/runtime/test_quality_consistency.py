@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.plan import Plan
 from tercet.contracts.shape import JsonObject
 from tercet.journal import events as e
+from tercet.packs.pack import Pack
 
 from .quality_desk import GOOD, THRESHOLDS, Carried, carry, desk, of
 from .workshop import Workshop, plan, step
@@ -18,24 +20,29 @@ ONLY_COMPLETE: JsonObject = {
 OTHER = "No order of that name was ever shipped to anybody."
 
 
-def sampled(
+def voting(
     workshop: Workshop, samples: list[Any], *, is_list: bool = False, consistency: JsonObject | None = None
-) -> Carried:
-    """A run that made these samples of a letter, as outputs of their own or as one list."""
+) -> tuple[Pack, Plan]:
+    """A pack and a plan that make these samples of a letter, as outputs of their own or as one list."""
     names = ["samples"] if is_list else [f"s{n}" for n in range(len(samples))]
     draft: JsonObject = {"samples": samples} if is_list else dict(zip(names, samples, strict=True))
-    voting = {"samples": names, "into": "letter", **(consistency or {})}
+    vote = {"samples": names, "into": "letter", **(consistency or {})}
     pack = desk(
         workshop,
         draft,
-        quality={**ONLY_COMPLETE, "consistency": voting},
+        quality={**ONLY_COMPLETE, "consistency": vote},
         decision={
             "thresholds": (*THRESHOLDS, {"name": "self_consistency"}),
             "outputs_schema": None,
             "required_outputs": tuple(names),
         },
     )
-    written = plan(step("draft"), outputs={name: {"$from": f"draft#/{name}"} for name in names})
+    return pack, plan(step("draft"), outputs={name: {"$from": f"draft#/{name}"} for name in names})
+
+
+def sampled(workshop: Workshop, samples: list[Any], **how: Any) -> Carried:
+    """A run that made these samples."""
+    pack, written = voting(workshop, samples, **how)
     return carry(workshop, pack, plan=written)
 
 

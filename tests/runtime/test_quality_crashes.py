@@ -126,7 +126,7 @@ class Lives:
         return [question.hash for each in self.models for question in each.questions]
 
 
-@pytest.mark.req("R116", "R150", "R274")
+@pytest.mark.req("R116")
 @pytest.mark.parametrize("point", ["before_append", "after_append"])
 @pytest.mark.parametrize("is_gated", [False, True])
 def test_a_run_through_the_loop_survives_a_death_at_every_append(
@@ -188,7 +188,6 @@ async def _interrupt(how: How, runtime: Runtime, session: str) -> Awaitable[Any]
             return asyncio.ensure_future(runtime.cancel(session, actor=BOB, note="enough"))
 
 
-@pytest.mark.req("R127")
 @pytest.mark.parametrize("purpose", PHASES)
 @pytest.mark.parametrize("how", ["stop", "pause", "cancel"])
 def test_a_run_can_be_interrupted_while_a_model_is_asked(

@@ -308,6 +308,29 @@ def test_a_rubric_that_is_not_met_is_never_committed(workshop: Workshop) -> None
     assert carry(workshop, pack, critics=[model(FINE_TONE)]).result.status == "completed"
 
 
+@pytest.mark.req("R240", "R246")
+def test_what_misses_a_threshold_is_repaired_although_the_rubric_would_let_it_pass(
+    workshop: Workshop,
+) -> None:
+    """The minimum of a dimension is never below the threshold of its name: between the two nothing would mend it."""
+    lax: JsonObject = {
+        "dimensions": [
+            {"name": "correctness", "weight": 0.9, "minimum": 0.1, "scorer": "grounded"},
+            {"name": "safety", "weight": 0.1, "minimum": 0.1, "scorer": "safe"},
+        ],
+        "threshold": 0.1,
+    }
+    pack = desk(
+        workshop,
+        {"letter": LEAKY},
+        quality={"rubric": lax},
+        decision={"thresholds": (*THRESHOLDS, {"name": "correctness"})},
+    )
+    done = carry(workshop, pack)
+    assert of(e.OutputsCritiqued, done.found)[0].rubric["below"] == ["safety"]
+    assert (done.result.status, KEY in done.result.outputs["letter"]) == ("completed", False)
+
+
 @pytest.mark.req("R165")
 def test_a_broken_schema_is_never_committed(workshop: Workshop) -> None:
     """Not even by a decision that lists no threshold for it."""

@@ -209,7 +209,7 @@ def test_the_last_rung_asks_another_model(workshop: Workshop) -> None:
     assert done.result.status == "completed"
 
 
-@pytest.mark.req("R113", "R227")
+@pytest.mark.req("R246")
 def test_a_person_is_handed_the_diagnosis_and_the_whole_story(workshop: Workshop, url: str) -> None:
     """The packet says what is wrong, why, what was tried and why that was given up; the story tells every look at it."""
     pack = desk(workshop, {"letter": GOOD}, **TONE_ONLY)

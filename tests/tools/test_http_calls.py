@@ -19,6 +19,7 @@ import pytest
 
 from tercet.contracts.errors import GatewayError
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
+from tercet.tools import ToolContext
 from tercet.tools.http.world import World
 
 from .loopback import CONTEXT, Behave, Heard, Loopback, call, respond, saying, serving
@@ -56,6 +57,20 @@ def test_parameters_go_where_the_description_says() -> None:
     assert (request.method, request.path) == ("GET", "/things/a%20b%2Fc%3Fd?tags=x%26y&tags=%C3%BC")
     assert request.headers["x-trace"] == "t1"
     assert "idempotency-key" not in request.headers
+
+
+def test_a_call_hands_the_trace_on() -> None:
+    """A call of a run that somebody traces carries its own span; where nobody does, there is no such header."""
+
+    async def main(context: ToolContext) -> Heard:
+        async with serving(saying(respond())) as service:
+            tool = service.tools()["getThing"]
+            assert isinstance(await call(tool, {"id": "1"}, context=context), Done)
+            return service.heard[0]
+
+    span = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    assert asyncio.run(main(replace(CONTEXT, traceparent=span))).headers["traceparent"] == span
+    assert "traceparent" not in asyncio.run(main(CONTEXT)).headers
 
 
 @pytest.mark.req("R110")

@@ -65,6 +65,19 @@ def test_a_call_brings_the_structured_content_and_takes_the_key_along(raw: Raw) 
     assert len(raw.pids) == 1
 
 
+def test_a_server_is_told_the_span_of_the_call(raw: Raw) -> None:
+    """The trace goes on in the metadata of the call, where somebody traces the run."""
+    span = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+    async def main() -> None:
+        async with calling(raw) as attempt:
+            traced = cast("Done", await attempt("echo", traceparent=span))
+            assert traced.value["trace"] == span
+            assert "trace" not in cast("Done", await attempt("echo")).value
+
+    asyncio.run(main())
+
+
 def test_content_without_structure_becomes_text_and_blocks(raw: Raw) -> None:
     """Text alone is the text; anything else stands beside it as it came."""
     raw.offer("text", "picture")

@@ -14,6 +14,7 @@ from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.observing import SampleRate, TelemetryWords, settings_of
 from tercet.cli.options import AsJson, SessionId
 from tercet.cli.people import actors_of
 from tercet.cli.progress import Progress, Silence
@@ -24,6 +25,8 @@ from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.stores import StoreUrl
 from tercet.cli.text import printable
 from tercet.executor.clock import SystemClock
+from tercet.observe.sampling import DEFAULT_RATE
+from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
 from tercet.runtime.runtime import RunResult, Runtime
 
@@ -49,6 +52,8 @@ def resume(
             help="Let it use more first: tokens, tool_calls, cost_microcents or wall_clock_ms; may be given several times.",
         ),
     ] = None,
+    telemetry: TelemetryWords = None,
+    sample: SampleRate = DEFAULT_RATE,
     store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -60,6 +65,7 @@ def resume(
     nothing is done. One that is pinned to another pack or snapshot is refused: move it with `tercet sessions migrate`,
     or end it with `tercet sessions cancel`. Exits as `tercet run` does.
     """
+    observed = settings_of(telemetry, sample)
     more = read_amounts(extend) if extend else None
     loaded = load_pack(pack)
     actor = local_actor(loaded)
@@ -70,6 +76,7 @@ def resume(
         journal,
         lambda runtime: runtime.resume(session, extend=more, actor=actor),
         store=store,
+        telemetry=observed,
         as_json=as_json,
     )
 
@@ -78,6 +85,8 @@ def migrate(
     session: SessionId,
     *,
     pack: Annotated[Path, typer.Option(metavar="PACK", help="The folder of the pack to move it to.")],
+    telemetry: TelemetryWords = None,
+    sample: SampleRate = DEFAULT_RATE,
     store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -87,6 +96,7 @@ def migrate(
     Its plan is reviewed anew under the rules of the new pack, and nothing that was approved before counts any more. What
     had been done stays done. Exits as `tercet run` does.
     """
+    observed = settings_of(telemetry, sample)
     loaded = load_pack(pack)
     actor = local_actor(loaded)
     return _carry(
@@ -96,6 +106,7 @@ def migrate(
         journal,
         lambda runtime: runtime.migrate(session, actor=actor),
         store=store,
+        telemetry=observed,
         as_json=as_json,
     )
 
@@ -108,12 +119,13 @@ def _carry(
     act: Callable[[Runtime], Awaitable[RunResult]],
     *,
     store: str,
+    telemetry: TelemetrySettings,
     as_json: bool,
 ) -> ExitCode:
     commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
-    story = Foreground(loaded, progress, commands, store=store).carry(act, is_new=False)
+    story = Foreground(loaded, progress, commands, store=store, telemetry=telemetry).carry(act, is_new=False)
     if as_json:
         print_json(session_json(story, commands))
     else:

@@ -20,6 +20,7 @@ import typer
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import Story, journal_at, read_story
+from tercet.cli.observing import observing
 from tercet.cli.progress import Progress, Silence, show_cursor
 from tercet.cli.standing import Commands
 from tercet.cli.stores import library_at
@@ -28,6 +29,7 @@ from tercet.contracts.errors import TercetError, UsageError
 from tercet.executor.clock import SystemClock
 from tercet.journal import events as e
 from tercet.journal.errors import LeaseHeld
+from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
 from tercet.runtime.driver import GRACE_MS
 from tercet.runtime.runtime import RunResult, Runtime
@@ -44,9 +46,16 @@ class Foreground:
     """One session of one pack, carried until it is over, waits, or is told to stop."""
 
     def __init__(
-        self, pack: Pack, progress: Progress | Silence, commands: Commands, *, store: str = ""
+        self,
+        pack: Pack,
+        progress: Progress | Silence,
+        commands: Commands,
+        *,
+        store: str = "",
+        telemetry: TelemetrySettings | None = None,
     ) -> None:
         self._pack = pack
+        self._telemetry = telemetry or TelemetrySettings()
         self._store = store
         self._progress = progress
         self._commands = commands
@@ -63,7 +72,11 @@ class Foreground:
 
     async def _carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
         url = self._commands.journal
-        async with journal_at(url, is_new=is_new) as journal, library_at(self._store, url) as evidence:
+        async with (
+            journal_at(url, is_new=is_new) as journal,
+            library_at(self._store, url) as evidence,
+            observing(self._telemetry, self._progress.say) as observers,
+        ):
             # In the foreground one session is carried: others are looked after by whoever stays.
             self._runtime = Runtime(
                 self._pack,
@@ -72,6 +85,7 @@ class Foreground:
                 held=self._held,
                 watchdog_ms=None,
                 evidence=evidence,
+                observers=observers,
             )
             drawing = asyncio.ensure_future(self._progress.keep_fresh())
             try:

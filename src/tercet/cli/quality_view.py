@@ -85,18 +85,27 @@ def details(event: e.Event) -> list[Text]:
             errors = TestResult.model_validate(event.result).errors if event.result else ()
             return _some(_failed(each) for each in errors)
         case e.OutputsVerified():
-            return _some(_faults(event))
+            return [*_some(_faults(event)), *_unanswered(event.faults)]
         case e.OutputsCritiqued():
             found = CritiqueDiagnosis.model_validate(event.diagnosis)
-            return [*_some(map(defect_line, found.defects)), *_steered(event.control)]
+            return [
+                *_some(map(defect_line, found.defects)),
+                *_steered(event.control),
+                *_unanswered(event.faults),
+            ]
         case e.EvidenceFetched():
             return [Text(printable(ref, 200), style="dim") for ref in event.refs[:MOST]]
         case e.OutputsRepaired():
-            return [*_some(map(attempt_line, _entries(event))), *_left(event)]
+            return [*_some(map(attempt_line, _entries(event))), *_left(event), *_unanswered(event.faults)]
         case e.RunReported() if event.exit:
             return exit_lines(event.exit)
         case _:
             return []
+
+
+def _unanswered(faults: Mapping[str, str]) -> list[Text]:
+    """Why models did not answer, each reason once."""
+    return _some(_item("✗", "yellow", f"no answer: {why}") for why in dict.fromkeys(faults.values()))
 
 
 def _line(mark: str, style: str, text: str) -> Text:

@@ -12,6 +12,7 @@ from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.observing import SampleRate, TelemetryWords, settings_of
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.people import actors_of
 from tercet.cli.progress import Progress, Silence
@@ -21,7 +22,9 @@ from tercet.cli.session_view import show_ending
 from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.stores import StoreUrl
 from tercet.contracts.request import Request
+from tercet.contracts.trace_context import read_traceparent
 from tercet.executor.clock import SystemClock
+from tercet.observe.sampling import DEFAULT_RATE
 from tercet.runtime.planners import PlannerName
 
 EXAMPLES = """\
@@ -79,6 +82,16 @@ def run(
             help="How long the session may live, waiting included, such as 90d, 12h or 30m: by default as long as the pack says.",
         ),
     ] = None,
+    traceparent: Annotated[
+        str,
+        typer.Option(
+            metavar="HEADER",
+            help="The traceparent of whoever asks, in the form of W3C: the run becomes part of that trace.",
+            show_default=False,
+        ),
+    ] = "",
+    telemetry: TelemetryWords = None,
+    sample: SampleRate = DEFAULT_RATE,
     store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -93,6 +106,8 @@ def run(
     Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5 if
     it failed, was escalated, rejected, cancelled or expired, or if the journal could not go on.
     """
+    observed = settings_of(telemetry, sample)
+    caller = str(read_traceparent(traceparent)) if traceparent else ""
     ttl_ms = None if ttl is None else read_duration(ttl)
     loaded = load_pack(pack)
     given = None if plan is None else read_plan(plan)
@@ -104,7 +119,7 @@ def run(
     commands = Commands(journal=journal, pack=str(pack), actors=actors_of(pack))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
-    story = Foreground(loaded, progress, commands, store=store).carry(
+    story = Foreground(loaded, progress, commands, store=store, telemetry=observed).carry(
         lambda runtime: runtime.run(
             request,
             plan=given,
@@ -115,6 +130,7 @@ def run(
             actor=local_actor(loaded),
             ttl_ms=ttl_ms,
             shadow=shadow,
+            traceparent=caller,
         ),
         is_new=True,
     )

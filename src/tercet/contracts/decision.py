@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.quality_rules import QualityRules
-from tercet.contracts.shape import Authored, Score, as_object
+from tercet.contracts.shape import Authored, Score
 
 OnFailure = Literal["compensate", "ask", "keep"]
 """What becomes of effects when a run ends without success."""
@@ -77,13 +77,16 @@ def usual_thresholds() -> tuple[Threshold, ...]:
     return (Threshold(name="schema"), Threshold(name="policy"), Threshold(name="safety"))
 
 
-def quality_thresholds(*, is_tested: bool = False, is_sampled: bool = False) -> tuple[Threshold, ...]:
-    """The thresholds of a decision that names none, and whose outputs are judged by a rubric: also by tests, and by what
-    several samples agree on, where there are any."""
+def quality_thresholds(rules: QualityRules) -> tuple[Threshold, ...]:
+    """The thresholds of a decision that names none, and whose outputs are judged: by what its rubric scores, by tests, and
+    by what several samples agree on, where there are any."""
+    scored = {dimension.name for dimension in rules.rubric.dimensions}
     judged: dict[ThresholdName, bool] = {
-        **dict.fromkeys(("correctness", "completeness", "coherence"), True),
-        "test_pass_rate": is_tested,
-        "self_consistency": is_sampled,
+        "correctness": "correctness" in scored,
+        "completeness": "completeness" in scored,
+        "coherence": "coherence" in scored,
+        "test_pass_rate": bool(rules.tests),
+        "self_consistency": rules.consistency is not None,
     }
     return (*usual_thresholds(), *(Threshold(name=name) for name, is_judged in judged.items() if is_judged))
 
@@ -132,19 +135,15 @@ class DecisionSpec(Authored):
     on_failure: OnFailure | None = None
     """What becomes of effects when a run for this decision ends without success; None means what the pack says."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _quality_has_thresholds(cls, given: Any) -> Any:
-        """A decision whose outputs are judged by a rubric is held to it, unless it says by what."""
-        fields = as_object(given)
-        if fields is None or fields.get("quality") is None or "thresholds" in fields:
-            return given
-        quality = fields["quality"]
-        rules = dict(quality) if isinstance(quality, QualityRules) else as_object(quality) or {}
-        held_to = quality_thresholds(
-            is_tested=bool(rules.get("tests")), is_sampled=rules.get("consistency") is not None
-        )
-        return {**fields, "thresholds": held_to}
+    @model_validator(mode="after")
+    def _is_held_to_its_rubric(self) -> Self:
+        """A decision whose outputs are judged is held to that, unless it names other thresholds than the usual ones.
+
+        It goes by what the thresholds are and not by who wrote them: a pack that is read back must be the same pack.
+        """
+        if self.quality is not None and self.thresholds == usual_thresholds():
+            object.__setattr__(self, "thresholds", quality_thresholds(self.quality))
+        return self
 
     @cached_property
     def outputs_text(self) -> str:

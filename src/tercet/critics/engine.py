@@ -34,6 +34,7 @@ from tercet.models.model import Model
 from tercet.packs.pack import Pack
 from tercet.runtime import opening
 from tercet.runtime.desk import LEASE_MS
+from tercet.runtime.observing import Observer
 from tercet.runtime.result import RunResult
 from tercet.runtime.runtime import Runtime
 from tercet.runtime.turns import Turn, turns_of
@@ -66,10 +67,12 @@ class Engine:
         ids: Callable[[], str] | None = None,
         lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         """Without a `pack`, one is made of the agent's tools. `models` are those that a `decide` with questions asks:
         the first one, and the others where it does not answer. `actor` is who the runs belong to, and cannot approve
-        them. Raises `UsageError` for an agent, critic, criterion, hook or tool that cannot be used."""
+        them, and `observers` hear what became of every run. Raises `UsageError` for an agent, critic, criterion, hook or tool
+        that cannot be used."""
         demand_agent(agent)
         self.agent = agent
         self.pack = pack_of(agent) if pack is None else pack
@@ -87,6 +90,7 @@ class Engine:
         self._ids = ids or (lambda: os.urandom(8).hex())
         self._lease_ms = lease_ms
         self._crash = crash
+        self._observers = observers
         self._live: dict[str, AnySteps] = {}
         """The agents' states of the sessions that this Engine began and that are not over."""
 
@@ -100,6 +104,7 @@ class Engine:
             ids=self._ids,
             lease_ms=self._lease_ms,
             crash=self._crash,
+            observers=self._observers,
             watchdog_ms=None,  # a watchdog could only resume sessions whose agent it does not have
         )
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, Field, SkipValidation, model_validator
 
-from tercet.contracts.canonical import digest
+from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import PackError, UsageError
@@ -106,11 +106,16 @@ class Pack(Header):
 
     @cached_property
     def hash(self) -> str:
-        """What this pack declares, and the code of its tools.
+        """What this pack declares, and the code of its tools."""
+        return hash_bytes(self.content)
+
+    @cached_property
+    def content(self) -> bytes:
+        """What the hash is over, as canonical JSON: every session keeps it, so that replay knows the rules it went by.
 
         Evidence has its own pin, the snapshot. People are not the pack: who holds a role is asked when it matters.
         """
-        return digest(self.declarations)
+        return canonical(self.declarations)
 
     @property
     def declarations(self) -> JsonObject:

@@ -14,6 +14,7 @@ from tercet.journal.errors import JournalError, LeaseLost
 from tercet.journal.protocol import Lease
 from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED
 from tercet.runtime.noticeboard import Stop
+from tercet.runtime.observing import call_traceparent
 from tercet.runtime.surroundings import Surroundings, unmeasured
 from tercet.runtime.transcript import moment
 from tercet.tools import ToolContext
@@ -44,8 +45,8 @@ class Calls:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def begin(self, intent: e.Intent, start: dict[str, Any], now: int) -> None:
-        """Make a call whose INTENT is durable."""
+    def begin(self, intent: e.Intent, start: dict[str, Any], now: int, *, position: int = 0) -> None:
+        """Make a call whose INTENT is durable, at that position of the journal."""
 
         def tell(ended: Ended) -> None:
             self._over.append((intent, ended))
@@ -57,7 +58,7 @@ class Calls:
         attempt = self._around.gateway.begin(
             self._around.tools[intent.tool],
             intent.params,
-            self.context(start, intent.step, intent.key, intent.attempt, intent.deadline),
+            self.context(start, intent.step, intent.key, intent.attempt, intent.deadline, position=position),
             timeout_ms=max(0, intent.deadline - now),
             tell=tell,
             check=check,
@@ -81,7 +82,14 @@ class Calls:
         return left
 
     def context(
-        self, start: dict[str, Any], step: str, key: str, attempt: int, deadline: int = 0
+        self,
+        start: dict[str, Any],
+        step: str,
+        key: str,
+        attempt: int,
+        deadline: int = 0,
+        *,
+        position: int = 0,
     ) -> ToolContext:
         """What a tool may know about a call of the session that started so."""
         return ToolContext(
@@ -96,6 +104,7 @@ class Calls:
             session_id=start["session"],
             root_session=start.get("root", ""),
             depth=start.get("depth", 0),
+            traceparent=call_traceparent(start, position, self._around.observers),
             progress=unheard if self._around.signal is unmeasured else self._teller(start["run"], step),
         )
 

@@ -650,13 +650,17 @@ class Driver:
             self._bell = self.ledger.bell
             self._has_mail = True
             await self.around.board.refresh(self._bell)
+        before = self.state.position - len(unit.events)
         for intent in unit.begin:
-            self.calls.begin(intent, self.state.start, self.now())
+            position = before + unit.events.index(intent) + 1
+            self.calls.begin(intent, self.state.start, self.now(), position=position)
         if self._listeners:
             self._tell_listeners()
         if self.around.tell is not untold:
             for event in unit.events:
                 self.around.tell(self.state, event)
+        if self.around.observers is not None:
+            self.around.observers.wrote(self.state, unit.events, unit.checkpoints)
         if self.around.progress is not None:
             self._show_progress(self.around.progress)
 

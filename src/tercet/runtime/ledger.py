@@ -35,6 +35,8 @@ class Unit:
     begin: list[e.Intent] = field(default_factory=list[e.Intent])
     verdict: str = ""
     """What was decided last: such a unit ends in a checkpoint."""
+    checkpoints: tuple[NewCheckpoint, ...] = ()
+    """The checkpoints that were written with it."""
 
 
 class Ledger:
@@ -75,7 +77,7 @@ class Ledger:
         self.unit = Unit()
         encoded = tuple(map(codec.encode, unit.events))
         self._tail_bytes += sum(map(len, encoded))
-        checkpoints = self._checkpoints(unit, is_folded=is_folded)
+        checkpoints = unit.checkpoints = self._checkpoints(unit, is_folded=is_folded)
         if (waiting := self._around.crash("before_append")) is not None:
             await waiting
         position = await self._append(unit, encoded, checkpoints)

@@ -93,7 +93,7 @@ class Matter:
     def evidence(self) -> tuple[Evidence, ...]:
         """What the outputs can stand on."""
         quality = self.state.quality
-        return grounds_of(self.run, quality.drafts, quality.fresh)
+        return grounds_of(self.run, quality.drafts, quality.fetched)
 
     @cached_property
     def tests(self) -> TestResult | None:
@@ -107,6 +107,16 @@ class Matter:
             failed=sum(each.failed for each in results),
             errors=tuple(failure for each in results for failure in each.errors),
         )
+
+    @cached_property
+    def rubric(self) -> Rubric:
+        """The rubric, with no minimum below the decision's threshold of that name: what will be missed is a defect."""
+        limits = {str(each.name): each.effective_minimum for each in self.spec.thresholds}
+        lifted = tuple(
+            each.model_copy(update={"minimum": max(each.minimum, limits.get(each.name, 0.0))})
+            for each in self.rules.rubric.dimensions
+        )
+        return self.rules.rubric.model_copy(update={"dimensions": lifted})
 
     @cached_property
     def critique_input(self) -> CritiqueInput:
@@ -126,7 +136,7 @@ class Matter:
             ),
             output=outputs,
             evidence=self.evidence,
-            rubric=self.rules.rubric,
+            rubric=self.rubric,
         )
 
     @property
@@ -495,7 +505,7 @@ def _is_gone(matter: Matter) -> IsGone:
     form = form_of(matter.spec)
     asked = {each.name for each in matter.rules.rubric.dimensions if each.scorer == "model"}
     told = asked | {TESTS, FEEDBACK}
-    rubric = _without(matter.rules.rubric, asked)
+    rubric = _without(matter.rubric, asked)
 
     def diagnose(outputs: JsonObject) -> CritiqueDiagnosis:
         probed = _probed(matter, outputs)

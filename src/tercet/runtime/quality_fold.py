@@ -106,10 +106,11 @@ def outputs_critiqued(state: State, event: e.OutputsCritiqued) -> State:
 
 def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
     demand(state, event, is_met=not state.quality.has_fetched, why="it was looked for before")
+    fetched = tuple(dict.fromkeys((*state.quality.fetched, *event.refs)))
     return changed(
         state,
         facts=(*state.facts, event.facts) if event.facts else state.facts,
-        quality=with_quality(state, has_fetched=True, fresh=event.refs),
+        quality=with_quality(state, has_fetched=True, fresh=event.refs, fetched=fetched),
     )
 
 

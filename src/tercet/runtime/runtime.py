@@ -30,6 +30,7 @@ from tercet.contracts.session import (
     RoleName,
     SessionRules,
 )
+from tercet.contracts.trace_context import read_traceparent
 from tercet.evidence.errors import StoreError
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.retrieval import Retriever
@@ -56,6 +57,7 @@ from tercet.runtime.named_models import MODEL, NamedModels, OpenModel, names_of,
 from tercet.runtime.nesting import ALONE, Place
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind, demand_kind
 from tercet.runtime.notifying import Notifier
+from tercet.runtime.observing import Observer, Observers
 from tercet.runtime.people import People
 from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, choose_planner
 from tercet.runtime.plans import read_plan
@@ -129,12 +131,14 @@ class Runtime(People):
         open_model: OpenModel = open_model,
         critics: Sequence[Model] = (),
         repairers: Sequence[Model] = (),
+        observers: Sequence[Observer] = (),
     ) -> None:
         """`evidence` is a store, or its address, where plans may look for facts beside the pack's own, by their words unless
         a `retriever` is given; `packs` are older ones whose sessions may go on, `progress` is told how far each session of
         this process is, `watchdog_ms` is how often sessions are looked after that nobody carries (None leaves that to
         others), and `open_model` opens language models by their names. `critics` and `repairers` are language models of
-        your own that judge and mend outputs, instead of those that the pack names."""
+        your own that judge and mend outputs, instead of those that the pack names; `observers` hear what became of every
+        run."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
         self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
@@ -158,6 +162,8 @@ class Runtime(People):
         self._models = NamedModels(open_model)
         self._critics = tuple(critics)
         self._repairers = tuple(repairers)
+        self._watching = tuple(observers)
+        self._observers: Observers | None = None
         self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
@@ -174,6 +180,8 @@ class Runtime(People):
                 else self._evidence
             )
             self._library = Library(store, self._retriever)
+        if self._watching:
+            self._observers = Observers(self._watching, self.journal, self.tenant, self._signal)
         self._desk = Desk(
             journal=self.journal, tenant=self.tenant, clock=self._clock, lease_ms=self._lease_ms
         )
@@ -199,6 +207,8 @@ class Runtime(People):
             await self._watchdog.close()
             await self._notifier.close()
             await self._models.aclose()
+            if self._observers is not None:
+                await self._observers.close()
         finally:
             await self._lines.aclose()
             await self._stack.aclose()
@@ -249,6 +259,7 @@ class Runtime(People):
         ttl_ms: int | None = None,
         shadow: bool = False,
         parent: ToolContext | None = None,
+        traceparent: str = "",
     ) -> RunResult:
         """Start a session and carry it as far as it goes.
 
@@ -256,9 +267,12 @@ class Runtime(People):
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
         called, and no key is used up. `planner` is one of the pack's by its name, or one of your own; `models` are the names of the
         language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
-        a run hands in its own context as `parent`, so that recursion ends somewhere.
+        a run hands in its own context as `parent`, so that recursion ends somewhere. `traceparent` is the W3C header of
+        whoever asks: the run becomes part of that trace.
         """
         _demand_life(ttl_ms)
+        caller = traceparent or ("" if parent is None else parent.traceparent)
+        asking_span = str(read_traceparent(caller)) if caller else ""
         body = opening.body_of(request, plan)
         claims = () if shadow else opening.claims_of(request)  # a rehearsal does not stand for the run itself
         if claims and (known := await self._submitted(request, body)) is not None:
@@ -294,8 +308,9 @@ class Runtime(People):
             body=body,
             place=place,
             frozen=frozen,
+            traceparent=asking_span,
         )
-        driver.begin(started, claims=claims, blobs=(frozen,) if frozen else ())
+        driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(work.given(plan, now))
@@ -356,6 +371,8 @@ class Runtime(People):
 
     async def _carry(self, driver: Driver) -> RunResult:
         state = await self._keeper.carry(driver)
+        if self._observers is not None:
+            self._observers.rested(state, driver.ledger.log)
         if state.is_over and (pinned := str(state.start.get("library", ""))):
             with suppress(StoreError):  # the run has ended; a pin that stays costs room, and nothing else
                 await self._pin(str(state.start["session"]), pinned, "")
@@ -467,7 +484,7 @@ class Runtime(People):
             frozen = opening.freeze(pack, setting.compiled.snapshot, shelf)
             await self._pin(session, driver.state.start.get("library", ""), setting.library_snapshot)
             moved = opening.migrated(pack, setting, driver.state, migrated_by, frozen)
-            driver.begin(moved, blobs=(frozen,) if frozen else ())
+            driver.begin(moved, blobs=opening.kept_blobs(pack, frozen))
         driver.look_into_inbox()
         return await self._carry(driver)
 
@@ -549,6 +566,7 @@ class Runtime(People):
             roles=self.roles,
             crash=self._crash,
             tell=self._tell if pack.notify is None else self._teller(pack),
+            observers=self._observers,
             progress=self._progress,
             signal=self._signal,
         )

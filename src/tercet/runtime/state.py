@@ -225,6 +225,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Whether more evidence was looked for in this REPAIR phase."""
     fresh: tuple[str, ...] = ()
     """The ids of what was found."""
+    fetched: tuple[str, ...] = ()
+    """The ids of all that was found for repairs of these outputs: they stand on it from then on."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

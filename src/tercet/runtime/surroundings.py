@@ -15,6 +15,7 @@ from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.runtime.library import Library
 from tercet.runtime.noticeboard import Noticeboard
+from tercet.runtime.observing import Observers
 from tercet.runtime.state import State
 from tercet.runtime.work import Work
 from tercet.tools import Tool
@@ -59,6 +60,8 @@ class Surroundings:
     """Called at every named crash point; does nothing outside of tests."""
     tell: Callable[[State, e.Event], None] = untold
     """Told of every event once it is durable, with the state that it and those written with it came to."""
+    observers: Observers | None = None
+    """Told of everything that became durable together."""
     progress: Callable[[ProgressEnvelope], None] | None = None
     """Told how far the session is, once for everything that became durable together."""
     signal: Callable[[str, dict[str, Any]], None] = unmeasured

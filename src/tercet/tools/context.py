@@ -32,6 +32,8 @@ class ToolContext:
     """The session that led to this run through others; empty where nobody did."""
     depth: int = 0
     """How many runs this one stands inside of."""
+    traceparent: str = ""
+    """The span of this call in the form of W3C, to hand on to whatever is called; empty where nobody traces the run."""
     progress: Callable[[float, float | None, str], None] = field(default=unheard, repr=False, compare=False)
     """Told how far the call is: how much is done, of how much if that is known, and a word for people. It may be called
     from a thread. What it is told is shown to whoever watches; nothing of it is recorded."""

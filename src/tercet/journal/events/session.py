@@ -51,6 +51,12 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     depth: int = 0
     body: str = ""
     """The hash of what was asked, where the request has a key."""
+    risk_tier: str = ""
+    """How much is at stake, as the decision says."""
+    traceparent: str = ""
+    """The span of whoever asked, in the form of W3C; empty where nobody said."""
+    behaviour: tuple[int, ...] = ()
+    """The numbers of the changed rules that it goes by: it is replayed under them, whatever the rules are by then."""
 
 
 class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):

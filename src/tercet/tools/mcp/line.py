@@ -91,7 +91,7 @@ class McpLine:
             context.progress(progress, total, storable(link.secrets.hide(message or "")))
 
         try:
-            answer = await link.call(name, params, meta={KEY: context.idempotency_key}, progress=tell)
+            answer = await link.call(name, params, meta=_meta(context), progress=tell)
         except NotSent:
             await link.aclose()
             raise
@@ -164,6 +164,12 @@ class McpLine:
                 await link.list_tools()
         except Exception:  # noqa: BLE001 - whatever it is, another connection will tell
             await link.aclose()
+
+
+def _meta(context: ToolContext) -> dict[str, Any]:
+    """What a server is told beside the parameters."""
+    told = {KEY: context.idempotency_key}
+    return {**told, "traceparent": context.traceparent} if context.traceparent else told
 
 
 def _take(opening: asyncio.Task[Link]) -> None:

@@ -86,6 +86,8 @@ def _own_headers(service: Service, interface: Interface, context: ToolContext) -
         own[service.idempotency_header] = context.idempotency_key
     if service.fencing_header:
         own[service.fencing_header] = str(context.fencing_token)
+    if context.traceparent and not any(each.wire.lower() == "traceparent" for each in interface.placed):
+        own["traceparent"] = context.traceparent
     return own
 
 

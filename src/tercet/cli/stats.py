@@ -1,0 +1,94 @@
+"""`tercet stats`: the figures of the runs in a journal, the same that telemetry tells while they run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+
+from tercet.cli.durations import read_duration
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.options import AsJson
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.stats_view import show_figures
+from tercet.executor.clock import SystemClock
+from tercet.journal.protocol import Journal, SessionRow
+from tercet.observe.figures import Figures, Recorded, count_run, figures_of
+from tercet.observe.tally import Tally
+from tercet.runtime import opening
+from tercet.runtime.transcript import timestamp
+
+_PAGE = 200
+
+EXAMPLES = """\
+tercet stats
+tercet stats --since 7d --intent support.refund
+tercet stats --json
+"""
+
+
+def stats(
+    *,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Only runs that were started within this time, such as 7d, 12h or 30m: by default all.",
+        ),
+    ] = None,
+    intent: Annotated[
+        str | None, typer.Option(metavar="INTENT", help="Only runs that were asked for this.")
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Show how the runs of a journal went: how many plans passed and steps completed, how often retries helped and people were asked, how long it took, and what it cost.
+
+    The figures are counted from the events of every run, rehearsals left out, with the same rules as the metrics of
+    `--telemetry`. Nothing is written.
+    """
+    now = SystemClock().now()
+    after = 0 if since is None else now - read_duration(since)
+    found = asyncio.run(_figures(journal, after, intent, Screen(stderr=True), is_quiet=as_json))
+    if as_json:
+        print_json(
+            {"since": timestamp(after) if after else None, "intent": intent, "figures": found.as_json()}
+        )
+    else:
+        show_figures(Screen(), found)
+    return ExitCode.ACCEPTED
+
+
+async def _figures(url: str, after: int, intent: str | None, screen: Screen, *, is_quiet: bool) -> Figures:
+    tally, number = Tally(), 0
+    is_shown = screen.is_terminal and not is_quiet
+    with screen.status("reading runs") if is_shown else nullcontext() as status:
+        async with journal_at(url) as journal:
+            async for row in _rows(journal, after):
+                if intent is None or row.intent == intent:
+                    count_run(tally, await _recorded(journal, row.session_id))
+                    number += 1
+                    if status is not None and not number % 50:
+                        status.update(f"reading runs: {number:,}")
+    return figures_of(tally)
+
+
+async def _rows(journal: Journal, after: int) -> AsyncIterator[SessionRow]:
+    """Every session that was started since, newest first."""
+    before: str | None = None
+    while page := await journal.sessions(TENANT, limit=_PAGE, before=before):
+        for row in page:
+            if row.started_at < after:
+                return
+            yield row
+        before = page[-1].session_id
+
+
+async def _recorded(journal: Journal, session: str) -> Recorded:
+    events = await opening.events_of(journal, TENANT, session)
+    stored = await opening.checkpoints_of(journal, TENANT, session)
+    return Recorded(events=events, checkpoints=[(each.kind, len(each.data)) for each in stored])

@@ -1,0 +1,198 @@
+"""What spans and logs say of an event: names, counts, sizes and code words, and never a value.
+
+Parameters, results, outputs, reasons, notes, prompts, answers and people's names stay in the journal; `tercet.seq` is the
+position at which whoever may read it finds them. Hashes of parameters are left out too: that of an account number is
+the account number, for anybody with an afternoon.
+Names for calls of models and tools are those of OpenTelemetry's conventions for generative AI.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tercet.journal import events as e
+from tercet.runtime.state import State
+
+Value: TypeAlias = str | int | float | bool | tuple[str, ...]
+Attributes: TypeAlias = dict[str, Value]
+
+REQUEST_MODEL = "gen_ai.request.model"
+UNUSABLE = "unusable_result"
+_MOST_NAMES = 20
+_WORD = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+_LONGEST = 80
+_TOLD = frozenset(
+    {"attempt", "how", "code", "outcome", "kind", "answer", "action", "turn", "count", "iterations", "step",
+     "gate", "epoch", "steps", "policy", "reconciled", "latency", "tokens", "cost"}
+)  # fmt: skip
+"""The fields of events that are told as they are: numbers, and words of the runtime or of the pack."""
+
+
+def short(name: str) -> str:
+    """A name that a plan or a tool gives, not longer than names are."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def word(code: str) -> str:
+    """A code word, which tools may give as well; what is none is not told."""
+    return code if _WORD.fullmatch(code) else "other"
+
+
+def action_of(event: e.Event) -> str:
+    """The action word of an event."""
+    return str(type(event).__struct_config__.tag).lower()
+
+
+def of_start(start: Mapping[str, Any]) -> Attributes:
+    """What is known of a run from its start."""
+    name, _, version = str(start["pack"]).partition("@")
+    told: Attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": name,
+        "gen_ai.agent.version": version,
+        "gen_ai.conversation.id": start["session"],
+        "tercet.run": start["run"],
+        "tercet.session": start["session"],
+        "tercet.tenant": start["tenant"],
+        "tercet.intent": start["request"]["intent"],
+        "tercet.decision": start["decision"],
+        "tercet.pack": start["pack"],
+        "tercet.pack.hash": start["pack_hash"],
+        "tercet.safety_mode": start["safety_mode"],
+    }
+    for field in ("risk_tier", "planner", "shadow", "depth"):
+        if start.get(field):
+            told[f"tercet.{field}"] = start[field]
+    return told
+
+
+def of_end(state: State) -> Attributes:
+    """What a run came to."""
+    used = state.used
+    return {
+        "tercet.status": state.status,
+        "tercet.steps": len(state.steps),
+        "tercet.tool_calls": used.tool_calls,
+        "tercet.tokens": used.tokens,
+        "tercet.cost_microcents": used.cost,
+        "tercet.retries": used.retries,
+        "tercet.replans": used.replans,
+        "tercet.working_ms": used.wall_clock,
+    }
+
+
+def of_phase_end(event: e.PlanReviewed | e.RunReported | e.EvidenceRetrieved | e.Decomposed) -> Attributes:
+    """What a phase came to."""
+    match event:
+        case e.PlanReviewed():
+            verdict = event.verdict
+            words = {name: verdict.get(name) for name in ("outcome", "kind", "code")}
+            return {f"tercet.verdict.{name}": str(word) for name, word in words.items() if word}
+        case e.RunReported():
+            return {"tercet.verdict.outcome": event.outcome}
+        case e.EvidenceRetrieved():
+            return {"tercet.evidence": len(event.evidence), "tercet.cost_microcents": event.cost}
+        case e.Decomposed():
+            return {"tercet.steps": event.steps}
+
+
+def of_intent(event: e.Intent, position: int) -> Attributes:
+    """A call before it is made."""
+    names = tuple(short(name) for name in sorted(event.params)[:_MOST_NAMES])
+    told: Attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": event.tool,
+        "tercet.attempt": event.attempt,
+        "tercet.seq": position,
+        "tercet.params": names,
+        "tercet.params.bytes": _size(event.params),
+    }
+    return told if event.breaker == "CLOSED" else {**told, "tercet.breaker": event.breaker}
+
+
+def of_complete(event: e.Complete) -> Attributes:
+    """A call that happened."""
+    told: Attributes = {"tercet.outcome": "done"}
+    if event.cost:
+        told["tercet.cost_microcents"] = event.cost
+    if event.tokens:
+        told["tercet.tokens"] = event.tokens
+    # How large a blob is, nobody has to look up.
+    return told if event.blob else {**told, "tercet.result.bytes": _size(event.value)}
+
+
+def of_abort(event: e.Abort) -> Attributes:
+    """A call that did not happen, or of which nobody knows."""
+    return {"tercet.outcome": event.outcome, "tercet.retriable": event.retriable}
+
+
+def of_gate(event: e.GateOpened) -> Attributes:
+    """A question to people."""
+    told: Attributes = {
+        "tercet.gate": event.gate,
+        "tercet.gate.kind": event.kind,
+        "tercet.gate.names": event.names,
+    }
+    if event.step:
+        told["tercet.step"] = short(event.step)
+    return told
+
+
+def of_question(event: e.ModelAsked) -> Attributes:
+    """A question to a model. Of a server of one's own, the address stays here."""
+    provider, colon, name = event.model.partition(":")
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider if colon else "tercet",
+        REQUEST_MODEL: (name if colon else provider).partition("@")[0],
+        "tercet.purpose": event.purpose,
+        "tercet.attempt": event.attempt,
+        "tercet.tokens.reserved": event.tokens,
+    }
+
+
+def of_answer(event: e.ModelAnswered) -> Attributes:
+    """A model's answer, by its length."""
+    told: Attributes = {
+        "gen_ai.usage.input_tokens": event.tokens_in,
+        "gen_ai.usage.output_tokens": event.tokens_out,
+        "tercet.cost_microcents": event.cost,
+    }
+    if not event.code:
+        told["gen_ai.response.finish_reasons"] = ("length" if event.cut else "stop",)
+    if event.model:
+        told["gen_ai.response.model"] = event.model.partition(":")[2].partition("@")[0] or event.model
+    return told
+
+
+def of_moment(event: e.Event) -> Attributes:
+    """Whatever else happened: its numbers, and the words that are the runtime's own."""
+    return {f"tercet.{name}": value for name, value in facts_of(event).items()}
+
+
+def facts_of(event: e.Event) -> dict[str, str | int | float]:
+    """What may be told of any event, by the names of its fields."""
+    found: dict[str, str | int | float] = {}
+    for name in _told_fields(type(event)):
+        value = getattr(event, name)
+        if isinstance(value, str):
+            value = word(value) if name == "code" and value else short(value)
+        if value:
+            found[name] = value
+    if isinstance(event, e.SessionResumed):
+        found["recovered"] = len(event.in_flight)
+    return found
+
+
+@cache
+def _told_fields(kind: type[e.Event]) -> tuple[str, ...]:
+    return tuple(name for name in kind.__struct_fields__ if name in _TOLD)
+
+
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value))

@@ -1,0 +1,95 @@
+"""The log: one line of JSON for each event of interest, with a sentence for people and an action word for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from tercet.journal import events as e
+from tercet.journal.protocol import NewCheckpoint
+from tercet.observe.attributes import facts_of, short
+from tercet.runtime.transcript import timestamp
+
+_ACTIONS: dict[type[e.Event], tuple[str, str]] = {
+    e.SessionStarted: ("loop_started", "a run began"),
+    e.SessionResumed: ("loop_resumed", "a process took the run over"),
+    e.SessionPaused: ("loop_paused", "the run was let go of"),
+    e.SessionEnded: ("loop_ended", "the run ended"),
+    e.SessionCancelled: ("session_cancelled", "somebody cancelled the run"),
+    e.SessionExpired: ("session_expired", "the time of the run, or of its gate, is over"),
+    e.SessionMigrated: ("session_migrated", "the run was moved to another pack or snapshot"),
+    e.BudgetExtended: ("budget_extended", "an operator added to the budget"),
+    e.GivenUp: ("given_up", "the run went through more phases than it may"),
+    e.PlanProposed: ("plan_proposed", "a plan was proposed"),
+    e.PlanningFailed: ("planning_failed", "the planner has no plan"),
+    e.PlanReviewed: ("plan_reviewed", "the critic reviewed the plan"),
+    e.Intent: ("action_dispatched", "a call begins"),
+    e.Complete: ("action_completed", "a call happened"),
+    e.Abort: ("action_aborted", "a call did not happen, or nobody knows"),
+    e.StepRefused: ("step_refused", "a step is not called"),
+    e.RetryScheduled: ("retry_scheduled", "a step will be tried again"),
+    e.LoopGuardTripped: ("loop_guard_tripped", "the loop guard stopped a repetition"),
+    e.GateOpened: ("gate_opened", "the run waits for a person"),
+    e.GateAnswered: ("gate_answered", "a person answered"),
+    e.ApprovalGranted: ("approval_granted", "a policy gave an approval"),
+    e.CompensationBegun: ("compensation_begun", "effects are taken back"),
+    e.ModelAsked: ("model_asked", "a model is asked"),
+    e.ModelAnswered: ("model_answered", "a model answered, or did not"),
+    e.RunReported: ("run_reported", "the critic judged the run"),
+}
+"""The events that get a line, each with its action word and its sentence."""
+
+
+def lines(
+    start: Mapping[str, Any], first: int, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint] = ()
+) -> list[str]:
+    """The lines of events that were written together, the first of them at that position."""
+    bound = {"run": start["run"], "session": start["session"], "tenant": start["tenant"]}
+    found: list[str] = []
+    for seq, event in enumerate(events, start=first):
+        if (known := _ACTIONS.get(type(event))) is not None:
+            action, sentence = known
+            found.append(_line(event.at, sentence, action, bound, {"seq": seq, **_more(start, event)}))
+            if isinstance(event, e.SessionEnded) and event.status == "completed":
+                found.append(_line(event.at, "the run was committed", "commit", bound, {"seq": seq}))
+            if isinstance(event, e.RunReported) and event.outcome != "accept":
+                found.append(_line(event.at, "the run did not pass", "gate_failure", bound, {"seq": seq}))
+    for written in checkpoints:
+        more = {"seq": written.seq, "kind": written.kind, "bytes": len(written.data)}
+        found.append(_line(events[-1].at, "a checkpoint was written", "checkpoint_written", bound, more))
+    return found
+
+
+def _more(start: Mapping[str, Any], event: e.Event) -> dict[str, Any]:
+    told: dict[str, Any] = {**facts_of(event)}
+    match event:
+        case e.SessionStarted():
+            told |= {"intent": start["request"]["intent"], "pack": start["pack"], "trace": start["trace"]}
+        case e.Intent():
+            told |= {"tool": event.tool, "params": [short(name) for name in sorted(event.params)[:20]]}
+        case e.PlanReviewed():
+            told |= {name: event.verdict.get(name) for name in ("outcome", "kind", "code")}
+        case e.PlanProposed():
+            told |= {"steps": len(event.plan.get("steps", ())), "planner": event.planner}
+        case e.SessionEnded():
+            told["status"] = event.status
+        case _:
+            pass
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _line(at: int, sentence: str, action: str, bound: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+    told = {"at": _timestamp(at), "message": sentence, "action": action, **bound, **more}
+    return msgspec.json.encode(told).decode()
+
+
+def _timestamp(at: int) -> str:
+    return f"{_second(at // 1000)}.{at % 1000:03}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return timestamp(seconds * 1000)[:19]

@@ -1,0 +1,71 @@
+"""To a file, or to stderr: one line of JSON for each event of interest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from tercet.contracts.errors import UsageError
+from tercet.journal import events as e
+from tercet.journal.protocol import NewCheckpoint
+from tercet.observe import instruments as i
+from tercet.observe.lines import lines
+from tercet.observe.settings import STDERR
+from tercet.observe.tally import Tally
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Events that were written together."""
+
+    start: Mapping[str, Any]
+    first: int
+    events: Sequence[e.Event]
+    checkpoints: Sequence[NewCheckpoint] = ()
+
+
+class Log:
+    """Where lines go."""
+
+    def __init__(self, path: Path, own: Tally) -> None:
+        self._own = own
+        self._is_ours = str(path) != STDERR
+        try:
+            self._file: TextIO = path.open("a", encoding="utf-8") if self._is_ours else sys.stderr
+        except OSError as error:
+            raise UsageError(
+                f"the log cannot be written to {path}: {error.strerror or error}",
+                code="log_unwritable",
+                remedy="name a file in a folder that is there and that you may write to",
+            ) from error
+
+    def take(self, item: Entry) -> None:
+        """Write the lines of an entry."""
+        found = lines(item.start, item.first, item.events, item.checkpoints)
+        if not found:
+            return
+        try:
+            self._file.write("".join(f"{line}\n" for line in found))
+            self._file.flush()
+        except (OSError, ValueError):  # the disk is full, or whoever read it has gone
+            self._own.count(i.DROPPED, "log lines", by=len(found))
+
+    def due(self) -> float | None:
+        """Nothing waits: every entry is written at once."""
+        return None
+
+    def send(self, *, is_last: bool) -> None:
+        """Close the file in the end."""
+        if is_last:
+            self.abort()
+
+    def abort(self) -> None:
+        """Let go of the file."""
+        if self._is_ours:
+            try:
+                self._file.close()
+            except OSError:
+                self._own.count(i.DROPPED, "log lines")

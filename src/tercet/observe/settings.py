@@ -1,0 +1,106 @@
+"""What telemetry does, and where it goes. Nothing of it is on unless somebody says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from tercet.contracts.errors import UsageError
+from tercet.observe.sampling import Sampling
+
+LOOPBACK = "127.0.0.1"
+PROMETHEUS_PORT = 9464
+"""The port that exporters for Prometheus use by convention."""
+STDERR = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TelemetrySettings:
+    """Which of the three ways are on, and their bounds. Where the collector is, and how it is spoken to, is read from the
+    variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT."""
+
+    otlp: bool = False
+    """Spans and metrics to a collector."""
+    prometheus_port: int | None = None
+    """Metrics on this port; 0 takes any that is free, None is off."""
+    prometheus_host: str = LOOPBACK
+    log: Path | None = None
+    """A file that lines of JSON are appended to; `-` is stderr."""
+    sampling: Sampling = field(default_factory=Sampling)
+    most_waiting: int = 2_000
+    """How many runs and log entries wait for a slow collector or disk before the next ones are dropped and counted."""
+    delay_ms: int = 1_000
+    """How long spans wait for others to be sent together."""
+    interval_ms: int = 60_000
+    """How often metrics are sent."""
+    flush_ms: int = 2_000
+    """How long the end waits for what has not been sent yet."""
+
+    def __post_init__(self) -> None:
+        if self.prometheus_port is not None and not 0 <= self.prometheus_port <= 65_535:
+            raise _wrong(f"prometheus:{self.prometheus_port}")
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is told to anybody."""
+        return self.otlp or self.prometheus_port is not None or self.log is not None
+
+    @property
+    def needs_library(self) -> bool:
+        """Whether that takes more than the core."""
+        return self.otlp or self.prometheus_port is not None
+
+
+def read_settings(words: Iterable[str], sampling: Sampling | None = None) -> TelemetrySettings:
+    """Settings as people type them: `otlp`, `prometheus[:[HOST:]PORT]`, `log[:FILE]`; raises `UsageError`."""
+    found = TelemetrySettings(sampling=sampling or Sampling())
+    for said in words:
+        name, _, rest = said.partition(":")
+        if name not in _READERS or (name == "otlp" and rest):
+            raise _wrong(said)
+        found = _READERS[name](found, rest)
+    return found
+
+
+def _read_otlp(known: TelemetrySettings, _: str) -> TelemetrySettings:
+    return replace(known, otlp=True)
+
+
+def _read_prometheus(known: TelemetrySettings, rest: str) -> TelemetrySettings:
+    host, _, port = rest.rpartition(":")
+    if port and not (port.isascii() and port.isdecimal() and len(port) <= 5):
+        raise _wrong(f"prometheus:{rest}")
+    number = int(port) if port else PROMETHEUS_PORT
+    return replace(known, prometheus_port=number, prometheus_host=host.strip("[]") or LOOPBACK)
+
+
+def _read_log(known: TelemetrySettings, rest: str) -> TelemetrySettings:
+    return replace(known, log=Path(rest or STDERR))
+
+
+_READERS: dict[str, Callable[[TelemetrySettings, str], TelemetrySettings]] = {
+    "otlp": _read_otlp,
+    "prometheus": _read_prometheus,
+    "log": _read_log,
+}
+
+
+def _wrong(said: str) -> UsageError:
+    return UsageError(
+        f"{said!r} is no telemetry",
+        code="wrong_telemetry",
+        remedy="say otlp, prometheus, prometheus:PORT, log or log:FILE; where the collector is, OTEL_EXPORTER_OTLP_ENDPOINT says",
+    )
+
+
+def demand_library() -> None:
+    """Raises `UsageError` where the libraries for telemetry are not installed."""
+    for name in ("opentelemetry", "prometheus_client"):
+        if find_spec(name) is None:
+            raise UsageError(
+                "the libraries for telemetry are not installed",
+                code="telemetry_unavailable",
+                remedy="pip install 'tercet[telemetry]'",
+            )

@@ -1,0 +1,153 @@
+"""The observer that tells the world: it counts as events come, and hands everything else to threads of their own.
+
+    async with Telemetry(TelemetrySettings(otlp=True)) as telemetry, Runtime(pack, observers=[telemetry]) as runtime:
+        ...
+
+Between two steps of a run it does no more than count what was written. Spans are woven when a process lets go of a
+session, and only of the sessions that are traced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from tercet.journal import events as e
+from tercet.journal.protocol import NewCheckpoint
+from tercet.observe import instruments as i
+from tercet.observe.figures import Figures, figures_of
+from tercet.observe.log import Entry, Log
+from tercet.observe.otlp import Collector
+from tercet.observe.outbox import Outbox
+from tercet.observe.prometheus import Endpoint
+from tercet.observe.settings import TelemetrySettings, demand_library
+from tercet.observe.tally import About, SharedTally, Tally
+from tercet.runtime.observing import Tenure
+from tercet.runtime.state import State
+
+_MOST_KEPT = 10_000
+"""How many sessions are remembered that are being carried."""
+
+
+class Telemetry:
+    """Spans, metrics and logs of every run that it observes; an `Observer` of any number of runtimes.
+
+    A collector that is slow or dead delays no run and fails none: what it does not take in time is dropped, and counted.
+    """
+
+    def __init__(self, settings: TelemetrySettings | None = None) -> None:
+        """Raises `UsageError` where a library that the settings need is not installed."""
+        self.settings = TelemetrySettings() if settings is None else settings
+        if self.settings.needs_library:
+            demand_library()
+        self._tally, self._own = Tally(), SharedTally()
+        self._abouts: dict[str, About] = {}
+        """Of the sessions that are being carried."""
+        self._spans: Outbox[Tenure] | None = None
+        self._log: Outbox[Entry] | None = None
+        self._endpoint: Endpoint | None = None
+
+    async def __aenter__(self) -> Self:
+        settings = self.settings
+        if settings.log is not None:
+            self._log = self._outbox(Log(settings.log, self._own), "log", "log entries")
+        if settings.prometheus_port is not None:
+            self._endpoint = Endpoint(
+                self._tally, self._own, host=settings.prometheus_host, port=settings.prometheus_port
+            )
+        if settings.otlp:
+            collector = Collector(
+                self._tally,
+                self._own,
+                wants=settings.sampling.wants,
+                delay_ms=settings.delay_ms,
+                interval_ms=settings.interval_ms,
+            )
+            self._spans = self._outbox(collector, "otlp", "runs")
+        return self
+
+    def _outbox(self, carrier: Any, name: str, what: str) -> Outbox[Any]:
+        dropped: Callable[[int], None] = partial(self._drop, what)
+        return Outbox(carrier, name=name, most=self.settings.most_waiting, dropped=dropped)
+
+    def _drop(self, what: str, number: int) -> None:
+        self._own.count(i.DROPPED, what, by=number)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        within_s = self.settings.flush_ms / 1000
+        closing = [asyncio.to_thread(each.close, within_s) for each in (self._spans, self._log) if each]
+        if self._endpoint is not None:
+            closing.append(asyncio.to_thread(self._endpoint.close))
+        await asyncio.gather(*closing)
+
+    # --- what was told ---
+
+    @property
+    def figures(self) -> Figures:
+        """The figures of what the runs of this process did."""
+        return figures_of(self._tally)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """What nobody took in time: runs, spans, metrics, log entries and log lines."""
+        return {labels[0]: n for (name, labels), n in self._own.counts.items() if name == i.DROPPED.name}
+
+    @property
+    def traced(self) -> tuple[int, int]:
+        """How many sessions came to rest and were traced, and how many were not."""
+        count = self._own.counts.get
+        return count((i.RUN_SAMPLED.name, ("true",)), 0), count((i.RUN_SAMPLED.name, ("false",)), 0)
+
+    @property
+    def metrics_address(self) -> str:
+        """Where a Prometheus server finds the metrics; empty where they are not served."""
+        return "" if self._endpoint is None else self._endpoint.address
+
+    # --- what an observer hears ---
+
+    def samples(self, run: str) -> bool:
+        """Whether a run is traced whatever becomes of it."""
+        return self.settings.otlp and self.settings.sampling.picks(run)
+
+    def wrote(self, state: State, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint], /) -> None:
+        """Count what became durable."""
+        session = str(state.start["session"])
+        about = self._abouts.get(session)
+        if about is None:
+            if len(self._abouts) >= _MOST_KEPT:
+                self._abouts.clear()  # of runs that ended with an error, nobody says that they were let go of
+            about = self._abouts[session] = About.of(state.start)
+        self._tally.add(about, events)
+        for written in checkpoints:
+            self._tally.add_checkpoint(about, written.kind, len(written.data))
+        if self._log is not None:
+            first = state.position - len(events) + 1
+            self._log.put(Entry(start=state.start, first=first, events=events, checkpoints=checkpoints))
+
+    def rested(self, tenure: Tenure, /) -> None:
+        """Hand a session that is traced to the collector; what people said while nobody had it is counted now."""
+        self._abouts.pop(str(tenure.state.start["session"]), None)
+        if said := _said_between(tenure):
+            self._tally.add(About.of(tenure.state.start), said)
+            if self._log is not None:
+                first = tenure.first - len(said)
+                self._log.put(Entry(start=tenure.state.start, first=first, events=said))
+        is_wanted = self.settings.sampling.wants(tenure.state)
+        self._own.count(i.RUN_SAMPLED, "true" if is_wanted else "false")
+        if is_wanted and self._spans is not None:
+            self._spans.put(tenure)
+
+
+def _said_between(tenure: Tenure) -> list[e.Event]:
+    """The events just before this process took over that no process which carries sessions wrote."""
+    said: list[e.Event] = []
+    for event in reversed(tenure.events[: tenure.first - 1]):
+        if not (getattr(event, "outside", False) or isinstance(event, e.MessageDropped)):
+            break
+        said.insert(0, event)
+    return said
