@@ -79,6 +79,18 @@ def test_a_letter_with_four_slips_is_told_turn_by_turn() -> None:
     assert {meter.name: meter.used for meter in page.meters}["repairs"] == "1"
 
 
+def test_scores_of_a_run_that_has_not_kept_its_pack_have_no_minimum_beside_them() -> None:
+    """Which of them are too low stands in the record; how much too low, nobody knows any more."""
+    first, _ = loop_of(tell(replace(letter(*FOUR), minimums={}))).turns
+    assert first.critiqued is not None
+    assert {(each.limit, each.mark) for each in first.critiqued.grades} == {("", None)}
+    assert [each.name for each in first.critiqued.grades if each.tone == "bad"] == [
+        "correctness",
+        "completeness",
+        "safety",
+    ]
+
+
 def test_the_exit_has_every_threshold_and_confidence_with_its_parts() -> None:
     """The last decision stands first: limits with what was measured, and what confidence is made of."""
     part = loop_of(tell(letter(*FOUR)))

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from tercet.contracts.errors import ReplayError
+from tercet.contracts.errors import ReplayError, UsageError
 from tercet.contracts.evidence import Citation, Evidence
 from tercet.contracts.quality import RepairEntry
 from tercet.contracts.saga import RollbackResult
@@ -22,6 +22,7 @@ from tercet.journal import events as e
 from tercet.journal.chain import START, follow
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal, Position
+from tercet.packs.declared import read_declarations
 from tercet.runtime import opening
 from tercet.runtime.artifacts import rollback_result
 from tercet.runtime.machine import evolve
@@ -54,6 +55,8 @@ class Case:
     record: Mapping[str, Any] | None = None
     """The decision record, which came to its hash."""
     rollback: RollbackResult | None = None
+    minimums: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The least that each dimension of the rubric may be, by the pack that the run has kept; empty where that is not known."""
 
     @property
     def repairs(self) -> tuple[RepairEntry, ...]:
@@ -75,6 +78,7 @@ async def read_case(journal: Journal, tenant: str, session: str) -> Case:
         texts=await _texts(journal, tenant, events),
         record=await read_record(journal, tenant, state) if state.record else None,
         rollback=await rollback_result(journal, tenant, state),
+        minimums=await _minimums(journal, tenant, state, events),
     )
 
 
@@ -125,6 +129,24 @@ def unreadable(what: str) -> ReplayError:
         expected="what this version writes",
         check="the record was changed or made up, or another version of Tercet wrote it",
     )
+
+
+async def _minimums(
+    journal: Journal, tenant: str, state: State, events: Iterable[e.Event]
+) -> dict[str, float]:
+    """What the rubric asks of each dimension. A run that was moved to another pack has been held to two of them."""
+    is_judged = any(isinstance(event, e.OutputsCritiqued) for event in events)
+    if not is_judged or any(isinstance(event, e.SessionMigrated) for event in events):
+        return {}
+    try:
+        pack = read_declarations(await journal.blob(tenant, str(state.start["pack_hash"])))
+        quality = pack.decision_for(state.start["decision"]).quality
+    except (
+        BlobMissing,
+        UsageError,
+    ):  # an older run has not kept its pack, and another version reads packs otherwise
+        return {}
+    return {each.name: each.minimum for each in quality.rubric.dimensions} if quality else {}
 
 
 async def _texts(journal: Journal, tenant: str, events: Iterable[e.Event]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def loop_part(case: Case, wording: Wording) -> LoopPart | None:
         curve=draw_curve(_controls(case.events), wording),
         changes=changed,
         changes_note=changes_note,
-        turns=tuple(turn(passage, wording) for passage in passages[-MOST:]),
+        turns=tuple(turn(passage, case.minimums, wording) for passage in passages[-MOST:]),
         turns_note=f"{count(more, 'earlier turn')} are left out." if more > 0 else "",
     )
 

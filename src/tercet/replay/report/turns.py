@@ -64,8 +64,8 @@ class Passage:
         return found[-1] if found else None
 
 
-def turn(passage: Passage, wording: Wording) -> Turn:
-    """A turn as it went."""
+def turn(passage: Passage, minimums: Mapping[str, float], wording: Wording) -> Turn:
+    """A turn as it went; `minimums` are those of the dimensions, as far as they are known."""
     verified, critiqued = passage.last(e.OutputsVerified), passage.last(e.OutputsCritiqued)
     repaired = passage.last(e.OutputsRepaired)
     answers = [answer_row(event, wording) for event in passage.all(e.GateAnswered)]
@@ -77,7 +77,7 @@ def turn(passage: Passage, wording: Wording) -> Turn:
         next=_next(passage),
         tests=tuple(_tests(event, wording) for event in passage.all(e.TestsRun)),
         verified=_verified(verified, wording) if verified else None,
-        critiqued=_critiqued(critiqued, wording) if critiqued else None,
+        critiqued=_critiqued(critiqued, minimums, wording) if critiqued else None,
         people=tuple(answers),
         fetched=tuple(_fetched(passage, wording)),
         repaired=repaired_part(repaired, passage.again, wording) if repaired else None,
@@ -246,13 +246,18 @@ def _claim(found: ClaimVerdict, wording: Wording) -> ClaimCard:
 # --- CRITIQUE ---
 
 
-def _critiqued(event: e.OutputsCritiqued, wording: Wording) -> CritiquedPart:
+def _critiqued(event: e.OutputsCritiqued, minimums: Mapping[str, float], wording: Wording) -> CritiquedPart:
     found = CritiqueDiagnosis.model_validate(event.diagnosis)
     rubric = RubricScore.model_validate(event.rubric)
     more = len(found.defects) - MOST
     return CritiquedPart(
         summary=_rubric(rubric, event.confidence),
-        grades=tuple(_rubric_grades(found, rubric, wording)),
+        grades=tuple(
+            grade(
+                wording.text(name, 80), value, minimums.get(name), "bad" if name in rubric.below else "good"
+            )
+            for name, value in found.scores.items()
+        ),
         defects=tuple(_defects(found, wording)),
         left_out=f"{count(more, 'more defect')} are left out." if more > 0 else "",
         steering=wording.text(steering(event.control), 400),
@@ -264,12 +269,6 @@ def _rubric(rubric: RubricScore, sure: Mapping[str, Any]) -> str:
     told = f"All together {score(rubric.weighted)}, {held} {rubric.threshold:g}"
     confidence = f"; confidence {score(float(sure['value']))}" if sure.get("value") is not None else ""
     return f"{told}{confidence}."
-
-
-def _rubric_grades(found: CritiqueDiagnosis, rubric: RubricScore, wording: Wording) -> Iterator[Grade]:
-    for name, value in found.scores.items():
-        tone: Tone = "bad" if name in rubric.below else "good"
-        yield grade(wording.text(name, 80), value, rubric.minimums.get(name), tone)
 
 
 def _defects(found: CritiqueDiagnosis, wording: Wording) -> Iterator[DefectCard]:
