@@ -43,6 +43,7 @@ bench: $(PEERS) ## measure durable steps beside LangGraph, DBOS and the journal'
 	@.venv/bench/bin/python bench/durable.py
 	@$(BIN)/python bench/htn.py
 	@$(BIN)/python bench/evidence.py
+	@$(BIN)/python bench/replay.py
 
 bench-critic: $(READY) ## measure the critic against parsing the same plan
 	@$(BIN)/python bench/critic.py

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.buckets import TruncationEntry
 from tercet.contracts.budget import BudgetUse, RunBudget
 from tercet.contracts.canonical import canonical_dump, hash_bytes
@@ -57,6 +58,12 @@ class RunContext(Authored):
     """Given by the shell; evidence that expired before it is not admitted."""
     plan_origin: Literal["planner", "caller"] = "planner"
     """A caller's own plan is never re-planned."""
+    behaviour: tuple[int, ...] = CURRENT
+    """The numbers of the changed rules that it goes by: see `contracts/behaviour.py`."""
+
+    def goes_by(self, rule: Behaviour) -> bool:
+        """Whether a changed rule applies, and not the one before it."""
+        return rule in self.behaviour
 
     @property
     def replans_left(self) -> int:

@@ -45,7 +45,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
                 f"step {call.position} {_named(fault.place)}: {fault.message}",
-                f"{call.tool.name} takes {', '.join(call.tool.parameter_names) or 'no named parameters'}",
+                f"{call.tool.name} takes {review.parameters_of(call.tool)}",
                 step=call.position,
                 place=pointer.join(("params", *fault.place)),
             )

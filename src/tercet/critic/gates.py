@@ -178,7 +178,7 @@ def own_compensations_fit(review: Review) -> Refusals:
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
                 f"the compensation of step {call.position}: {fault}",
-                f"{tool.name} takes {', '.join(tool.parameter_names) or 'no named parameters'}",
+                f"{tool.name} takes {review.parameters_of(tool)}",
                 step=call.position,
                 place=pointer.join(("compensate", "params", *place)),
             )

@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import Any
 
 from tercet.contracts import graph
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.plan import Plan
 from tercet.contracts.references import Place
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code, Origin, Refusal
 from tercet.critic.reading import Reading
 
@@ -81,6 +83,12 @@ class Review:
             "decision.id": self.spec.id,
             "decision.risk_tier": str(self.spec.risk_tier),
         }
+
+    def parameters_of(self, tool: ToolSpec) -> str:
+        """What a tool takes, for a remedy."""
+        by_name = self.ctx.goes_by(Behaviour.PARAMETERS_BY_NAME)
+        names = sorted(tool.parameter_names) if by_name else tool.parameter_names
+        return ", ".join(names) or "no named parameters"
 
     def refuse(
         self,

@@ -20,6 +20,11 @@ def digest_bytes(digest: str) -> bytes:
         return b""
 
 
+def digest_text(digest: bytes) -> str:
+    """A digest as it is written everywhere but in a store."""
+    return _PREFIX + digest.hex()
+
+
 def check_blob(tenant: str, digest: str, rows: Sequence[Sequence[Any]]) -> bytes:
     """The bytes that a look-up found, if they are those that the digest names."""
     if not rows:

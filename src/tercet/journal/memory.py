@@ -131,6 +131,16 @@ class MemoryJournal:
         except KeyError:
             raise BlobMissing(tenant=tenant, digest=digest) from None
 
+    async def blob_digests(
+        self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        """The digests of the blobs that a stream brought, in order."""
+        self._check(tenant, stream)
+        mine = [
+            digest for (owner, digest), users in self._uses.items() if owner == tenant and stream in users
+        ]
+        return [digest for digest in sorted(mine) if digest > after][: max(limit, 0)]
+
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
         """Who holds an idempotency key."""
         self._check(tenant, key)

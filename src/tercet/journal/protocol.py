@@ -160,6 +160,13 @@ class Journal(Protocol):
         """The bytes with this digest (`sha256:…`), checked against it. Raises `BlobMissing`."""
         ...
 
+    async def blob_digests(
+        self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        """The digests of the blobs that a stream brought, in order, behind `after`; not those that were stored before
+        uses were recorded."""
+        ...
+
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
         """Who holds an idempotency key."""
         ...

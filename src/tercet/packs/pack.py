@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, Field, SkipValidation, model_validator
 
-from tercet.contracts.canonical import digest
+from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import PackError, UsageError
@@ -22,7 +22,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
-from tercet.contracts.shape import Authored
+from tercet.contracts.shape import Authored, JsonObject
 from tercet.contracts.tasks import TaskLibrary
 from tercet.packs.checks.control import controls_are_stable
 from tercet.packs.checks.expressions import LOADING_CHECKS
@@ -106,25 +106,33 @@ class Pack(Header):
 
     @cached_property
     def hash(self) -> str:
-        """What this pack declares, and the code of its tools.
+        """What this pack declares, and the code of its tools."""
+        return hash_bytes(self.content)
+
+    @cached_property
+    def content(self) -> bytes:
+        """What the hash is over, as canonical JSON: every session keeps it, so that replay knows the rules it went by.
 
         Evidence has its own pin, the snapshot. People are not the pack: who holds a role is asked when it matters.
         """
-        return digest(
-            {
-                "format": _FORMAT,
-                **self.model_dump(mode="json", include=set(Header.model_fields), exclude_defaults=True),
-                "tools": [_dump(tool) for tool in sorted(self.tools, key=lambda tool: tool.name)],
-                "decisions": [_dump(spec) for spec in sorted(self.decisions, key=lambda spec: spec.id)],
-                "gates": [_dump(gate) for gate in sorted(self.gates, key=lambda gate: gate.name)],
-                # Policies are judged in the order in which they stand, so for them the order counts.
-                "policies": [_dump(policy) for policy in self.policies],
-                **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
-                **({"library": _dump(self.library)} if self.library.goals else {}),
-                "code": dict(self.code),
-                "calls": {tool.name: _code_name(tool.call) for tool in self.tools},
-            }
-        )
+        return canonical(self.declarations)
+
+    @property
+    def declarations(self) -> JsonObject:
+        """All that the hash is over, as one JSON object."""
+        return {
+            "format": _FORMAT,
+            **self.model_dump(mode="json", include=set(Header.model_fields), exclude_defaults=True),
+            "tools": [_dump(tool) for tool in sorted(self.tools, key=lambda tool: tool.name)],
+            "decisions": [_dump(spec) for spec in sorted(self.decisions, key=lambda spec: spec.id)],
+            "gates": [_dump(gate) for gate in sorted(self.gates, key=lambda gate: gate.name)],
+            # Policies are judged in the order in which they stand, so for them the order counts.
+            "policies": [_dump(policy) for policy in self.policies],
+            **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
+            **({"library": _dump(self.library)} if self.library.goals else {}),
+            "code": dict(self.code),
+            "calls": {tool.name: _code_name(tool.call) for tool in self.tools},
+        }
 
     @cached_property
     def parts(self) -> Parts:

@@ -51,7 +51,7 @@ def decide(
     state: State, setting: Setting, course: Course | None, blobs: Mapping[str, Any]
 ) -> tuple[c.Command, ...]:
     """The commands that are due; none means that the run waits, or is over."""
-    if state.iterations >= setting.ctx.run_budget.max_iterations and state.phase in _COUNTED:
+    if is_worn_out(state, setting):
         return () if state.in_flight else (c.GiveUp(reason="iteration_budget_exceeded"),)
     match state.phase:
         case Phase.PLAN:
@@ -102,6 +102,11 @@ def due_tests(rules: QualityRules, quality: Quality) -> tuple[TestCommand, ...]:
     if any(said["error"] or said["result"]["failed"] for said in quality.tests[: len(early)]):
         return tuple(early)
     return rules.tests
+
+
+def is_worn_out(state: State, setting: Setting) -> bool:
+    """Whether a run has gone through as many phases as it may."""
+    return state.iterations >= setting.ctx.run_budget.max_iterations and state.phase in _COUNTED
 
 
 def is_escalated(state: State) -> bool:

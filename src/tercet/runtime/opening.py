@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tercet.context import compile as compile_context
+from tercet.contracts.behaviour import demand_known
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import ReplayError, UsageError
@@ -111,6 +112,7 @@ def started(
         evidence=hash_bytes(frozen) if frozen else "",
         root=place.root,
         depth=place.depth,
+        behaviour=ctx.behaviour,
     )
 
 
@@ -122,6 +124,11 @@ def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
     own = [fact.model_dump(mode="json") for fact in (pack.evidence_in(snapshot) if snapshot else ())]
     shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in shelf.facts]
     return canonical([*own, *shelved]) if snapshot or shelved else b""
+
+
+def kept_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:
+    """What a session keeps beside its first event: the pack as it is declared, under its hash, and the frozen evidence."""
+    return (pack.content, frozen) if frozen else (pack.content,)
 
 
 async def shelf_of(journal: Journal, state: State) -> Shelf:
@@ -140,8 +147,13 @@ async def _kept_facts(journal: Journal, state: State, *, is_shelved: bool) -> tu
     """The evidence that a session has kept from its start: of the library, or of the pack."""
     if not state.start.get("evidence"):
         return ()
-    facts = msgspec.json.decode(await journal.blob(state.start["tenant"], state.start["evidence"]))
-    wanted = [fact for fact in facts if bool(fact.pop(_SHELVED, False)) is is_shelved]
+    data = await journal.blob(state.start["tenant"], state.start["evidence"])
+    return read_kept(data, is_shelved=is_shelved)
+
+
+def read_kept(data: bytes, *, is_shelved: bool) -> tuple[Evidence, ...]:
+    """The evidence in what was frozen: of the library, or of the pack."""
+    wanted = [fact for fact in msgspec.json.decode(data) if bool(fact.pop(_SHELVED, False)) is is_shelved]
     return tuple(map(Evidence.model_validate, wanted))
 
 
@@ -331,6 +343,7 @@ def frame_of(state: State) -> tuple[RunContext, Request]:
             "safety_mode": start["safety_mode"],
             "run_budget": start["budget"],
             "started_at": moment(start["at"]),
+            "behaviour": demand_known(start.get("behaviour", ()), start["session"]),
         }
     )
     return ctx, Request.model_validate(start["request"])

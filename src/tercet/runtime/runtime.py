@@ -295,7 +295,7 @@ class Runtime(People):
             place=place,
             frozen=frozen,
         )
-        driver.begin(started, claims=claims, blobs=(frozen,) if frozen else ())
+        driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
         if plan is not None:
             # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
             driver.begin(work.given(plan, now))
@@ -467,7 +467,7 @@ class Runtime(People):
             frozen = opening.freeze(pack, setting.compiled.snapshot, shelf)
             await self._pin(session, driver.state.start.get("library", ""), setting.library_snapshot)
             moved = opening.migrated(pack, setting, driver.state, migrated_by, frozen)
-            driver.begin(moved, blobs=(frozen,) if frozen else ())
+            driver.begin(moved, blobs=opening.kept_blobs(pack, frozen))
         driver.look_into_inbox()
         return await self._carry(driver)
 

@@ -81,6 +81,22 @@ async def blobs_are_named_by_their_bytes(backend: Backend) -> None:
             await expect_refusal(BlobMissing, journal.blob(tenant, digest))
 
 
+async def the_blobs_of_a_stream_are_listed(backend: Backend) -> None:
+    """A stream's blobs are listed in the order of their digests, also those that another stream brought as well."""
+    tenant = new_tenant()
+    datas = [str(number).encode() for number in range(5)]
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, b"1", blobs=tuple(datas[:3])))
+        await journal.append(unit(tenant, 0, b"1", stream="ses_2", blobs=tuple(datas[2:])))
+        wanted = sorted(map(hash_bytes, datas[:3]))
+        expect("the blobs", await journal.blob_digests(tenant, "ses_1"), wanted)
+        first = await journal.blob_digests(tenant, "ses_1", limit=2)
+        expect("a page", first, wanted[:2])
+        expect("the rest", await journal.blob_digests(tenant, "ses_1", after=first[-1]), wanted[2:])
+        expect("those of none", await journal.blob_digests(tenant, "ses_3"), [])
+        expect("those of others", await journal.blob_digests(new_tenant(), "ses_1"), [])
+
+
 async def the_first_claim_wins(backend: Backend) -> None:
     """A key stays with its first stream, which may claim it again; another stream is refused."""
     tenant = new_tenant()
@@ -189,6 +205,7 @@ CASES = (
     a_checkpoint_is_never_overwritten,
     checkpoints_are_read_in_pages,
     blobs_are_named_by_their_bytes,
+    the_blobs_of_a_stream_are_listed,
     the_first_claim_wins,
     claims_are_checked_before_checkpoints,
     rows_change_in_part_and_as_a_whole,

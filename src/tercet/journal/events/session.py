@@ -51,6 +51,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     depth: int = 0
     body: str = ""
     """The hash of what was asked, where the request has a key."""
+    behaviour: tuple[int, ...] = ()
+    """The numbers of the changed rules that it goes by: it is replayed under them, whatever the rules are by then."""
 
 
 class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tercet.journal.chain import START
-from tercet.journal.content import check_blob, checkpoint_from, digest_bytes
+from tercet.journal.content import check_blob, checkpoint_from, digest_bytes, digest_text
 from tercet.journal.postgres.connection import Server
 from tercet.journal.postgres.reader import Reader
 from tercet.journal.postgres.writer import Writer
@@ -83,6 +83,14 @@ class PostgresJournal:
         check_names(tenant)
         rows = await self._reader.rows("read_blob", tenant, digest_bytes(digest))
         return check_blob(tenant, digest, rows)
+
+    async def blob_digests(
+        self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        """The digests of the blobs that a stream brought, in order."""
+        check_names(tenant, stream)
+        rows = await self._reader.rows("list_blobs", tenant, stream, digest_bytes(after), max(limit, 0))
+        return [digest_text(row[0]) for row in rows]
 
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
         """Who holds an idempotency key."""

@@ -198,6 +198,12 @@ SELECT seq, kind, hash, data
 -- name: read_blob
 SELECT data FROM tercet.blobs WHERE tenant = $1 AND digest = $2
 
+-- name: list_blobs
+SELECT digest
+  FROM tercet.blob_uses
+ WHERE tenant = $1 AND stream_id = (SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = $2) AND digest > $3
+ ORDER BY digest LIMIT $4
+
 -- name: read_claim
 SELECT s.stream, c.seq
   FROM tercet.claims AS c

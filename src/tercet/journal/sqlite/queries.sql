@@ -117,6 +117,12 @@ SELECT seq, kind, hash, data
 -- name: read_blob
 SELECT data FROM blobs WHERE tenant = ? AND digest = ?
 
+-- name: list_blobs
+SELECT digest
+  FROM blob_uses
+ WHERE tenant = ?1 AND stream_id = (SELECT id FROM streams WHERE tenant = ?1 AND stream = ?2) AND digest > ?3
+ ORDER BY digest LIMIT ?4
+
 -- name: read_claim
 SELECT s.stream, c.seq FROM claims AS c JOIN streams AS s ON s.id = c.stream_id WHERE c.tenant = ? AND c.key = ?
 

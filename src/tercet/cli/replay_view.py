@@ -1,0 +1,115 @@
+"""What replay and what-if found, on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+
+from tercet.cli.screen import Screen
+from tercet.cli.text import count, json_text, printable
+from tercet.replay.report import Count, Difference, ReplayReport
+from tercet.replay.what_if import JudgedAs, Rejudged, WhatIfReport
+
+MOST = 50
+"""Of more runs, only those that differ are shown."""
+
+
+def show_replayed(screen: Screen, reports: Sequence[ReplayReport]) -> None:
+    """Show what came of each run, and of all of them if there are several."""
+    for report in reports:
+        if len(reports) <= MOST or not report.is_equal:
+            _show_report(screen, report, is_alone=len(reports) == 1)
+    if len(reports) != 1:
+        _show_sum(screen, reports)
+
+
+def _show_sum(screen: Screen, reports: Sequence[ReplayReport]) -> None:
+    different = sum(not each.is_equal for each in reports)
+    rederived, facts = (
+        sum(each.verdicts_rederived for each in reports),
+        sum(each.verdicts_as_facts for each in reports),
+    )
+    screen.say(
+        f"{count(len(reports), 'run')}: {len(reports) - different:,} equal, {different:,} different; "
+        f"{count(rederived, 'verdict')} re-derived, {facts:,} taken as facts"
+    )
+
+
+def _show_report(screen: Screen, report: ReplayReport, *, is_alone: bool) -> None:
+    mark = ("✓ ", "bold green") if report.is_equal else ("✗ ", "bold red")
+    told = (
+        f"{report.outcome}  {printable(report.session_id, 80)}  {printable(report.pack, 80)}, {report.status}"
+    )
+    screen.say(Text.assemble(mark, told))
+    if report.difference is not None:
+        _show_difference(screen, report.difference)
+    if is_alone:
+        events = f"{count(report.events, 'event')}, {count(report.checkpoints, 'checkpoint')}"
+        screen.put(f"{events} came out as they were recorded", first="  · ")
+        screen.put(_verdicts(report), first="  · ")
+        if report.behaviour:
+            screen.put(f"rules changed since then: {', '.join(map(str, report.behaviour))}", first="  · ")
+        for fact in report.facts:
+            screen.put(_fact(fact), first="    fact  ")
+
+
+def _verdicts(report: ReplayReport) -> str:
+    rederived = count(report.verdicts_rederived, "verdict")
+    return f"{rederived} re-derived, {report.verdicts_as_facts:,} taken as facts"
+
+
+def _fact(fact: Count) -> str:
+    return f"{fact.count:,} {fact.event}: {fact.reason}"
+
+
+def _show_difference(screen: Screen, found: Difference) -> None:
+    where = f"event {found.position}, {printable(found.event, 60)}"
+    step = f", step {printable(found.step, 80)}" if found.step else ""
+    screen.put(f"{where}{step}, field {printable(found.field, 200)}", first="  · ")
+    screen.put(_value(found.recorded), first="    recorded  ")
+    screen.put(_value(found.expected), first="    expected  ")
+    screen.put(printable(found.check), first="  → ")
+
+
+def _value(value: Any) -> str:
+    return printable(value if isinstance(value, str) else json_text(value, indent=None), 400)
+
+
+# --- what if ---
+
+
+def show_what_if(screen: Screen, report: WhatIfReport) -> None:
+    """Show each changed verdict with its reasons, and how many there are."""
+    for run in report.runs:
+        if run.outcome != "unchanged":
+            _show_rejudged(screen, run)
+    told = f"{count(len(report.runs), 'run')} under {printable(report.pack, 80)}: {report.changed:,} changed, {report.unchanged:,} unchanged"
+    unreadable = f", {report.unreadable:,} unreadable" if report.unreadable else ""
+    mark = ("✓ ", "bold green") if report.is_unchanged else ("✗ ", "bold red")
+    screen.say(Text.assemble(mark, f"{told}{unreadable}"))
+
+
+def _show_rejudged(screen: Screen, run: Rejudged) -> None:
+    screen.say(
+        Text.assemble(
+            (f"{printable(run.session_id, 80)}", "bold"),
+            f"  {printable(run.intent, 60)}  {run.old_status} → {run.new_status}",
+        )
+    )
+    if run.change is not None:
+        step = f" {printable(run.change.step, 80)}" if run.change.step else ""
+        where = f"event {run.change.position}, {run.change.event}{step}"
+        screen.put(f"{where}: {_said(run.change.old)} → {_said(run.change.new)}", first="  · ")
+        for reason in run.change.new.reasons[:3]:
+            screen.put(printable(reason), first="    ")
+    if run.error is not None:
+        screen.put(printable(run.error), first="  · ")
+
+
+def _said(said: JudgedAs) -> str:
+    """A verdict in a few words: with its code, or whom it asks."""
+    gates = [f"{name or 'anybody'} ×{quorum}" for name, (_, quorum) in said.details.get("needs", {}).items()]
+    more = said.details.get("code") or ", ".join(gates)
+    return printable(f"{said.verdict} ({more})" if more else said.verdict, 200)

@@ -1,0 +1,37 @@
+"""Rules that have changed: each has a number, for life.
+
+A session writes down the numbers that it goes by when it starts. Whoever judges it again, or carries it on, goes by the
+same: a rule that is not among them is applied as it was before its number was given. So a change of a rule changes no
+past verdict. A number is never used again, and never taken away while a journal may hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from tercet.contracts.errors import UsageError
+
+
+class Behaviour(IntEnum):
+    """A rule that has changed."""
+
+    PARAMETERS_BY_NAME = 1
+    """A refusal lists what a tool takes in the order of the names. Before, it was the order in which the pack's author had
+    written them, which the hash of a pack does not know: two packs with one hash gave two verdicts."""
+
+
+CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))
+"""What a session that starts now goes by."""
+
+
+def demand_known(numbers: Iterable[int], session: str) -> tuple[int, ...]:
+    """The numbers, if this version knows all of them; raises `UsageError` for one from a later version."""
+    given = tuple(numbers)
+    if strange := sorted(set(given) - set(CURRENT)):
+        raise UsageError(
+            f"session {session} goes by rule {strange[0]}, which this version of Tercet does not know",
+            code="newer_rules",
+            remedy="use the version of Tercet that started it, or a later one",
+        )
+    return given

@@ -1,0 +1,74 @@
+"""A pack made of its declarations alone: enough to judge by, and nothing in it can be called.
+
+Whoever looks back at a run has the declarations of its pack, which its hash is over, and no code. The pack that is made
+of them has the same hash, so it compiles the same contexts and reaches the same verdicts; its tools raise when they are
+called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.errors import NotSent, TercetError, UsageError
+from tercet.contracts.shape import JsonObject, as_object
+from tercet.packs.pack import Pack
+
+
+def write_declarations(pack: Pack) -> bytes:
+    """The declarations of a pack as canonical JSON: their SHA-256 is the pack's hash."""
+    return canonical(pack.declarations)
+
+
+def read_declarations(data: bytes) -> Pack:
+    """The pack that declarations make; raises `UsageError` if they make none, or one with another hash."""
+    try:
+        pack = _build(msgspec.json.decode(data))
+    except (ValidationError, TercetError, TypeError, ValueError, KeyError, RecursionError) as error:
+        raise _refusal(f"they do not read: {str(error)[:300]}") from error
+    if pack.hash != hash_bytes(data):
+        raise _refusal("this version of Tercet reads something else in them")
+    return pack
+
+
+def _build(declared: Any) -> Pack:
+    fields = as_object(declared)
+    if fields is None:
+        raise ValueError("a pack is one JSON object")
+    calls = {str(name): str(call) for name, call in fields["calls"].items()}
+    tools = [_tool(dict(tool), calls[tool["name"]]) for tool in fields["tools"]]
+    given = {name: value for name, value in fields.items() if name not in ("format", "calls", "tools")}
+    return Pack.model_validate({**given, "tools": tools})
+
+
+def _tool(fields: JsonObject, code_name: str) -> JsonObject:
+    """The fields of a tool with something in the place of its code."""
+    made: JsonObject = {**fields, "call": _stand_in(code_name)}
+    return {**made, "reconcile": _stand_in(code_name)} if fields.get("reconciles") else made
+
+
+def _stand_in(code_name: str) -> Callable[..., Any]:
+    """Raises when it is called; bears the name of the code, which is part of the pack's hash."""
+
+    def call(**_: Any) -> Any:
+        raise NotSent(
+            f"{code_name} is not called: this pack has declarations and no code",
+            code="no_code",
+            remedy="load the pack from its folder",
+            is_retriable=False,
+        )
+
+    call.__module__, _, call.__qualname__ = code_name.partition(":")
+    return call
+
+
+def _refusal(reason: str) -> UsageError:
+    return UsageError(
+        f"these declarations make no pack: {reason}",
+        code="declarations_unreadable",
+        remedy="read them with the version of Tercet that wrote them, or load the pack from its folder",
+    )

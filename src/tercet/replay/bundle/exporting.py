@@ -1,0 +1,190 @@
+"""From a journal to a bundle.
+
+The bytes depend on the run and on nothing else: not on the store, the machine or the time of day. So exporting a run that
+is over gives the same file again. A run that is still going is exported as far as it had come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.shape import TYPE_VERSION
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.chain import START, follow, verify_chain
+from tercet.journal.errors import JournalCorrupt
+from tercet.journal.protocol import Journal, Position, Stored
+from tercet.packs.declared import write_declarations
+from tercet.packs.pack import Pack
+from tercet.replay.bundle.manifest import Manifest, PackEntry, StreamEntry, encode_manifest
+from tercet.replay.bundle.records import Seal
+from tercet.replay.bundle.writing import BundleWriter, Signer, new_file
+from tercet.runtime import opening
+from tercet.runtime.artifacts import rollback_of
+from tercet.runtime.messages import inbox_of
+from tercet.runtime.state import State
+
+_PAGE = 100
+"""How many events are in memory at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackContent:
+    """A pack, and the files that it was loaded from."""
+
+    pack: Pack
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """A bundle that was made."""
+
+    manifest: Manifest
+    seal: Seal
+
+
+async def export_run(
+    journal: Journal,
+    tenant: str,
+    session: str,
+    path: Path,
+    *,
+    packs: Sequence[PackContent] = (),
+    signer: Signer | None = None,
+    is_forced: bool = False,
+) -> Exported:
+    """Put a run into a file.
+
+    Raises `UsageError` for a session that is not there, a pack that the run was not pinned to, and a file that is there
+    already; `JournalCorrupt` where the journal does not hold what was written: damage is not handed on.
+    """
+    manifest = await _survey(journal, tenant, session, {content.pack.hash for content in packs})
+    with new_file(path, is_forced=is_forced) as file:
+        writer = BundleWriter(file)
+        writer.add("manifest", encode_manifest(manifest))
+        await _add_streams(writer, journal, manifest)
+        await _add_checkpoints(writer, journal, manifest)
+        await _add_blobs(writer, journal, manifest)
+        _add_packs(writer, packs)
+        seal = writer.finish(signer)
+    return Exported(manifest=manifest, seal=seal)
+
+
+# --- what there is ---
+
+
+async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) -> Manifest:
+    state = (await opening.restore(journal, tenant, session)).state
+    pins: dict[str, str] = {}
+    position = START
+    async for page in _pages(journal, tenant, session, state.position):
+        position = follow(position, page, stream=session)
+        for stored in page:
+            event = codec.decode(stored.data)
+            if isinstance(event, e.SessionStarted | e.SessionMigrated):
+                pins[event.pack_hash] = event.pack
+    if position.seq < state.position:
+        raise JournalCorrupt(f"event {position.seq + 1} of stream {session}", "it is missing")
+    _demand_pinned(session, pins, given)
+    return _manifest(state, pins, given, await _streams(journal, tenant, session, position))
+
+
+def _demand_pinned(session: str, pins: Mapping[str, str], given: set[str]) -> None:
+    if strange := given - pins.keys():
+        wanted = ", ".join(f"{ref} with {found[:20]}…" for found, ref in pins.items())
+        raise UsageError(
+            f"session {session} was not pinned to a pack with hash {min(strange)[:20]}…, but to {wanted}",
+            code="pack_version_mismatch",
+            remedy="name the folder of the pack as it was when the run was started, or export it without its pack",
+        )
+
+
+async def _streams(
+    journal: Journal, tenant: str, session: str, position: Position
+) -> tuple[StreamEntry, ...]:
+    """The stream of the session, and those beside it that tell what people said and did about it."""
+    found = [StreamEntry(name=session, events=position.seq, chain=position.chain.hex())]
+    for name in (inbox_of(session), rollback_of(session)):
+        end = await verify_chain(journal, tenant, name)
+        if end.seq:
+            found.append(StreamEntry(name=name, events=end.seq, chain=end.chain.hex()))
+    return tuple(found)
+
+
+def _manifest(
+    state: State, pins: Mapping[str, str], given: set[str], streams: tuple[StreamEntry, ...]
+) -> Manifest:
+    start = state.start
+    return Manifest(
+        tenant=start["tenant"],
+        session=start["session"],
+        run=start["run"],
+        status=state.status,
+        is_over=state.is_over,
+        intent=start["request"]["intent"],
+        decision=start["decision"],
+        started_at=start["at"],
+        updated_at=state.at,
+        snapshot=start["snapshot"],
+        library=start.get("library", ""),
+        planner=start.get("planner", ""),
+        models=tuple(start.get("models", ())),
+        plan_hash=state.plan_hash,
+        record=state.record,
+        packs=tuple(PackEntry(ref=ref, hash=found, included=found in given) for found, ref in pins.items()),
+        streams=streams,
+        versions={
+            "tercet": version("tercet"),
+            "events": codec.VERSION.decode(),
+            "types": str(TYPE_VERSION),
+        },
+    )
+
+
+# --- and its bytes ---
+
+
+async def _pages(journal: Journal, tenant: str, stream: str, end: int) -> AsyncIterator[list[Stored]]:
+    seq = 0
+    while seq < end and (page := await journal.read(tenant, stream, after=seq, limit=min(_PAGE, end - seq))):
+        yield page
+        seq = page[-1].seq
+
+
+async def _add_streams(writer: BundleWriter, journal: Journal, manifest: Manifest) -> None:
+    for entry in manifest.streams:
+        async for page in _pages(journal, manifest.tenant, entry.name, entry.events):
+            for stored in page:
+                writer.add("event", stored.data, stream=entry.name, seq=stored.seq)
+
+
+async def _add_checkpoints(writer: BundleWriter, journal: Journal, manifest: Manifest) -> None:
+    session, end = manifest.session, manifest.streams[0].events
+    seq = 0
+    while page := await journal.checkpoints(manifest.tenant, session, after=seq, limit=_PAGE):
+        for stored in page:
+            if stored.seq <= end:
+                writer.add("checkpoint", stored.data, stream=session, seq=stored.seq, checkpoint=stored.kind)
+        seq = page[-1].seq
+
+
+async def _add_blobs(writer: BundleWriter, journal: Journal, manifest: Manifest) -> None:
+    last = ""
+    while page := await journal.blob_digests(manifest.tenant, manifest.session, after=last):
+        for digest in page:
+            writer.add("blob", await journal.blob(manifest.tenant, digest))
+        last = page[-1]
+
+
+def _add_packs(writer: BundleWriter, packs: Sequence[PackContent]) -> None:
+    by_hash = {content.pack.hash: content for content in packs}
+    for _, content in sorted(by_hash.items()):
+        writer.add("pack", write_declarations(content.pack))
+    for found, content in sorted(by_hash.items()):
+        for path, data in sorted(content.files.items()):
+            writer.add("file", data, pack=found.removeprefix("sha256:"), path=path)

@@ -1,0 +1,193 @@
+"""A bundle as a journal that can only be read: whatever tells about a run from its journal tells the same from a bundle.
+
+It holds one session. Folds are not handed out as the newest of their kind: whoever looks back folds the events, and a fold
+in a file from elsewhere is compressed bytes that nobody should have to trust. Claims and leases stay with the store.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, NoReturn
+
+from tercet.contracts.errors import UsageError
+from tercet.journal import codec
+from tercet.journal.chain import START
+from tercet.journal.errors import BlobMissing, JournalClosed
+from tercet.journal.protocol import (
+    Append,
+    CheckpointKind,
+    ClaimHolder,
+    Lease,
+    Position,
+    SessionRow,
+    Stored,
+    StoredCheckpoint,
+)
+from tercet.runtime.machine import evolve
+from tercet.runtime.rows import row_of
+from tercet.runtime.state import State
+
+if TYPE_CHECKING:
+    from tercet.replay.bundle.reading import Bundle
+
+
+class BundleJournal:
+    """The journal of the one run that a bundle holds. Every attempt to write raises `UsageError`."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._read: dict[str, list[Stored]] = {}
+        self._closed = False
+
+    @cached_property
+    def _checkpoints(self) -> list[StoredCheckpoint]:
+        return list(self._bundle.checkpoints())
+
+    @cached_property
+    def _row(self) -> SessionRow:
+        state = State()
+        for stored in self._bundle.events():
+            state = evolve(state, codec.decode(stored.data))
+        return row_of(state)
+
+    def _events(self, tenant: str, stream: str) -> list[Stored]:
+        self._demand_open()
+        if tenant != self._bundle.manifest.tenant:
+            return []
+        if stream not in self._read:
+            self._read[stream] = list(self._bundle.events(stream))
+        return self._read[stream]
+
+    def _rows(self, tenant: str) -> list[SessionRow]:
+        self._demand_open()
+        return [self._row] if tenant == self._bundle.manifest.tenant else []
+
+    def _demand_open(self) -> None:
+        if self._closed:
+            raise JournalClosed
+
+    async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
+        """At most `limit` events behind position `after`."""
+        start = max(after, 0)
+        return self._events(tenant, stream)[start : start + max(limit, 0)]
+
+    async def head(self, tenant: str, stream: str) -> Position:
+        """Where a stream ends."""
+        events = self._events(tenant, stream)
+        return Position(events[-1].seq, events[-1].chain) if events else START
+
+    async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
+        """The point with the highest position; never a fold."""
+        points = [each for each in self._of(tenant, stream) if each.kind == kind == "point"]
+        return points[-1] if points else None
+
+    async def checkpoints(
+        self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
+    ) -> list[StoredCheckpoint]:
+        """The checkpoints behind position `after`, in order."""
+        found = [each for each in self._of(tenant, stream) if each.seq > after]
+        if limit <= 0 or not found:
+            return []
+        last = found[min(limit, len(found)) - 1].seq
+        return found[: bisect_right(found, last, key=lambda each: each.seq)]
+
+    def _of(self, tenant: str, stream: str) -> list[StoredCheckpoint]:
+        self._demand_open()
+        is_ours = (tenant, stream) == (self._bundle.manifest.tenant, self._bundle.manifest.session)
+        return self._checkpoints if is_ours else []
+
+    async def blob(self, tenant: str, digest: str) -> bytes:
+        """The bytes with this digest."""
+        self._demand_open()
+        if tenant != self._bundle.manifest.tenant:
+            raise BlobMissing(tenant=tenant, digest=digest)
+        return self._bundle.blob(digest)
+
+    async def blob_digests(
+        self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        """The digests of the blobs that the session brought, in order."""
+        self._demand_open()
+        is_ours = (tenant, stream) == (self._bundle.manifest.tenant, self._bundle.manifest.session)
+        found = (digest for digest in self._bundle.blobs if digest > after) if is_ours else ()
+        return list(islice(found, max(limit, 0)))
+
+    async def bell(self, tenant: str) -> int:
+        """Always 0: nobody rings here."""
+        del tenant
+        return 0
+
+    async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
+        """Always None: a bundle holds no claims."""
+        del tenant, key
+        return None
+
+    async def lease(self, tenant: str, stream: str) -> Lease | None:
+        """Always None: nobody writes here."""
+        del tenant, stream
+        return None
+
+    async def session(self, tenant: str, session_id: str) -> SessionRow | None:
+        """The row of the session, as its events tell it."""
+        return next((row for row in self._rows(tenant) if row.session_id == session_id), None)
+
+    async def sessions(
+        self, tenant: str, *, status: str | None = None, limit: int = 50, before: str | None = None
+    ) -> list[SessionRow]:
+        """The one session that there is."""
+        rows = [] if before is not None else self._rows(tenant)
+        return [row for row in rows if status in (None, row.status)][: max(limit, 0)]
+
+    async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Never anything: nobody can look after it here."""
+        del tenant, now_ms, limit
+        return []
+
+    async def ended(
+        self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
+    ) -> list[SessionRow]:
+        """Never anything: nothing is cleared up here."""
+        del tenant, before_ms, statuses, limit
+        return []
+
+    async def append(self, unit: Append) -> Position:
+        """Raises `UsageError`."""
+        del unit
+        _refuse()
+
+    async def acquire(
+        self, tenant: str, stream: str, *, owner: str, now_ms: int, ttl_ms: int, grace_ms: int = 0
+    ) -> Lease:
+        """Raises `UsageError`."""
+        del tenant, stream, owner, now_ms, ttl_ms, grace_ms
+        _refuse()
+
+    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
+        """Raises `UsageError`."""
+        del lease, now_ms, ttl_ms
+        _refuse()
+
+    async def release(self, lease: Lease) -> None:
+        """Raises `UsageError`."""
+        del lease
+        _refuse()
+
+    async def forget(self, lease: Lease) -> None:
+        """Raises `UsageError`."""
+        del lease
+        _refuse()
+
+    async def close(self) -> None:
+        """Refuse everything from now on, and close the bundle."""
+        self._closed = True
+        self._bundle.close()
+
+
+def _refuse() -> NoReturn:
+    raise UsageError(
+        "a bundle can only be read",
+        code="read_only",
+        remedy="go on with the session in the journal that it was exported from",
+    )

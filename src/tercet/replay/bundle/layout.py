@@ -1,0 +1,167 @@
+"""How a bundle is written down: a first line, records, the end, and a signature where there is one.
+
+    tercet-bundle 1
+    <SHA-256 of the header> <header>
+    <payload>
+    …
+    <SHA-256 of the header> <header of the end>
+    <Ed25519 signature> <who signed>
+
+A header is canonical JSON on one line. It names the hash of its payload and the hash of the header before it, so each
+record can be checked by itself, and all of them hang together. There is one way to write a header: another is refused,
+since two programs could read it differently.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import Literal
+
+import msgspec
+
+FIRST_LINE = b"tercet-bundle 1\n"
+START = sha256(FIRST_LINE).hexdigest()
+"""What the first record names as the one before it."""
+MAX_LINE = 8192
+"""A longer header is none."""
+SIGNED = b"tercet-bundle-signature 1\n"
+"""Stands before what is signed, so that no signature of something else can be taken for one."""
+
+Kind = Literal["manifest", "event", "checkpoint", "blob", "pack", "file", "end"]
+ORDER: tuple[Kind, ...] = ("manifest", "event", "checkpoint", "blob", "pack", "file", "end")
+"""The order in which the kinds stand in a bundle."""
+_MORE: dict[Kind, frozenset[str]] = {
+    "event": frozenset({"stream", "seq"}),
+    "checkpoint": frozenset({"stream", "seq", "checkpoint"}),
+    "file": frozenset({"pack", "path"}),
+    "end": frozenset({"signer"}),
+}
+"""The members that the header of a kind has beside those that all have."""
+_SOME = ("stream", "seq", "checkpoint", "pack", "path", "signer")
+_MOST = 2**53 - 1
+"""No number is larger: every language reads it as it is."""
+_HEX = frozenset("0123456789abcdef")
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the line of a record says. `sha256` and `size` are those of its payload; of the end, those of all before it."""
+
+    kind: Kind
+    n: int
+    previous: str
+    sha256: str
+    size: int
+    stream: str | None = None
+    seq: int | None = None
+    checkpoint: Literal["point", "fold"] | None = None
+    pack: str | None = None
+    path: str | None = None
+    signer: str | None = None
+    """The public key of who signed; empty where nobody did."""
+
+    @property
+    def name(self) -> str:
+        """What the record is, for people."""
+        match self.kind:
+            case "event":
+                return f"event {self.seq} of {self.stream}"
+            case "checkpoint":
+                return f"the {self.checkpoint} after event {self.seq} of {self.stream}"
+            case "blob":
+                return f"blob sha256:{self.sha256}"
+            case "file":
+                return f"the pack's file {self.path}"
+            case "pack":
+                return "the declarations of the pack"
+            case _:
+                return f"the {self.kind}"
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who signed."""
+
+    algorithm: Literal["ed25519"]
+    key: str
+    kind: Literal["signature"]
+
+
+_header = msgspec.json.Decoder(Header)
+_signature = msgspec.json.Decoder(Signature)
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def encode_header(header: Header) -> tuple[str, bytes]:
+    """The hash of a header, by which the next one names it, and its line."""
+    text = _encoder.encode(header)
+    found = sha256(text).hexdigest()
+    return found, b"%b %b\n" % (found.encode(), text)
+
+
+def decode_header(line: bytes) -> tuple[str, Header] | None:
+    """The hash and the header in a line; None if it is not one that was written so."""
+    found, space, text = line[:64], line[64:65], line[65:-1]
+    if space != b" " or line[-1:] != b"\n" or found != sha256(text).hexdigest().encode():
+        return None
+    try:
+        header = _header.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    is_written_so = _encoder.encode(header) == text and _is_sound(header)
+    return (found.decode(), header) if is_written_so else None
+
+
+def _is_sound(header: Header) -> bool:
+    given = {name for name in _SOME if getattr(header, name) is not None}
+    if given != set(_MORE.get(header.kind, ())):
+        return False
+    digests = [header.previous, header.sha256, *([header.signer] if header.signer else [])]
+    numbers = (header.n, header.seq if header.seq is not None else 1, header.size + 1)
+    return (
+        all(map(is_hex, digests))
+        and min(numbers) >= 1
+        and max(numbers) <= _MOST
+        and (header.pack is None or is_hex(header.pack))
+        and (header.path is None or is_path(header.path))
+    )
+
+
+def is_hex(text: str) -> bool:
+    """Whether a text is 32 bytes in small hexadecimal digits."""
+    return len(text) == 64 and _HEX.issuperset(text)
+
+
+def is_path(text: str) -> bool:
+    """Whether a path names a file inside a folder, in one way only."""
+    path = PurePosixPath(text)
+    parts = text.split("/")
+    is_plain = text.isprintable() and "\\" not in text and ":" not in text
+    return is_plain and str(path) == text and not path.is_absolute() and not {"", ".", ".."} & set(parts)
+
+
+def encode_signature(key: str) -> bytes:
+    """Who signs, as it stands in the last line."""
+    return _encoder.encode(Signature(algorithm="ed25519", key=key, kind="signature"))
+
+
+def decode_signature(line: bytes) -> tuple[bytes, str] | None:
+    """The signature and the key in a last line; None if it is none."""
+    proof, space, text = line[:128], line[128:129], line[129:-1]
+    try:
+        signature = _signature.decode(text)
+        found = bytes.fromhex(proof.decode("ascii"))
+    except (msgspec.DecodeError, ValueError):
+        return None
+    is_written_so = (
+        space == b" "
+        and line[-1:] == b"\n"
+        and found.hex().encode() == proof
+        and is_hex(signature.key)
+        and encode_signature(signature.key) == text
+    )
+    return (found, signature.key) if is_written_so else None
+
+
+def signed_bytes(end: str, key: str) -> bytes:
+    """What is signed: the hash of the end's header, and who signs."""
+    return SIGNED + end.encode() + b"\n" + encode_signature(key)

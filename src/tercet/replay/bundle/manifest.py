@@ -1,0 +1,71 @@
+"""What a bundle says about itself, in its first record."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+MAX_BYTES = 2**20
+"""A larger manifest is refused."""
+
+
+class StreamEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream of the journal: how many events the bundle has of it, and its chain at the last of them."""
+
+    name: str
+    events: int
+    chain: str
+
+
+class PackEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A pack that the run was pinned to, and whether the bundle holds it."""
+
+    ref: str
+    hash: str
+    included: bool
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which run it is, how far it was, and what the bundle holds of it."""
+
+    format: Literal[1] = 1
+    tenant: str
+    session: str
+    run: str
+    status: str
+    is_over: bool
+    """Whether nothing more could happen when it was exported."""
+    intent: str
+    decision: str
+    started_at: int
+    updated_at: int
+    """Milliseconds since 1970: of the first and the last event."""
+    snapshot: str = ""
+    library: str = ""
+    planner: str = ""
+    models: tuple[str, ...] = ()
+    plan_hash: str = ""
+    record: str = ""
+    """The hash of the decision record, where there is one."""
+    packs: tuple[PackEntry, ...] = ()
+    streams: tuple[StreamEntry, ...] = ()
+    versions: dict[str, str] = {}
+    """Of Tercet, of the events, of the public types."""
+
+
+_decoder = msgspec.json.Decoder(Manifest)
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """A manifest as it stands in a bundle."""
+    return _encoder.encode(manifest)
+
+
+def decode_manifest(data: bytes) -> Manifest | None:
+    """The manifest that bytes hold; None if they hold none."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,198 @@
+"""Opening a bundle: checked from the first byte to the last, and then read as a journal is.
+
+What is kept in memory is where each record stands; payloads are read when somebody asks, and checked again, since the file
+may have been changed meanwhile. Nothing is unpacked, nothing is written, and no code comes out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.errors import LimitError, UsageError
+from tercet.journal.chain import ZERO, link
+from tercet.journal.errors import BlobMissing
+from tercet.journal.protocol import Stored, StoredCheckpoint
+from tercet.packs.declared import read_declarations
+from tercet.packs.pack import Pack
+from tercet.replay.bundle.errors import BundleDamaged
+from tercet.replay.bundle.journal import BundleJournal
+from tercet.replay.bundle.layout import FIRST_LINE
+from tercet.replay.bundle.records import Record
+from tercet.replay.bundle.scanning import Scan
+from tercet.replay.bundle.signing import check_signature
+
+MOST_RECORDS = 2_000_000
+"""Of more, the places alone would fill the memory."""
+MOST_BYTES = 2**30
+"""A larger payload is not taken into memory."""
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a file begins as a bundle does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(FIRST_LINE)) == FIRST_LINE
+    except OSError:
+        return False
+
+
+def open_bundle(path: str | Path) -> Bundle:
+    """The bundle in a file, once every byte of it has been checked; close it, or use it in a `with`.
+
+    Raises `UsageError` for what is no bundle, `BundleDamaged` that names the first damaged record, and `BundleForged` for
+    a signature that does not hold.
+    """
+    file = open_file(Path(path))
+    try:
+        return Bundle(file, str(path))
+    except BaseException:
+        file.close()
+        raise
+
+
+def open_file(path: Path) -> BinaryIO:
+    """The file, opened; raises `UsageError` if it cannot be."""
+    if not path.is_file():
+        raise UsageError(
+            f"there is no file {path}",
+            code="bundle_not_found",
+            remedy="tercet export makes a bundle of a run",
+        )
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", code="unreadable", remedy="see that it may be read"
+        ) from error
+
+
+class Bundle:
+    """A run in a file: its events, checkpoints, blobs and packs."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._events: dict[str, list[Record]] = {}
+        self._checkpoints: list[Record] = []
+        self._blobs: dict[str, Record] = {}
+        self._packs: dict[str, Record] = {}
+        self._files: dict[tuple[str, str], Record] = {}
+        scan = Scan(file, name)
+        for count, record in enumerate(scan.records(), start=1):
+            if count > MOST_RECORDS:
+                raise LimitError(
+                    "bundle_records", count, MOST_RECORDS, remedy="verify-bundle has no such limit"
+                )
+            self._note(record)
+        self.manifest, self.seal = scan.result()
+        check_signature(self.seal)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that it holds events of; the session's comes first."""
+        return tuple(entry.name for entry in self.manifest.streams)
+
+    def length(self, stream: str) -> int:
+        """How many events it holds of a stream."""
+        return len(self._events.get(stream, ()))
+
+    def events(self, stream: str | None = None) -> Iterator[Stored]:
+        """The events of a stream as they were stored; by default those of the session."""
+        chain = ZERO
+        for record in self._events.get(stream or self.manifest.session, ()):
+            data = self._payload(record)
+            chain = link(chain, data)
+            yield Stored(record.header.seq or 0, data, chain)
+
+    def checkpoints(self) -> Iterator[StoredCheckpoint]:
+        """The checkpoints of the session, in order."""
+        for record in self._checkpoints:
+            header = record.header
+            data = self._payload(record)
+            yield StoredCheckpoint(header.seq or 0, header.checkpoint or "point", hash_bytes(data), data)
+
+    @property
+    def blobs(self) -> tuple[str, ...]:
+        """The digests of the blobs that it holds."""
+        return tuple(self._blobs)
+
+    def blob(self, digest: str) -> bytes:
+        """The bytes with a digest; raises `BlobMissing`."""
+        record = self._blobs.get(digest)
+        if record is None:
+            raise BlobMissing(tenant=self.manifest.tenant, digest=digest)
+        return self._payload(record)
+
+    def files(self, pack_hash: str) -> dict[str, str]:
+        """The files that a pack was loaded from, by name, each with the digest of its bytes."""
+        return {
+            path: f"sha256:{record.header.sha256}"
+            for (found, path), record in self._files.items()
+            if f"sha256:{found}" == pack_hash
+        }
+
+    def read_file(self, pack_hash: str, path: str) -> bytes:
+        """The bytes of a file of a pack; raises `UsageError` if the bundle has none of this name."""
+        record = self._files.get((pack_hash.removeprefix("sha256:"), path))
+        if record is None:
+            raise UsageError(
+                f"the bundle has no file {path} of this pack", code="unknown_file", remedy="see its files()"
+            )
+        return self._payload(record)
+
+    def journal(self) -> BundleJournal:
+        """The run as a journal that can only be read."""
+        return BundleJournal(self)
+
+    def pack(self, pack_hash: str | None = None) -> Pack | None:
+        """A pack that the run was pinned to, by default the last, made of its declarations: its tools cannot be called.
+
+        None if the bundle does not hold it.
+        """
+        packs = self.manifest.packs
+        record = self._packs.get(pack_hash or (packs[-1].hash if packs else ""))
+        return None if record is None else read_declarations(self._payload(record))
+
+    def _note(self, record: Record) -> None:
+        header = record.header
+        match header.kind:
+            case "event":
+                self._events.setdefault(header.stream or "", []).append(record)
+            case "checkpoint":
+                self._checkpoints.append(record)
+            case "blob":
+                self._blobs[f"sha256:{header.sha256}"] = record
+            case "pack":
+                self._packs[f"sha256:{header.sha256}"] = record
+            case "file":
+                self._files[header.pack or "", header.path or ""] = record
+            case "manifest" | "end":
+                pass
+
+    def _payload(self, record: Record) -> bytes:
+        header = record.header
+        if header.size > MOST_BYTES:
+            raise LimitError("bundle_payload", header.size, MOST_BYTES)
+        self._file.seek(record.offset)
+        data = self._file.read(header.size)
+        if sha256(data).hexdigest() != header.sha256:
+            raise BundleDamaged(
+                record=header.n, name=header.name, damage="changed", reason="the file was changed meanwhile"
+            )
+        return data

@@ -1,0 +1,159 @@
+"""One pass over a bundle: every byte is looked at, and the first record that is not what was written is named.
+
+The pass keeps a line and a piece of a payload in memory, whatever the file holds: nothing in a bundle is compressed, and
+a size that a header names is believed only as far as there are bytes. A header is checked before its payload is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import BinaryIO, NoReturn
+
+from tercet.contracts.errors import InternalError, UsageError
+from tercet.replay.bundle.consistency import Consistency
+from tercet.replay.bundle.diagnosis import Diagnosis
+from tercet.replay.bundle.errors import BundleDamaged, Damage
+from tercet.replay.bundle.layout import (
+    FIRST_LINE,
+    MAX_LINE,
+    START,
+    Header,
+    decode_header,
+    decode_signature,
+)
+from tercet.replay.bundle.manifest import Manifest
+from tercet.replay.bundle.records import Record, Seal
+
+PIECE = 64 * 1024
+
+
+class Scan:
+    """A pass over a file that should be a bundle."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        self._whole = sha256()
+        self._facts = Consistency()
+        self._before: Record | None = None
+        self._at = 0
+        """How many bytes have been checked."""
+        self._seal: Seal | None = None
+
+    def result(self) -> tuple[Manifest, Seal]:
+        """What stands at the beginning and at the end, once the pass is over."""
+        manifest = self._facts.manifest
+        if manifest is None or self._seal is None:
+            raise InternalError("a bundle was asked about before it was read to its end")
+        return manifest, self._seal
+
+    def records(self) -> Iterator[Record]:
+        """Every record but the end. Raises `BundleDamaged`, or `UsageError` for what is no bundle."""
+        self._begin()
+        while (record := self._next()).header.kind != "end":
+            yield record
+        self._finish(record)
+
+    def _begin(self) -> None:
+        first = self._file.read(len(FIRST_LINE))
+        if first != FIRST_LINE:
+            _refuse(self._name, first)
+        self._take(first)
+
+    def _take(self, data: bytes) -> None:
+        self._whole.update(data)
+        self._at += len(data)
+
+    @property
+    def _number(self) -> int:
+        """The number of the record that comes next."""
+        return self._before.header.n + 1 if self._before else 1
+
+    @property
+    def _previous(self) -> str:
+        return self._before.link if self._before else START
+
+    def _next(self) -> Record:
+        start, line = self._at, self._file.readline(MAX_LINE)
+        found = decode_header(line)
+        if found is None or (found[1].n, found[1].previous) != (self._number, self._previous):
+            raise Diagnosis(self._file, start, self._before).damage()
+        link, header = found
+        if wrong := self._facts.begin(header):
+            raise _damaged(header, "inconsistent", wrong)
+        record = Record(header, link, start + len(line))
+        if header.kind != "end":
+            self._take(line)
+            self._read_payload(header)
+            self._before = record
+        return record
+
+    def _read_payload(self, header: Header) -> None:
+        found, kept, left = sha256(), b"", header.size
+        while left:
+            piece = self._file.read(min(left, PIECE))
+            if not piece:
+                raise _damaged(header, "changed", "the file ends in the middle of it")
+            left -= len(piece)
+            found.update(piece)
+            self._take(piece)
+            self._facts.update(piece)
+            kept += piece if header.kind == "manifest" else b""
+        ending = self._file.read(1)
+        if found.hexdigest() != header.sha256 or ending != b"\n":
+            raise _damaged(header, "changed", "its bytes have another hash than its header names")
+        self._take(ending)
+        if wrong := self._facts.finish(header, kept):
+            raise _damaged(header, "inconsistent", wrong)
+
+    def _finish(self, end: Record) -> None:
+        header = end.header
+        if (header.size, header.sha256) != (self._at, self._whole.hexdigest()):
+            raise _damaged(header, "changed", "it names another hash over all bytes before it")
+        proof = self._read_signature(header) if header.signer else b""
+        if self._file.read(1):
+            raise BundleDamaged(
+                record=header.n + 1,
+                name="behind the end",
+                damage="inserted",
+                reason="there are bytes that belong to nothing",
+            )
+        self._seal = Seal(
+            hash=end.link,
+            records=header.n,
+            size=header.size,
+            sha256=header.sha256,
+            signer=header.signer or "",
+            proof=proof,
+        )
+
+    def _read_signature(self, end: Header) -> bytes:
+        line = self._file.readline(MAX_LINE)
+        found = decode_signature(line)
+        if found is None or found[1] != end.signer:
+            raise BundleDamaged(
+                record=end.n + 1,
+                name="the signature",
+                damage="changed" if line else "removed",
+                reason="its line is not what was written" if line else "the file ends before it",
+            )
+        return found[0]
+
+
+def _damaged(header: Header, damage: Damage, reason: str) -> BundleDamaged:
+    return BundleDamaged(record=header.n, name=header.name, damage=damage, reason=reason)
+
+
+def _refuse(name: str, first: bytes) -> NoReturn:
+    if first.startswith(FIRST_LINE[:14]) and first[14:15].isdigit():
+        raise UsageError(
+            f"{name} is a bundle of another format than this Tercet reads",
+            code="newer_bundle",
+            remedy="upgrade Tercet, or ask for a bundle of format 1",
+        )
+    raise UsageError(
+        f"{name} is no bundle: its first line is not {FIRST_LINE.decode().strip()!r}",
+        code="not_a_bundle",
+        remedy="name a file that tercet export has made",
+    )

@@ -1,0 +1,84 @@
+"""Where two events differ: the first field, and what each of them has there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tercet.contracts.shape import as_list, as_object
+from tercet.journal import events as e
+from tercet.replay.report import Difference
+
+NOTHING = "(nothing)"
+"""What stands for a field that is not there."""
+
+_CHECKS: dict[type[e.Event], str] = {
+    e.SessionStarted: "the pack or the evidence is not what the session was started with, or this version compiles it otherwise",
+    e.SessionEnded: "the record was made of other facts, or this version makes records otherwise",
+    e.PlanReviewed: "the plan or the review was changed, or this version's critic judges otherwise",
+    e.RunReported: "the transcript or the report was changed, or this version's evaluators judge otherwise",
+    e.GateOpened: "the call that was asked about is not the one that follows from the plan and its results",
+}
+_USUAL = "the journal was changed, or this version judges otherwise: see docs/replay.md"
+
+
+def event_type(event: e.Event) -> str:
+    """The name of an event in the journal."""
+    return str(type(event).__struct_config__.tag)
+
+
+def compare(position: int, recorded: e.Event, expected: e.Event) -> Difference | None:
+    """The first field in which two events differ; None if they say the same, be it in another order of members.
+
+    A pack is kept as canonical JSON, so what it declares may come in another order than its author wrote it in.
+    """
+    found = _first("", _fields(recorded), _fields(expected))
+    if found is None:
+        return None
+    path, said, due = found
+    return Difference(
+        position=position,
+        event=event_type(recorded),
+        step=getattr(recorded, "step", None) or None,
+        field=path,
+        recorded=said,
+        expected=due,
+        check=_CHECKS.get(type(recorded), _USUAL),
+    )
+
+
+def _fields(event: e.Event) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(event))
+
+
+def _first(path: str, recorded: Any, expected: Any) -> tuple[str, Any, Any] | None:
+    """The first place at which two JSON values differ."""
+    before, after = as_object(recorded), as_object(expected)
+    if before is not None and after is not None:
+        for name in dict.fromkeys((*before, *after)):
+            found = _first(f"{path}.{name}".lstrip("."), before.get(name, NOTHING), after.get(name, NOTHING))
+            if found is not None:
+                return found
+        return None
+    items, others = as_list(recorded), as_list(expected)
+    if items is not None and others is not None and len(items) == len(others):
+        for index, (item, other) in enumerate(zip(items, others, strict=True)):
+            if (found := _first(f"{path}.{index}", item, other)) is not None:
+                return found
+        return None
+    is_same = type(recorded) is type(expected) and recorded == expected
+    return None if is_same else (path, recorded, expected)
+
+
+def not_due(position: int, recorded: e.Event, due: str) -> Difference:
+    """An event that was recorded where nothing of the kind could happen."""
+    return Difference(
+        position=position,
+        event=event_type(recorded),
+        step=getattr(recorded, "step", None) or None,
+        field="type",
+        recorded=event_type(recorded),
+        expected=due,
+        check=_CHECKS.get(type(recorded), _USUAL),
+    )

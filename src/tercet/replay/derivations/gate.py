@@ -1,0 +1,67 @@
+"""Gates: which ones were opened, for whom and over which digest, is derived; what people answered is a fact."""
+
+from __future__ import annotations
+
+from tercet.journal import events as e
+from tercet.replay.derivations.derived import Derived
+from tercet.replay.scene import Scene
+from tercet.runtime import commands as c
+from tercet.runtime import undoing
+from tercet.runtime.deciding import Acting
+
+BREAKER = "the circuit of its tool was open"
+
+
+def gate_opened(scene: Scene, event: e.GateOpened) -> Derived | None:
+    """The question that was due, with all that its answer binds to."""
+    match event.kind:
+        case "escalation":
+            return _handed_over(scene, event)
+        case "compensation":
+            return taken_back(scene, event)
+        case "approval" | "reconcile":
+            return _asked(scene, event)
+
+
+def _asked(scene: Scene, event: e.GateOpened) -> Derived | None:
+    command = scene.due(c.Ask, at=event.at, step=event.step)
+    if command is not None:
+        return Derived(event=scene.work.ask(scene.state, command, event.at))
+    step = scene.state.steps.get(event.step)
+    is_open = step is not None and step.is_unsettled
+    if step is None or not is_open or scene.due(c.Dispatch, at=event.at, step=event.step) is None:
+        return None
+    # A call that may have happened cannot be refused because a circuit is open: a person is asked instead.
+    acting = Acting(scene.state, scene.setting, scene.followed, scene.blobs)
+    asked = scene.work.ask(scene.state, acting.ask_whether(event.step, step), event.at)
+    return Derived(event=asked, fact=BREAKER)
+
+
+def _handed_over(scene: Scene, event: e.GateOpened) -> Derived | None:
+    if scene.due(c.HandOver, at=event.at) is None:
+        return None
+    opened, _ = scene.work.hand_over(scene.state, scene.setting, scene.events, event.at)
+    return Derived(event=opened)
+
+
+def taken_back(scene: Scene, event: e.GateOpened | e.CompensationBegun | e.EffectsKept) -> Derived | None:
+    """What becomes of the effects of a run that did not succeed: the ways back are worked out again."""
+    command = scene.due(c.TakeBack, at=event.at)
+    if command is None:
+        return None
+    done = undoing.effects(scene.events)
+    ways = undoing.ways_back(done, scene.setting, scene.tools, scene.blobs)
+    if not ways or command.how == "keep":
+        return Derived(event=e.EffectsKept(at=event.at))
+    if command.how == "ask" and any(way.tool for way in ways):
+        return Derived(event=scene.work.ask_back(scene.state, scene.setting, ways, event.at))
+    return Derived(event=e.CompensationBegun(at=event.at, undo=ways))
+
+
+def approval_granted(scene: Scene, event: e.ApprovalGranted) -> Derived | None:
+    """The policy that gave the approval."""
+    command = scene.due(c.Grant, at=event.at, step=event.step)
+    if command is None:
+        return None
+    granted = e.ApprovalGranted(at=event.at, step=command.step, policy=command.policy, digest=command.digest)
+    return Derived(event=granted)

@@ -1,0 +1,71 @@
+"""Plans: what was proposed is a fact, what the critic said of it is derived."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tercet.contracts.verdict import Code
+from tercet.journal import events as e
+from tercet.planner.template import PlanningError
+from tercet.replay.derivations.derived import Derived
+from tercet.replay.scene import Scene
+from tercet.runtime import commands as c
+from tercet.runtime.plans import read_plan
+from tercet.runtime.retrieving import asking, pinned, read_facts
+
+
+def plan_proposed(scene: Scene, event: e.PlanProposed) -> Derived | None:
+    """A planner's words are a fact; the hash of the plan is not."""
+    if scene.due(c.Propose, at=event.at) is None:
+        return None
+    return Derived(event=msgspec.structs.replace(event, hash=read_plan(event.plan).hash))
+
+
+def planning_failed(scene: Scene, event: e.PlanningFailed) -> Derived | None:
+    """Why there was no plan is a fact; what follows from that is not."""
+    if scene.due(c.Propose, at=event.at) is None:
+        return None
+    error = PlanningError(event.reason, code=event.code)
+    failed = scene.work.failed(scene.state, scene.setting, error, event.at)
+    return Derived(event=msgspec.structs.replace(event, outcome=failed.outcome))
+
+
+def decomposed(scene: Scene, event: e.Decomposed) -> Derived | None:
+    """How many steps there are."""
+    if scene.due(c.Decompose, at=event.at) is None:
+        return None
+    return Derived(event=e.Decomposed(at=event.at, steps=len(scene.state.steps)))
+
+
+def evidence_retrieved(scene: Scene, event: e.EvidenceRetrieved) -> Derived | None:
+    """What was found is a fact and lies beside the events; what the plan is pinned to follows from it."""
+    if scene.due(c.Retrieve, at=event.at) is None:
+        return None
+    plan, setting = read_plan(scene.state.plan), scene.setting
+    if not asking(plan, scene.state):
+        return Derived(event=pinned(plan, setting, event.at))
+    if event.facts:
+        setting = setting.with_facts(read_facts(scene.recording.blobs[event.facts]))
+    revised = read_plan(event.plan)
+    evidence = pinned(revised, setting, event.at).evidence
+    return Derived(event=msgspec.structs.replace(event, evidence=evidence, hash=revised.hash))
+
+
+CHANGED = "what its tools reach outside had changed"
+
+
+def plan_reviewed(scene: Scene, event: e.PlanReviewed) -> Derived | None:
+    """The review; that a tool's definition had changed outside is the one thing that no plan tells."""
+    if scene.due(c.Review, at=event.at) is None:
+        return None
+    is_outside = event.verdict.get("code") == Code.TOOL_DEFINITION_CHANGED
+    changes = tuple(event.verdict.get("reasons", ())) if is_outside else ()
+    reviewed = scene.work.review(scene.state, scene.plan, scene.setting, event.at, changes)
+    return Derived(event=reviewed, fact=CHANGED if is_outside else "")
+
+
+def outputs_produced(scene: Scene, event: e.OutputsProduced) -> Derived | None:
+    """The outputs of a plan whose steps have all ended."""
+    if scene.due(c.Finish, at=event.at) is None:
+        return None
+    return Derived(event=scene.work.finish(scene.state, scene.setting, scene.course, scene.blobs, event.at))

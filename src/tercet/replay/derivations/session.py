@@ -1,0 +1,77 @@
+"""How a session began, was resumed, moved, given up, expired and ended."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tercet.journal import events as e
+from tercet.replay.derivations.derived import Derived
+from tercet.replay.scene import Scene
+from tercet.runtime import commands as c
+from tercet.runtime.expiry import overdue
+from tercet.runtime.machine import evolve
+
+
+def session_started(scene: Scene, event: e.SessionStarted) -> Derived | None:
+    """The context is compiled again, and must come to the same hash."""
+    setting = scene.pin(event, evolve(scene.state, event))
+    pack, spec = scene.pack, setting.spec
+    return Derived(
+        event=msgspec.structs.replace(
+            event,
+            decision=spec.id,
+            pack=pack.ref,
+            pack_hash=pack.hash,
+            snapshot=setting.compiled.snapshot,
+            context=setting.compiled.hash,
+            on_failure=spec.on_failure or pack.on_failure,
+            heartbeat=pack.session.heartbeat_interval_ms,
+        )
+    )
+
+
+def session_migrated(scene: Scene, event: e.SessionMigrated) -> Derived | None:
+    """The context under the other pack is compiled again, and must come to the same hash."""
+    setting = scene.pin(event, evolve(scene.state, event))
+    pack = scene.pack
+    return Derived(
+        event=msgspec.structs.replace(
+            event,
+            pack=pack.ref,
+            pack_hash=pack.hash,
+            snapshot=setting.compiled.snapshot,
+            context=setting.compiled.hash,
+        )
+    )
+
+
+def session_resumed(scene: Scene, event: e.SessionResumed) -> Derived:
+    """Which calls were in flight follows from the events; who took over, and when, does not."""
+    return Derived(event=msgspec.structs.replace(event, in_flight=scene.state.in_flight))
+
+
+def session_expired(scene: Scene, event: e.SessionExpired) -> Derived | None:
+    """A time to live was over."""
+    late = overdue(scene.state, event.at, outside=event.outside)
+    return None if late is None else Derived(event=late)
+
+
+def given_up(scene: Scene, event: e.GivenUp) -> Derived | None:
+    """The run had gone through more phases than it may."""
+    command = scene.due(c.GiveUp, at=event.at)
+    if command is None:
+        return None
+    return Derived(
+        event=e.GivenUp(at=event.at, reason=command.reason, iterations=scene.state.iterations),
+    )
+
+
+def session_ended(scene: Scene, event: e.SessionEnded) -> Derived | None:
+    """The record is made again, and must come to the same hash."""
+    command = scene.due(c.End, at=event.at)
+    if command is None:
+        return None
+    ended, _ = scene.work.end(
+        scene.state, scene.setting, scene.course, scene.events, scene.blobs, command.status, event.at
+    )
+    return Derived(event=ended)

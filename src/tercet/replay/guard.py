@@ -1,0 +1,107 @@
+"""A guard: while a run is judged again, any I/O is an error.
+
+Python tells audit hooks of every file that is opened, every socket, process and thread. A hook cannot be taken away once
+it is there, so this one is put in place when it is first needed and looks at nothing outside of a guarded section.
+A section belongs to its thread: what other threads do meanwhile is their own business, and a guarded one starts none.
+
+One thing is let through. Libraries load parts of themselves when they are first used: an import is allowed if its package
+has been imported before, and then only code files of the interpreter and of what is installed with it are opened. A pack's
+code is neither, so it cannot be imported here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tercet.contracts.errors import TercetError
+
+_REFUSED = (
+    "open",
+    "os.",
+    "socket.",
+    "subprocess.",
+    "shutil.",
+    "sqlite3.",
+    "ctypes.",
+    "mmap.",
+    "tempfile.",
+    "urllib.",
+    "http.",
+    "ftplib.",
+    "smtplib.",
+    "_thread.start",
+    "pty.",
+    "fcntl.",
+    "import",
+)
+"""What the names of refused audit events begin with."""
+_ROOTS = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]))
+_FOLDERS = tuple(f"{folder}{os.sep}" for root in _ROOTS for folder in {root, os.path.realpath(root)})
+"""Where the code of the interpreter and of what is installed lies."""
+_CODE = (".py", ".pyc", ".so", ".pyd")
+
+
+class IoRefused(TercetError):  # noqa: N818 - what happened is named, not that it is an error
+    """Something read or wrote while a run was judged again."""
+
+    default_code = "replay_io"
+
+
+class _Section(threading.local):
+    is_guarded = False
+
+
+_section = _Section()
+_lock = threading.Lock()
+_placed: list[Any] = []
+
+
+def _is_loading(event: str, args: tuple[Any, ...]) -> bool:
+    """Whether a library that is in use loads another part of itself."""
+    if event == "import":
+        return str(args[0]).partition(".")[0] in sys.modules
+    if event == "open":
+        return _is_installed(args[0]) and str(args[0]).endswith(_CODE)
+    return event == "os.listdir" and _is_installed(args[0])
+
+
+def _is_installed(path: object) -> bool:
+    return isinstance(path, str) and path.startswith(_FOLDERS)
+
+
+def _look(event: str, args: tuple[Any, ...]) -> None:
+    if _section.is_guarded and event.startswith(_REFUSED) and not _is_loading(event, args):
+        # Building the message may import or open something: that is not what is being guarded.
+        _section.is_guarded = False
+        try:
+            told = IoRefused(
+                f"replay must not touch the world, and this is {event} {args[:1]!r:.120}",
+                remedy="this is a bug: what is judged again must be pure, and what it reads loaded before",
+            )
+        finally:
+            _section.is_guarded = True
+        raise told
+
+
+def _place() -> None:
+    with _lock:
+        if not _placed:
+            sys.addaudithook(_look)
+            _placed.append(_look)
+
+
+@contextmanager
+def guarded() -> Generator[None]:
+    """A section in which this thread can do no I/O: an attempt raises `IoRefused`. Sections may stand in one another."""
+    _place()
+    before, _section.is_guarded = _section.is_guarded, True
+    try:
+        yield
+    finally:
+        _section.is_guarded = before

@@ -1,0 +1,87 @@
+"""A run as it was recorded: everything that replay may know, loaded before anything is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from tercet.contracts.errors import UsageError
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.chain import START, follow
+from tercet.journal.errors import BlobMissing, JournalCorrupt
+from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
+from tercet.journal.side_stream import read_all
+from tercet.runtime.opening import checkpoints_of
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The stored bytes of one run. It can be handed to another process."""
+
+    tenant: str
+    session: str
+    events: tuple[bytes, ...]
+    checkpoints: tuple[StoredCheckpoint, ...] = ()
+    blobs: dict[str, bytes] = {}
+    """What the events name by its digest and replay reads: the pack, the evidence, large results."""
+
+
+async def load(journal: Journal, tenant: str, session: str) -> Recording:
+    """A run out of a journal, its chain checked; raises `UsageError` if there is no such session."""
+    stored = await read_all(journal, tenant, session)
+    if not stored:
+        raise UsageError(
+            f"there is no session {session}",
+            code="unknown_session",
+            remedy="tercet sessions list shows those that are there",
+        )
+    await _demand_whole(journal, tenant, session, stored)
+    events = tuple(each.data for each in stored)
+    # What is appended while this is read is not looked at, so neither are checkpoints of it.
+    points = [point for point in await checkpoints_of(journal, tenant, session) if point.seq <= len(events)]
+    return Recording(
+        tenant=tenant,
+        session=session,
+        events=events,
+        checkpoints=tuple(points),
+        blobs=await _blobs(journal, tenant, map(codec.decode, events)),
+    )
+
+
+async def _demand_whole(journal: Journal, tenant: str, session: str, stored: list[Stored]) -> None:
+    end = follow(START, stored, stream=session)
+    head = await journal.head(tenant, session)
+    if head.seq < end.seq or (head.seq == end.seq and head.chain != end.chain):
+        raise JournalCorrupt(
+            f"the end of stream {session}", f"event {end.seq} is not the one that was recorded last"
+        )
+
+
+async def _blobs(journal: Journal, tenant: str, events: Iterable[e.Event]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for digest, is_demanded in _named(events):
+        if not digest or digest in found:
+            continue
+        try:
+            found[digest] = await journal.blob(tenant, digest)
+        except BlobMissing:
+            if is_demanded:
+                raise
+    return found
+
+
+def _named(events: Iterable[e.Event]) -> Iterator[tuple[str, bool]]:
+    """The digests that events name, and whether replay is impossible without them: an installed pack may take the
+    place of the one that a session has kept."""
+    for event in events:
+        match event:
+            case e.SessionStarted() | e.SessionMigrated():
+                yield event.pack_hash, False
+                yield event.evidence, True
+            case e.EvidenceRetrieved():
+                yield event.facts, True
+            case e.Complete():
+                yield event.blob, True
+            case _:
+                pass

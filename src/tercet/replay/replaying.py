@@ -1,0 +1,216 @@
+"""Replay: a recorded run is folded again, and every judgement in it derived again from the facts before it.
+
+The rules are the runtime's own: `evolve`, `decide` and the pure part of carrying commands out. What comes out is compared
+with the recorded bytes. It stops at the first difference: what comes after it follows from other facts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from tercet.contracts.errors import ReplayError
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.codec import CodecError
+from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.packs.declared import read_declarations
+from tercet.packs.pack import Pack
+from tercet.replay.comparison import NOTHING, compare, event_type, not_due
+from tercet.replay.derivations import VERDICTS, derive
+from tercet.replay.derivations.derived import Derived
+from tercet.replay.guard import guarded
+from tercet.replay.pool import on_all_cores
+from tercet.replay.recording import Recording, load
+from tercet.replay.report import Count, Difference, ReplayReport
+from tercet.replay.rulebook import Rulebook
+from tercet.replay.scene import Scene
+from tercet.runtime import checkpoint
+from tercet.runtime.changes import IllegalEvent
+from tercet.runtime.state import State
+
+
+async def replay(
+    journal: Journal, session: str, *, tenant: str = "default", packs: Iterable[Pack] = ()
+) -> ReplayReport:
+    """Judge a run of a journal again; `packs` are installed ones, for sessions that have not kept theirs."""
+    return replay_recording(await load(journal, tenant, session), Rulebook(packs))
+
+
+def replay_recording(recording: Recording, rulebook: Rulebook | None = None) -> ReplayReport:
+    """Judge a recorded run again. Nothing is read, written or called while that is done."""
+    with guarded():
+        return _Replay(recording, rulebook or Rulebook()).report()
+
+
+def replay_many(
+    runs: Iterable[Recording],
+    *,
+    packs: Iterable[Pack] = (),
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[ReplayReport]:
+    """Judge many recorded runs again, on all cores where they are many."""
+    job = _Job(tuple(pack.content for pack in packs))
+    return on_all_cores(job, runs, workers=workers, progress=progress)
+
+
+class _Job:
+    """Judges runs again; it can be handed to another process, which makes its own rulebook."""
+
+    def __init__(self, contents: tuple[bytes, ...]) -> None:
+        self._contents = contents
+        self._rulebook: Rulebook | None = None
+
+    def __reduce__(self) -> tuple[type[_Job], tuple[tuple[bytes, ...]]]:
+        return _Job, (self._contents,)
+
+    def __call__(self, recording: Recording) -> ReplayReport:
+        if self._rulebook is None:
+            self._rulebook = Rulebook(map(read_declarations, self._contents))
+        return replay_recording(recording, self._rulebook)
+
+
+class _Replay:
+    def __init__(self, recording: Recording, rulebook: Rulebook) -> None:
+        self._recording = recording
+        self._scene = Scene(recording, rulebook)
+        self._rederived: Counter[type[e.Event]] = Counter()
+        self._facts: Counter[tuple[type[e.Event], str]] = Counter()
+        self._compared = 0
+
+    def report(self) -> ReplayReport:
+        difference = self._difference()
+        state, scene = self._scene.state, self._scene
+        return ReplayReport(
+            outcome="replay_equal" if difference is None else "replay_different",
+            session_id=self._recording.session,
+            run_id=str(state.start.get("run", "")),
+            pack=str(state.start.get("pack", "")),
+            status=state.status,
+            events=len(scene.events),
+            checkpoints=self._compared,
+            verdicts_rederived=sum(n for kind, n in self._rederived.items() if kind in VERDICTS),
+            verdicts_as_facts=sum(n for (kind, _), n in self._facts.items() if kind in VERDICTS),
+            rederived=tuple(Count(event=_tag(kind), count=n) for kind, n in self._rederived.items()),
+            facts=tuple(
+                Count(event=_tag(kind), count=n, reason=why) for (kind, why), n in self._facts.items()
+            ),
+            behaviour=tuple(state.start.get("behaviour", ())),
+            difference=difference,
+        )
+
+    def _difference(self) -> Difference | None:
+        points = _by_position(self._recording.checkpoints)
+        for position, data in enumerate(self._recording.events, 1):
+            found = self._event(position, data)
+            for stored in points.pop(position, ()) if found is None else ():
+                found = found or self._checkpoint(stored)
+            if found is not None:
+                return found
+        return self._unfinished()
+
+    def _event(self, position: int, data: bytes) -> Difference | None:
+        try:
+            event = codec.decode(data)
+        except CodecError as error:
+            return _unreadable(position, error)
+        try:
+            derived = derive(self._scene, event)
+            if derived is None:
+                return not_due(position, event, self._due())
+            if not _is_as_recorded(derived, event, data) and (
+                found := compare(position, event, derived.event)
+            ):
+                return found
+            self._scene.fold(event)
+        except IllegalEvent as error:
+            return not_due(position, event, error.message)
+        self._count(event, derived)
+        return None
+
+    def _count(self, event: e.Event, derived: Derived) -> None:
+        if derived.fact:
+            self._facts[type(event), derived.fact] += 1
+        else:
+            self._rederived[type(event)] += 1
+
+    def _due(self) -> str:
+        """What should have come instead."""
+        commands = self._scene.commands() if self._scene.state.start else ()
+        return ", ".join(dict.fromkeys(type(command).__name__ for command in commands)) or NOTHING
+
+    def _checkpoint(self, stored: StoredCheckpoint) -> Difference | None:
+        self._compared += 1
+        try:
+            is_same = _is_same(self._scene.state, stored)
+        except ReplayError as error:
+            return _other_checkpoint(stored, error.recorded, error.expected)
+        if is_same:
+            return None
+        here = checkpoint.summary(self._scene.state).hex()[:20]
+        return _other_checkpoint(stored, stored.hash[:27], f"the {stored.kind} of state {here}")
+
+    def _unfinished(self) -> Difference | None:
+        """An event that was appended together with the last one, and is not there."""
+        if not self._scene.owed:
+            return None
+        owed = self._scene.owed[0]
+        return Difference(
+            position=len(self._recording.events) + 1,
+            event=event_type(owed),
+            step=getattr(owed, "step", None) or None,
+            field="type",
+            recorded=NOTHING,
+            expected=event_type(owed),
+            check="the end of the journal was cut off",
+        )
+
+
+def _tag(kind: type[e.Event]) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+def _is_as_recorded(derived: Derived, event: e.Event, data: bytes) -> bool:
+    return derived.event is event or codec.encode(derived.event) == data
+
+
+def _by_position(stored: Iterable[StoredCheckpoint]) -> dict[int, list[StoredCheckpoint]]:
+    found: dict[int, list[StoredCheckpoint]] = {}
+    for each in stored:
+        found.setdefault(each.seq, []).append(each)
+    return found
+
+
+def _is_same(state: State, stored: StoredCheckpoint) -> bool:
+    """Whether a checkpoint is the one that a state leaves. What a point calls its verdict is a word, not a judgement."""
+    if stored.kind == "point":
+        verdict = checkpoint.read_point(stored).verdict
+        return checkpoint.point(state, verdict).data == stored.data
+    # As the values that they hold and not as bytes: a set has no order, and zlib may compress otherwise.
+    here = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=State)
+    return checkpoint.read_fold(stored) == here
+
+
+def _other_checkpoint(stored: StoredCheckpoint, recorded: str, expected: str) -> Difference:
+    return Difference(
+        position=stored.seq,
+        event="checkpoint",
+        field=stored.kind,
+        recorded=recorded,
+        expected=expected,
+        check="the checkpoint was changed, or this version folds its events otherwise",
+    )
+
+
+def _unreadable(position: int, error: CodecError) -> Difference:
+    return Difference(
+        position=position,
+        event="(unreadable)",
+        field="bytes",
+        recorded=error.message,
+        expected="an event of this version",
+        check="the journal was changed, or was written by a newer version of Tercet",
+    )

@@ -1,0 +1,37 @@
+"""Where recorded runs come from: the sessions of a journal, and bundles."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from tercet.journal.protocol import Journal, SessionRow
+from tercet.packs.declared import write_declarations
+from tercet.replay.bundle.reading import open_bundle
+from tercet.replay.recording import Recording, load
+
+_PAGE = 200
+
+
+async def load_bundle(path: Path) -> Recording:
+    """The run in a bundle, every byte of which was checked. Its pack is taken as data, and no code comes from it."""
+    with open_bundle(path) as bundle:
+        manifest = bundle.manifest
+        recording = await load(bundle.journal(), manifest.tenant, manifest.session)
+        packs = {entry.hash: bundle.pack(entry.hash) for entry in manifest.packs if entry.included}
+        kept = {found: write_declarations(pack) for found, pack in packs.items() if pack is not None}
+        return msgspec.structs.replace(recording, blobs={**kept, **recording.blobs})
+
+
+async def list_rows(
+    journal: Journal, tenant: str, *, intent: str | None = None, status: str | None = None
+) -> AsyncIterator[SessionRow]:
+    """Every session of a tenant, newest first, or those with an intent or a status."""
+    before: str | None = None
+    while page := await journal.sessions(tenant, status=status, limit=_PAGE, before=before):
+        for row in page:
+            if intent in (None, row.intent):
+                yield row
+        before = page[-1].session_id

@@ -1,0 +1,224 @@
+"""What if: recorded runs judged under another pack, each up to its first changed verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from tercet.contracts.errors import TercetError
+from tercet.contracts.shape import Absent, Published
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.packs.declared import read_declarations
+from tercet.packs.pack import Pack
+from tercet.replay.comparison import event_type
+from tercet.replay.guard import guarded
+from tercet.replay.pool import on_all_cores
+from tercet.replay.recording import Recording
+from tercet.replay.rulebook import Rulebook
+from tercet.replay.scene import Scene
+from tercet.replay.verdicts import Both, Said, as_builtins, both
+from tercet.runtime.machine import evolve
+from tercet.runtime.state import State
+
+
+class JudgedAs(Published):
+    """One verdict, with what it turns on and why."""
+
+    verdict: str
+    details: dict[str, Any] = {}
+    reasons: tuple[str, ...] = ()
+
+
+class VerdictChange(Published):
+    """The first verdict of a run that would be another one."""
+
+    position: int
+    event: str
+    step: Absent[str] = None
+    old: JudgedAs
+    new: JudgedAs
+
+
+class Rejudged(Published):
+    """One recorded run under another pack."""
+
+    session_id: str
+    run_id: str
+    intent: str
+    recorded_pack: str
+    outcome: Literal["unchanged", "changed", "unreadable"]
+    old_status: str
+    """How the session stands where its record ends."""
+    new_status: str
+    """How it would stand after the changed verdict; the same where nothing changed."""
+    old_scores: dict[str, float] = {}
+    new_scores: dict[str, float] = {}
+    """By evaluator, where both were scored; empty where the run would not come that far."""
+    verdicts: int = 0
+    """How many verdicts were compared."""
+    change: Absent[VerdictChange] = None
+    error: Absent[str] = None
+    """Why it could not be judged, where it could not."""
+
+
+class WhatIfReport(Published):
+    """What another pack would change."""
+
+    pack: str
+    pack_hash: str
+    changed: int
+    unchanged: int
+    unreadable: int
+    runs: tuple[Rejudged, ...]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every run would be judged as it was."""
+        return self.changed == self.unreadable == 0
+
+
+def what_if(
+    runs: Iterable[Recording],
+    pack: Pack,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> WhatIfReport:
+    """Judge recorded runs under another pack, in so many processes; `progress` is told how many are done."""
+    found = on_all_cores(_Rejudge(pack.content), runs, workers=workers, progress=progress)
+    outcomes = [each.outcome for each in found]
+    return WhatIfReport(
+        pack=pack.ref,
+        pack_hash=pack.hash,
+        changed=outcomes.count("changed"),
+        unchanged=outcomes.count("unchanged"),
+        unreadable=outcomes.count("unreadable"),
+        runs=tuple(found),
+    )
+
+
+class _Rejudge:
+    """Judges runs under the pack with this content; it can be handed to another process."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._rulebook: Rulebook | None = None
+
+    def __reduce__(self) -> tuple[type[_Rejudge], tuple[bytes]]:
+        return _Rejudge, (self._content,)
+
+    def __call__(self, recording: Recording) -> Rejudged:
+        if self._rulebook is None:
+            self._rulebook = Rulebook(instead=read_declarations(self._content))
+        return rejudge(recording, self._rulebook)
+
+
+def rejudge(recording: Recording, rulebook: Rulebook) -> Rejudged:
+    """One run under the pack of a rulebook, up to its first changed verdict."""
+    with guarded():
+        events = _Judging(recording, rulebook)
+        try:
+            return events.result()
+        except TercetError as error:
+            return events.told(outcome="unreadable", error=str(error))
+
+
+class _Judging:
+    def __init__(self, recording: Recording, rulebook: Rulebook) -> None:
+        self._recording = recording
+        self._scene = Scene(recording, rulebook)
+        self._compared = 0
+        self._old: dict[str, float] = {}
+        self._new: dict[str, float] = {}
+        self._last = State()
+
+    def result(self) -> Rejudged:
+        events = [codec.decode(data) for data in self._recording.events]
+        self._last = _folded(events)
+        for position, event in enumerate(events, 1):
+            try:
+                found = both(self._scene, event)
+                if found is not None and (change := self._compared_as(position, event, found)) is not None:
+                    return change
+                self._scene.fold(event)
+            except TercetError as error:
+                if not isinstance(event, e.SessionStarted):
+                    raise
+                return self._not_started(position, event, error)
+        return self.told(outcome="unchanged")
+
+    def _compared_as(self, position: int, event: e.Event, found: Both) -> Rejudged | None:
+        self._compared += 1
+        if found.old.scores:
+            self._old, self._new = dict(found.old.scores), dict(found.new.scores)
+        if found.old.is_as(found.new):
+            return None
+        change = VerdictChange(
+            position=position,
+            event=event_type(event),
+            step=getattr(event, "step", None) or None,
+            old=_as(found.old),
+            new=_as(found.new),
+        )
+        status = _status(self._scene.state, found)
+        return self.told(outcome="changed", change=change, new_status=status)
+
+    def _not_started(self, position: int, event: e.Event, error: TercetError) -> Rejudged:
+        """A request that the other pack does not even begin with."""
+        change = VerdictChange(
+            position=position,
+            event=event_type(event),
+            old=JudgedAs(verdict="start"),
+            new=JudgedAs(verdict="refuse", details={"code": error.code}, reasons=(error.message,)),
+        )
+        return self.told(outcome="changed", change=change, new_status="failed")
+
+    def told(
+        self,
+        *,
+        outcome: Literal["unchanged", "changed", "unreadable"],
+        change: VerdictChange | None = None,
+        new_status: str = "",
+        error: str | None = None,
+    ) -> Rejudged:
+        start, status = self._last.start, self._last.status
+        return Rejudged(
+            session_id=self._recording.session,
+            run_id=str(start.get("run", "")),
+            intent=str(start.get("request", {}).get("intent", "")),
+            recorded_pack=str(start.get("pack", "")),
+            outcome=outcome,
+            old_status=status,
+            new_status=new_status or status,
+            old_scores=self._old,
+            new_scores=self._new,
+            verdicts=self._compared,
+            change=change,
+            error=error,
+        )
+
+
+def _folded(events: Iterable[e.Event]) -> State:
+    state = State()
+    for event in events:
+        state = evolve(state, event)
+    return state
+
+
+def _as(said: Said) -> JudgedAs:
+    return JudgedAs(verdict=said.verdict, details=as_builtins(said.details), reasons=said.reasons)
+
+
+def _status(state: State, found: Both) -> str:
+    """How a session stands once the new verdict is in."""
+    after = state if found.event is None else evolve(state, found.event)
+    match after.phase:
+        case "COMMIT":
+            return "completed"
+        case "FAIL":
+            return after.ending or "failed"
+        case _ if found.new.verdict == "give up":
+            return "failed"
+        case _:
+            return after.status
