@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from tercet.critic.score import score
     from tercet.critic.verify import verify
     from tercet.packs.pack import Pack
-    from tercet.runtime.runtime import RunResult, Runtime
+    from tercet.replay.runtime import Runtime
+    from tercet.runtime.runtime import RunResult
     from tercet.tools.context import ToolContext
     from tercet.tools.decorator import tool
     from tercet.tools.tool import Tool
@@ -49,7 +50,7 @@ _HOME = {
     "RunBudget": "tercet.contracts.budget",
     "RunContext": "tercet.contracts.context",
     "RunResult": "tercet.runtime.runtime",
-    "Runtime": "tercet.runtime.runtime",
+    "Runtime": "tercet.replay.runtime",
     "Step": "tercet.contracts.plan",
     "TercetError": "tercet.contracts.errors",
     "Tool": "tercet.tools.tool",

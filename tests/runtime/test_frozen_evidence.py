@@ -81,6 +81,7 @@ class Spoilt:
 @pytest.mark.req("R152", "R155")
 def test_a_fold_that_cannot_be_read_is_done_without(workshop: Workshop) -> None:
     """A fold only saves time: the events alone come to the same state."""
+    workshop.is_forged = True
     runtimes: list[Runtime] = []
 
     async def stop(context: ToolContext, params: dict[str, Any]) -> Any:

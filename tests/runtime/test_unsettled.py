@@ -171,6 +171,7 @@ def test_a_call_that_is_lost_after_a_denial_is_asked_about(workshop: Workshop) -
 @pytest.mark.req("R157")
 def test_giving_up_leaves_the_question_open(workshop: Workshop, url: str) -> None:
     """A session that gives up while a lost call is asked about ends when it is answered, and not before."""
+    workshop.is_forged = True
     workshop.tool("do.it", lost)
 
     async def main() -> None:

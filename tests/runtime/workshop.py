@@ -1,6 +1,7 @@
 """A workshop to run plans in: tools that do as a test says, a journal, a clock that jumps, and a way to die.
 
-Nothing here knows what is expected of a run; the tests say that.
+Nothing here knows what is expected of a run; the tests say that. One thing is expected of all of them: when a runtime is
+closed, the newest runs of its journal are judged again from what was recorded, and must come out the same.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from tercet.contracts.decision import DecisionSpec
@@ -17,9 +19,11 @@ from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Actor, Request
 from tercet.journal import codec
 from tercet.journal import events as e
+from tercet.journal.errors import JournalError
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.replay.replaying import replay
 from tercet.runtime.runtime import Runtime
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool, ToolContext
@@ -75,6 +79,9 @@ class Workshop:
         fields = {"name": "workshop", "version": "1.0.0", "safety_mode": "destructive", **header}
         return Pack.model_validate({**fields, "tools": tuple(self.tools), "decisions": (spec,)})
 
+    is_forged: bool = False
+    """Whether the test writes events by hand, which do not follow from anything."""
+
     def runtime(self, pack: Pack, journal: str | Journal = "memory:", **more: Any) -> Runtime:
         """A runtime in this workshop: its clock, ids that count, and jitter that is always half."""
         given: dict[str, Any] = {
@@ -83,7 +90,8 @@ class Workshop:
             "draw": lambda: 0.5,
             "watchdog_ms": None,  # time that jumps would bring it to look all the time
         }
-        return Runtime(pack, journal, **{**given, **more})
+        kind = Runtime if self.is_forged else LookingBack
+        return kind(pack, journal, **{**given, **more})
 
     def run(self, main: Coroutine[Any, Any, _T]) -> _T:
         """Run a test's coroutine in virtual time."""
@@ -103,6 +111,29 @@ class Workshop:
         async with AsyncExitStack() as stack:
             journals = [await stack.enter_async_context(self.journal(url)) for _ in range(number)]
             yield [await stack.enter_async_context(self.runtime(pack, each)) for each in journals]
+
+
+class LookingBack(Runtime):
+    """A runtime that replays before it closes."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                await self._look_back()
+        finally:
+            await super().__aexit__(kind, error, trace)
+
+    async def _look_back(self) -> None:
+        for row in await self.journal.sessions(self.tenant, limit=NEWEST):
+            with suppress(JournalError):  # a test may have damaged its journal, or closed it
+                report = await replay(self.journal, row.session_id, tenant=self.tenant)
+                assert report.difference is None, report.difference
+
+
+NEWEST = 3
+"""How many runs are judged again when a runtime is closed."""
 
 
 class _Held:

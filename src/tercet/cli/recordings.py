@@ -12,7 +12,7 @@ from tercet.cli.journals import TENANT, journal_at
 from tercet.contracts.errors import UsageError
 from tercet.journal.protocol import Journal
 from tercet.replay.recording import Recording, load
-from tercet.replay.sources import list_rows, load_bundle
+from tercet.replay.sources import list_rows, load_bundle, load_run
 
 Runs: TypeAlias = Annotated[
     list[str] | None,
@@ -49,7 +49,7 @@ async def read_runs(
     async with journal_at(url) as journal:
         if is_all:
             return [each async for each in _all(journal, intent, status)]
-        return [bundles.get(name) or await load(journal, TENANT, name) for name in runs]
+        return [bundles.get(name) or await load_run(journal, TENANT, name) for name in runs]
 
 
 async def _all(journal: Journal, intent: str | None, status: str | None) -> AsyncIterator[Recording]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from tercet.contracts.errors import ReplayError
+from tercet.contracts.errors import ReplayError, UsageError
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.codec import CodecError
@@ -21,7 +21,7 @@ from tercet.packs.pack import Pack
 from tercet.replay.comparison import NOTHING, compare, event_type, not_due
 from tercet.replay.derivations import VERDICTS, derive
 from tercet.replay.derivations.derived import Derived
-from tercet.replay.guard import guarded
+from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.pool import on_all_cores
 from tercet.replay.recording import Recording, load
 from tercet.replay.report import Count, Difference, ReplayReport
@@ -110,7 +110,7 @@ class _Replay:
                 found = found or self._checkpoint(stored)
             if found is not None:
                 return found
-        return self._unfinished()
+        return self._unfinished() or _left_over(points)
 
     def _event(self, position: int, data: bytes) -> Difference | None:
         try:
@@ -128,6 +128,10 @@ class _Replay:
             self._scene.fold(event)
         except IllegalEvent as error:
             return not_due(position, event, error.message)
+        except Exception as error:
+            if is_not_judgeable(error):
+                raise
+            return _nonsense(position, event, error)
         self._count(event, derived)
         return None
 
@@ -169,6 +173,29 @@ class _Replay:
         )
 
 
+def is_not_judgeable(error: Exception) -> bool:
+    """Whether an exception says that a run cannot be judged here, and not that something is wrong with what it tells.
+
+    Everything else is a difference: recorded bytes may be anything, and folding or judging them may then raise anything.
+    """
+    return isinstance(error, IoRefused) or (isinstance(error, UsageError) and error.code in _NOT_HERE)
+
+
+_NOT_HERE = ("pack_not_recorded", "newer_rules", "declarations_unreadable")
+
+
+def _nonsense(position: int, event: e.Event, error: Exception) -> Difference:
+    return Difference(
+        position=position,
+        event=event_type(event),
+        step=getattr(event, "step", None) or None,
+        field="type",
+        recorded=event_type(event),
+        expected=f"something that can be judged ({type(error).__name__}: {str(error)[:300]})",
+        check="the journal was changed: what the event tells does not fit what was recorded before it",
+    )
+
+
 def _tag(kind: type[e.Event]) -> str:
     return str(kind.__struct_config__.tag)
 
@@ -182,6 +209,13 @@ def _by_position(stored: Iterable[StoredCheckpoint]) -> dict[int, list[StoredChe
     for each in stored:
         found.setdefault(each.seq, []).append(each)
     return found
+
+
+def _left_over(points: dict[int, list[StoredCheckpoint]]) -> Difference | None:
+    """A checkpoint of something that is not recorded."""
+    for stored in (each for position in sorted(points) for each in points[position]):
+        return _other_checkpoint(stored, stored.hash[:27], "none: the events end before it")
+    return None
 
 
 def _is_same(state: State, stored: StoredCheckpoint) -> bool:

@@ -7,12 +7,17 @@ from pathlib import Path
 
 import msgspec
 
+from tercet.contracts.errors import UsageError
+from tercet.journal import codec
+from tercet.journal import events as e
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.packs.declared import write_declarations
 from tercet.replay.bundle.reading import open_bundle
 from tercet.replay.recording import Recording, load
 
 _PAGE = 200
+_RUN = "run_"
+"""What the id of a run begins with."""
 
 
 async def load_bundle(path: Path) -> Recording:
@@ -35,3 +40,19 @@ async def list_rows(
             if intent in (None, row.intent):
                 yield row
         before = page[-1].session_id
+
+
+async def load_run(journal: Journal, tenant: str, name: str) -> Recording:
+    """A run by the id of its session, or by its own, for which every session may have to be looked at."""
+    if not name.startswith(_RUN):
+        return await load(journal, tenant, name)
+    async for row in list_rows(journal, tenant):
+        first = await journal.read(tenant, row.session_id, limit=1)
+        event = codec.decode(first[0].data) if first else None
+        if isinstance(event, e.SessionStarted) and event.run == name:
+            return await load(journal, tenant, row.session_id)
+    raise UsageError(
+        f"there is no run {name}",
+        code="unknown_session",
+        remedy="tercet sessions list shows the sessions that are there",
+    )

@@ -12,7 +12,7 @@ from tercet.journal import events as e
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.comparison import event_type
-from tercet.replay.guard import guarded
+from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.pool import on_all_cores
 from tercet.replay.recording import Recording
 from tercet.replay.rulebook import Rulebook
@@ -120,8 +120,12 @@ def rejudge(recording: Recording, rulebook: Rulebook) -> Rejudged:
         events = _Judging(recording, rulebook)
         try:
             return events.result()
-        except TercetError as error:
-            return events.told(outcome="unreadable", error=str(error))
+        except Exception as error:
+            if isinstance(error, IoRefused):
+                raise
+            # Recorded bytes may be anything, and folding or judging them may then raise anything.
+            told = str(error) if isinstance(error, TercetError) else f"{type(error).__name__}: {error}"
+            return events.told(outcome="unreadable", error=told[:600])
 
 
 class _Judging:

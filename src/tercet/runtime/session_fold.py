@@ -29,7 +29,8 @@ P = Phase
 
 def session_started(state: State, event: e.SessionStarted) -> State:
     demand(state, event, is_met=not state.start, why="it has started already")
-    return changed(state, start=msgspec.to_builtins(event))
+    # By way of JSON, so that it is the same whether it was folded here or read from a fold: lists, and no tuples.
+    return changed(state, start=msgspec.json.decode(msgspec.json.encode(event)))
 
 
 def session_resumed(state: State, _: e.SessionResumed) -> State:
