@@ -16,6 +16,7 @@ from tercet.packs.checks.gates import GATE_CHECKS
 from tercet.packs.checks.people import PEOPLE_CHECKS
 from tercet.packs.checks.sessions import SESSION_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
+from tercet.packs.checks.tuning import TUNING_CHECKS
 from tercet.packs.loading import read_folder
 from tercet.packs.pack import Pack
 from tercet.packs.parts import Parts
@@ -30,6 +31,7 @@ CHECKS: tuple[Check, ...] = (
     *DECISION_CHECKS,
     *CONTEXT_CHECKS,
     *CONTROL_CHECKS,
+    *TUNING_CHECKS,
 )
 
 
