@@ -186,6 +186,8 @@ SAMPLES: list[BaseModel] = [
     verdicts.ValidationResult(
         valid=False, issues=(verdicts.ValidationIssue(severity="ERROR", code="c", message="m"),)
     ),
+    record.PhaseCost(cost_microcents=3),
+    record.CheckpointLink(k=0, position=0, phase="PLAN", status="in_progress", summary="sha256:0"),
     record.AgentResult(output={"n": 1}, provenance=PROVENANCE, audit=AUDIT, content_hash="sha256:0"),
     record.FailureReport(reason="r"),
     record.HaltRecord(reason="r", checkpoint="c", halted_at=NOW),

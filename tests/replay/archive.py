@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from tercet.contracts.gate import Gate
 from tercet.journal.protocol import Append, Journal, NewCheckpoint
 from tercet.packs.pack import Pack
 from tercet.replay.bundle.exporting import Exported, PackContent, export_run
-from tercet.replay.bundle.layout import FIRST_LINE
-from tercet.replay.bundle.writing import Signer
+from tercet.replay.bundle.layout import FIRST_LINE, ORDER
+from tercet.replay.bundle.writing import BundleWriter, Signer
 from tercet.tools import ToolContext
 
 TENANT = "default"
@@ -36,7 +37,9 @@ def shop(workshop: Workshop) -> Pack:
     return workshop.pack(gates=(Gate(name="BOSS", roles=("boss",)),), evidence=(FACT,))
 
 
-async def run_to_the_gate(workshop: Workshop, pack: Pack, journal: Journal, *, is_large: bool = True) -> str:
+async def run_to_the_gate(
+    workshop: Workshop, pack: Pack, journal: Journal, *, is_large: bool = True, tenant: str = TENANT
+) -> str:
     """A run that waits for its approval; its session."""
     course = plan(
         step("a", "tell.all" if is_large else "do.it", evidence_refs=(FACT.id,)),
@@ -44,20 +47,43 @@ async def run_to_the_gate(workshop: Workshop, pack: Pack, journal: Journal, *, i
         step("w", "wipe.it", depends_on=("b",)),
         outputs={"x": {"$from": "w#/n"}},
     )
-    async with workshop.runtime(pack, journal) as runtime:
+    async with workshop.runtime(pack, journal, tenant=tenant) as runtime:
         result = await runtime.run(ASK, plan=course, actor=ADA)
         assert result.status == "awaiting_gate"
         return result.session_id
 
 
-async def run_to_the_end(workshop: Workshop, pack: Pack, journal: Journal, *, is_large: bool = True) -> str:
+async def run_to_the_end(
+    workshop: Workshop, pack: Pack, journal: Journal, *, is_large: bool = True, tenant: str = TENANT
+) -> str:
     """The same run, approved and completed."""
-    session = await run_to_the_gate(workshop, pack, journal, is_large=is_large)
-    async with workshop.runtime(pack, journal) as runtime:
+    session = await run_to_the_gate(workshop, pack, journal, is_large=is_large, tenant=tenant)
+    async with workshop.runtime(pack, journal, tenant=tenant) as runtime:
         await runtime.approve(f"{session}.g1", actor=BOB)
         result = await runtime.resume(session)
         assert result.status == "completed"
     return session
+
+
+async def run_shortly(workshop: Workshop, pack: Pack, journal: Journal) -> str:
+    """A run of one step that calls nothing."""
+    async with workshop.runtime(pack, journal) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a", None)), actor=ADA)
+        assert result.status == "completed"
+        return result.session_id
+
+
+def make_small(workshop: Workshop, path: Path, *, signer: Signer | None = None) -> Exported:
+    """A bundle of the shortest run."""
+    pack = workshop.pack()
+
+    async def main() -> Exported:
+        async with workshop.journal("memory:") as journal:
+            session = await run_shortly(workshop, pack, journal)
+            content = PackContent(pack=pack, files={"pack.toml": b"name = 'workshop'\n"})
+            return await export_run(journal, TENANT, session, path, packs=(content,), signer=signer)
+
+    return workshop.run(main())
 
 
 def make(
@@ -83,18 +109,18 @@ def make(
     return workshop.run(main())
 
 
-async def copy(source: Journal, target: Journal, session: str, streams: Sequence[str]) -> None:
-    """Put what one journal holds of a session into another, as the same bytes."""
+async def copy(source: Journal, target: Journal, tenant: str, streams: Sequence[str]) -> None:
+    """Put what one journal holds in these streams into another, as the same bytes."""
     for stream in streams:
-        events = tuple(each.data for each in await source.read(TENANT, stream))
+        events = tuple(each.data for each in await source.read(tenant, stream))
         points = [
             NewCheckpoint(kind=each.kind, seq=each.seq, data=each.data)
-            for each in await source.checkpoints(TENANT, stream)
+            for each in await source.checkpoints(tenant, stream)
         ]
-        blobs = [await source.blob(TENANT, each) for each in await source.blob_digests(TENANT, stream)]
+        blobs = [await source.blob(tenant, each) for each in await source.blob_digests(tenant, stream)]
         await target.append(
             Append(
-                tenant=TENANT, stream=stream, expected=0, events=events,
+                tenant=tenant, stream=stream, expected=0, events=events,
                 checkpoints=tuple(points), blobs=tuple(blobs),
             )
         )  # fmt: skip
@@ -111,3 +137,26 @@ def split(data: bytes) -> list[bytes]:
         parts.append(rest[:size])
         rest = rest[size:]
     return parts
+
+
+def put_in(path: Path, blob: bytes) -> None:
+    """One more blob for a bundle, where it belongs."""
+    records: list[tuple[dict[str, Any], bytes]] = []
+    for part in split(path.read_bytes())[1:-1]:
+        line, _, payload = part.partition(b"\n")
+        records.append((json.loads(line[65:]), payload[:-1]))
+    records.append(({"kind": "blob", "sha256": sha256(blob).hexdigest()}, blob))
+    # The kinds stand in an order of their own, and so do the blobs; a sort leaves everything else where it was.
+    records.sort(
+        key=lambda each: (ORDER.index(each[0]["kind"]), each[0]["sha256"] * (each[0]["kind"] == "blob"))
+    )
+    with path.open("wb") as file:
+        writer = BundleWriter(file)
+        for header, payload in records:
+            more = {
+                name: header[name]
+                for name in ("stream", "seq", "checkpoint", "pack", "path")
+                if name in header
+            }
+            writer.add(header["kind"], payload, **more)
+        writer.finish()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.workshop import Workshop
+from runtime.workshop import ADA, Workshop
 from tercet.contracts.errors import NotSent, UsageError
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import BlobMissing, JournalClosed
@@ -121,6 +121,32 @@ def test_the_pack_of_a_bundle_judges_and_cannot_be_called(workshop: Workshop, tm
         assert bundle.read_file(pack.hash, "tools.py") == b"pass\n"
         with pytest.raises(UsageError):
             bundle.read_file(pack.hash, "../secrets")
+
+
+def test_a_session_that_was_moved_brings_both_packs(workshop: Workshop, tmp_path: Path) -> None:
+    """Each by its hash; the one that the session is pinned to now comes without asking."""
+    old = shop(workshop)
+    new = old.model_copy(update={"version": "1.1.0"})
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            session = await run_to_the_gate(workshop, old, journal)
+            async with workshop.runtime(new, journal) as runtime:
+                await runtime.migrate(session, actor=ADA)
+            path = tmp_path / "run.tercet"
+            contents = [PackContent(pack=each, files={"pack.toml": b"x"}) for each in (new, old)]
+            exported = await export_run(journal, TENANT, session, path, packs=contents)
+            assert [entry.hash for entry in exported.manifest.packs] == [old.hash, new.hash]
+            with open_bundle(path) as bundle:
+                last, first = bundle.pack(), bundle.pack(old.hash)
+                assert (last and last.ref, first and first.ref) == ("workshop@1.1.0", "workshop@1.0.0")
+                assert bundle.files(old.hash) == bundle.files(new.hash) != {}
+            half = await export_run(journal, TENANT, session, tmp_path / "half.tercet", packs=contents[1:])
+            assert [entry.included for entry in half.manifest.packs] == [True, False]
+            with open_bundle(tmp_path / "half.tercet") as bundle:
+                assert bundle.pack() is None
+
+    workshop.run(main())
 
 
 @pytest.mark.parametrize("folder", PACKS, ids=lambda path: path.name)

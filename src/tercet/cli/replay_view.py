@@ -10,7 +10,7 @@ from rich.text import Text
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, json_text, printable
 from tercet.replay.report import Count, Difference, ReplayReport
-from tercet.replay.what_if import JudgedAs, Rejudged, WhatIfReport
+from tercet.replay.what_if import JudgedAs, Rejudged, VerdictChange, WhatIfReport
 
 MOST = 50
 """Of more runs, only those that differ are shown."""
@@ -44,7 +44,7 @@ def _show_report(screen: Screen, report: ReplayReport, *, is_alone: bool) -> Non
     )
     screen.say(Text.assemble(mark, told))
     if report.difference is not None:
-        _show_difference(screen, report.difference)
+        show_difference(screen, report.difference)
     if is_alone:
         events = f"{count(report.events, 'event')}, {count(report.checkpoints, 'checkpoint')}"
         screen.put(f"{events} came out as they were recorded", first="  · ")
@@ -64,7 +64,8 @@ def _fact(fact: Count) -> str:
     return f"{fact.count:,} {fact.event}: {fact.reason}"
 
 
-def _show_difference(screen: Screen, found: Difference) -> None:
+def show_difference(screen: Screen, found: Difference) -> None:
+    """Show the first place where a run comes out otherwise."""
     where = f"event {found.position}, {printable(found.event, 60)}"
     step = f", step {printable(found.step, 80)}" if found.step else ""
     screen.put(f"{where}{step}, field {printable(found.field, 200)}", first="  · ")
@@ -99,13 +100,18 @@ def _show_rejudged(screen: Screen, run: Rejudged) -> None:
         )
     )
     if run.change is not None:
-        step = f" {printable(run.change.step, 80)}" if run.change.step else ""
-        where = f"event {run.change.position}, {run.change.event}{step}"
-        screen.put(f"{where}: {_said(run.change.old)} → {_said(run.change.new)}", first="  · ")
-        for reason in run.change.new.reasons[:3]:
-            screen.put(printable(reason), first="    ")
+        show_change(screen, run.change)
     if run.error is not None:
         screen.put(printable(run.error), first="  · ")
+
+
+def show_change(screen: Screen, change: VerdictChange) -> None:
+    """Show a verdict that would be another one, and why."""
+    step = f" {printable(change.step, 80)}" if change.step else ""
+    where = f"event {change.position}, {change.event}{step}"
+    screen.put(f"{where}: {_said(change.old)} → {_said(change.new)}", first="  · ")
+    for reason in change.new.reasons[:3]:
+        screen.put(printable(reason), first="    ")
 
 
 def _said(said: JudgedAs) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from tercet.contracts.canonical import digest
+from tercet.contracts.evidence import Citation
 from tercet.contracts.gate import Approval
 from tercet.contracts.quality import RepairLog
 from tercet.contracts.run import TranscriptEntry
@@ -28,10 +29,52 @@ class Provenance(Shape):
     model_id: str | None = None
     timestamp: AwareDatetime
     approver: str | None = None
+    sources: tuple[Citation, ...] = ()
+    """Where each piece of evidence was found: its document, the chunk of it, and the query that led there."""
+    models: tuple[str, ...] = ()
+    """Every language model that answered, by its full name; `model_id` is the last of them."""
+    approvers: tuple[str, ...] = ()
+    """Every person or policy that let something happen; `approver` names them all in one text."""
 
     @cached_property
     def hash(self) -> str:
         """The content address of this provenance."""
+        return digest(self)
+
+
+CostPhase = Literal["planning", "retrieval", "execution", "verification", "critique", "repair"]
+"""What a cost was for."""
+
+
+class PhaseCost(Shape):
+    """What a run has used up for one purpose."""
+
+    cost_microcents: int = 0
+    tokens: int = 0
+    tool_calls: int = 0
+    latency_ms: int = 0
+
+
+class CheckpointLink(Shape):
+    """One checkpoint of a run, chained to the one before: what the run was after so many events."""
+
+    k: int
+    position: int
+    """After how many events it was taken; 0 for the beginning."""
+    phase: str
+    status: str
+    verdict: str = ""
+    """What was decided there."""
+    summary: str
+    """The hash over the state's summary, which a fold of the events must come to again."""
+    checkpoint: str | None = None
+    """The hash of the stored checkpoint; None for the beginning, of which nothing is stored."""
+    previous: str | None = None
+    """The content address of the one before."""
+
+    @cached_property
+    def hash(self) -> str:
+        """The content address of this link, which stands for all before it."""
         return digest(self)
 
 
@@ -45,6 +88,10 @@ class AuditRecord(Shape):
     total_cost_microcents: int = 0
     total_latency_ms: int = 0
     final_quality_scores: dict[str, float] = {}
+    cost_by_phase: dict[CostPhase, PhaseCost] = {}
+    """What was used up for what; together it is all that was."""
+    checkpoint_chain: tuple[CheckpointLink, ...] = ()
+    """Every checkpoint from the beginning (k = 0) to the last."""
 
 
 class AgentResult(Shape):
@@ -68,6 +115,8 @@ class FailureReport(Shape):
     rollback: RollbackResult | None = None
     next_commands: tuple[str, ...] = ()
     """What a person may type next."""
+    provenance: Provenance | None = None
+    """Where what there is came from."""
 
 
 class HaltRecord(Shape):
@@ -78,6 +127,8 @@ class HaltRecord(Shape):
     halted_at: AwareDatetime
     gate: str | None = None
     """The gate that the session waits for, if that is why it halted."""
+    provenance: Provenance | None = None
+    """Where what there is came from."""
 
 
 class MemoryProposal(Shape):

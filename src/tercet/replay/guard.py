@@ -2,7 +2,8 @@
 
 Python tells audit hooks of every file that is opened, every socket, process and thread. A hook cannot be taken away once
 it is there, so this one is put in place when it is first needed and looks at nothing outside of a guarded section.
-A section belongs to its thread: what other threads do meanwhile is their own business, and a guarded one starts none.
+A section belongs to its thread: what other threads do meanwhile is their own business. Python tells of new threads from
+3.12 on; from then on a guarded one starts none.
 
 One thing is let through. Libraries load parts of themselves when they are first used: an import is allowed if its package
 has been imported before, and then only code files of the interpreter and of what is installed with it are opened. A pack's

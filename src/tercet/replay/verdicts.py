@@ -225,4 +225,4 @@ _COMPARE: dict[type[e.Event], Callable[[Scene, Any], Both | None]] = {
 
 def as_builtins(details: Mapping[str, Any]) -> dict[str, Any]:
     """What must be the same, as JSON, without what is empty."""
-    return {name: msgspec.to_builtins(value) for name, value in details.items() if value}
+    return msgspec.json.decode(msgspec.json.encode({name: value for name, value in details.items() if value}))

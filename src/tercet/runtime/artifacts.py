@@ -14,92 +14,48 @@ import msgspec
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
-from tercet.contracts.record import AgentResult, AuditRecord, FailureReport, HaltRecord, Provenance
+from tercet.contracts.record import AgentResult, FailureReport, HaltRecord, Provenance
 from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
-from tercet.contracts.verdict import CriticReport
-from tercet.journal import events as e
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.runtime import opening, undoing
-from tercet.runtime.machine import evolve
+from tercet.runtime.provenance import Trail, audit_of, provenance_of, read_trail
 from tercet.runtime.state import UNDO, State
-from tercet.runtime.transcript import moment, transcript
+from tercet.runtime.transcript import moment
 
 Artifact: TypeAlias = AgentResult | FailureReport | HaltRecord
-
-_ACCEPTING = ("approve", "grant", "accept_partial")
-"""The answers that let something happen, or be kept."""
 
 
 async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
     """What a session has left; raises `UsageError` while it is in progress."""
     state = (await opening.restore(journal, tenant, session)).state
-    stored = await opening.checkpoints_of(journal, tenant, session)
-    if state.status in ("paused", "awaiting_gate"):
-        return _halt(state, stored)
     if state.status == "in_progress":
         raise UsageError(
             f"session {session} is in progress: it has left nothing yet",
             code="no_artifact",
             remedy=f"watch it with tercet sessions watch {session}, or carry it on with tercet sessions resume {session}",
         )
-    if state.status != "completed":
-        return _failure(state, stored, await rollback_result(journal, tenant, state))
-    return _result(state, await opening.events_of(journal, tenant, session), stored)
+    trail = await read_trail(journal, tenant, session)
+    stored, origin = trail.checkpoints, provenance_of(trail)
+    if state.status in ("paused", "awaiting_gate"):
+        return _halt(state, stored).model_copy(update={"provenance": origin})
+    if state.status == "completed":
+        return _result(origin, state, trail)
+    failure = _failure(state, stored, await rollback_result(journal, tenant, state))
+    return failure.model_copy(update={"provenance": origin})
 
 
 # --- COMMIT ---
 
 
-def _result(state: State, events: Sequence[e.Event], stored: Sequence[StoredCheckpoint]) -> AgentResult:
-    entries = transcript(events, {})
-    scores = _scores(state)
-    approvers = [answer.actor for answer in state.answers if answer.answer in _ACCEPTING]
-    provenance = Provenance(
-        task_id=state.start["run"],
-        plan_hash=state.plan_hash,
-        evidence_refs=tuple(_evidence(events)),
-        tool_invocations=tuple(dict.fromkeys(entry.call.idempotency_key for entry in entries)),
-        verification_scores=scores,
-        timestamp=moment(state.at),
-        approver=", ".join(dict.fromkeys(approvers)) or None,
-    )
-    audit = AuditRecord(
-        loop_trace=tuple(_phases(events)),
-        all_checkpoints=tuple(point.hash for point in stored if point.kind == "point"),
-        all_tool_traces=entries,
-        total_cost_microcents=state.used.cost,
-        total_latency_ms=state.used.wall_clock,
-        final_quality_scores=scores,
-    )
+def _result(origin: Provenance, state: State, trail: Trail) -> AgentResult:
     return AgentResult(
-        output=state.outputs, provenance=provenance, audit=audit, content_hash=digest(state.outputs)
+        output=state.outputs,
+        provenance=origin,
+        audit=audit_of(trail),
+        content_hash=digest(state.outputs),
     )
-
-
-def _scores(state: State) -> dict[str, float]:
-    """The critic's score by evaluator."""
-    scored = CriticReport.model_validate(state.report).score if state.report else None
-    return (
-        {} if scored is None else {str(name): found.score for name, found in scored.scorecard.scores.items()}
-    )
-
-
-def _evidence(events: Sequence[e.Event]) -> Iterator[str]:
-    """What the last plan was pinned to."""
-    found = [event for event in events if isinstance(event, e.EvidenceRetrieved)]
-    yield from found[-1].evidence if found else ()
-
-
-def _phases(events: Sequence[e.Event]) -> Iterator[str]:
-    """The phases that a run went through, in order."""
-    state = State()
-    yield state.phase
-    for event in events:
-        before, state = state.phase, evolve(state, event)
-        if state.phase is not before:
-            yield state.phase
 
 
 # --- FAIL ---

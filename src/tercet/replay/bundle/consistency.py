@@ -13,6 +13,8 @@ from tercet.journal.chain import ZERO
 from tercet.replay.bundle.layout import ORDER, Header
 from tercet.replay.bundle.manifest import MAX_BYTES, Manifest, decode_manifest
 
+_EVENTS = ORDER.index("event")
+
 
 class Hasher(Protocol):
     """Takes bytes in, as `hashlib` does."""
@@ -37,6 +39,8 @@ class Consistency:
         """The how-manieth stream of the manifest is being read."""
         self._seq = 0
         self._chain = ZERO
+        self._packs = 0
+        """How many packs have been read."""
         self._hasher: Hasher | None = None
 
     def begin(self, header: Header) -> str:
@@ -46,6 +50,8 @@ class Consistency:
             return f"no {header.kind} stands here"
         if rank != self._kind:
             self._kind, self._place = rank, ()
+        if rank > _EVENTS and (wrong := self._finish_streams()):
+            return wrong
         if header.kind == "manifest" and header.size > MAX_BYTES:
             return "the manifest is too long"
         if header.kind == "event":
@@ -54,7 +60,7 @@ class Consistency:
         if self._place and place <= self._place:
             return "it does not stand in order"
         self._place = place
-        return self._finish_streams() if header.kind == "end" else self._belongs(header)
+        return self._belongs(header)
 
     def update(self, data: bytes) -> None:
         """A part of the payload."""
@@ -104,6 +110,9 @@ class Consistency:
         if manifest is None:
             return ""
         packs = {entry.hash.removeprefix("sha256:") for entry in manifest.packs if entry.included}
+        self._packs += header.kind == "pack"
+        if header.kind in ("file", "end") and self._packs < len(packs):
+            return "a pack is missing that the manifest names as included"
         if header.kind == "checkpoint" and header.stream != manifest.session:
             return f"the bundle is of {manifest.session}"
         if header.kind == "pack" and header.sha256 not in packs:

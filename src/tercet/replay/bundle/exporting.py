@@ -87,6 +87,7 @@ async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) 
         for stored in page:
             event = codec.decode(stored.data)
             if isinstance(event, e.SessionStarted | e.SessionMigrated):
+                pins.pop(event.pack_hash, None)  # the last one is the one that it is pinned to now
                 pins[event.pack_hash] = event.pack
     if position.seq < state.position:
         raise JournalCorrupt(f"event {position.seq + 1} of stream {session}", "it is missing")

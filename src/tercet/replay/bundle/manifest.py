@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from tercet.contracts.canonical import canonical
+from tercet.contracts.errors import UsageError
+
 MAX_BYTES = 2**20
 """A larger manifest is refused."""
 
@@ -55,17 +58,18 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decoder = msgspec.json.Decoder(Manifest)
-_encoder = msgspec.json.Encoder(order="sorted")
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """A manifest as it stands in a bundle."""
-    return _encoder.encode(manifest)
+    return canonical(msgspec.to_builtins(manifest))
 
 
 def decode_manifest(data: bytes) -> Manifest | None:
-    """The manifest that bytes hold; None if they hold none."""
+    """The manifest that bytes hold; None if they hold none, or are not in the one way to write it."""
     try:
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        manifest = _decoder.decode(data)
+        is_written_so = canonical(msgspec.json.decode(data)) == data
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UsageError):
         return None
+    return manifest if is_written_so else None

@@ -108,10 +108,6 @@ class Bundle:
         """The streams that it holds events of; the session's comes first."""
         return tuple(entry.name for entry in self.manifest.streams)
 
-    def length(self, stream: str) -> int:
-        """How many events it holds of a stream."""
-        return len(self._events.get(stream, ()))
-
     def events(self, stream: str | None = None) -> Iterator[Stored]:
         """The events of a stream as they were stored; by default those of the session."""
         chain = ZERO

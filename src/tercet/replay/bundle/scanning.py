@@ -114,7 +114,7 @@ class Scan:
         proof = self._read_signature(header) if header.signer else b""
         if self._file.read(1):
             raise BundleDamaged(
-                record=header.n + 1,
+                record=header.n + (2 if header.signer else 1),
                 name="behind the end",
                 damage="inserted",
                 reason="there are bytes that belong to nothing",
@@ -146,7 +146,8 @@ def _damaged(header: Header, damage: Damage, reason: str) -> BundleDamaged:
 
 
 def _refuse(name: str, first: bytes) -> NoReturn:
-    if first.startswith(FIRST_LINE[:14]) and first[14:15].isdigit():
+    number = first[14:].strip()
+    if first.startswith(FIRST_LINE[:14]) and number.isdigit() and number != FIRST_LINE[14:].strip():
         raise UsageError(
             f"{name} is a bundle of another format than this Tercet reads",
             code="newer_bundle",

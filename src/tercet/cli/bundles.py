@@ -1,0 +1,222 @@
+"""`tercet export` and `tercet verify-bundle`: a run in one file, and whether such a file is what was exported."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from tercet.cli.documents import load_pack
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.options import AsJson, SessionId
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.text import count, printable
+from tercet.packs.files import read_files
+from tercet.replay.bundle.errors import BundleDamaged
+from tercet.replay.bundle.exporting import Exported, PackContent, export_run
+from tercet.replay.bundle.keys import KeyRing, usual_folder
+from tercet.replay.bundle.manifest import Manifest
+from tercet.replay.bundle.records import Seal
+from tercet.replay.bundle.signing import PREFIX, parse_key
+from tercet.replay.bundle.verifying import Answer, Finding, verify_bundle
+from tercet.replay.bundle.writing import Signer, demand_free
+
+EXPORT_EXAMPLES = """\
+tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds
+tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds --sign release
+"""
+VERIFY_EXAMPLES = """\
+tercet verify-bundle run.tercet
+tercet verify-bundle run.tercet --key release
+"""
+SUFFIX = ".tercet"
+
+
+def export(
+    session: SessionId,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help=f"The file to make; by default ID{SUFFIX} in this folder."
+        ),
+    ] = None,
+    pack: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PACK",
+            help="The folder of the pack that the run was started with, to go along; may be given several times for a session that was moved.",
+        ),
+    ] = None,
+    sign: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Sign it with this key: tercet signing-keys new makes one."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Put a run into one file: its events, checkpoints and blobs, its pack as data, and a hash over all of it.
+
+    Exporting a run that is over again gives the same bytes. A run that is still going is exported as far as it is.
+    Without --pack the file tells what happened, and whoever judges it again needs the pack besides. What was redacted in
+    the journal stays so; the rest is in the file as it was recorded.
+    """
+    path = output or Path(f"{session}{SUFFIX}")
+    demand_free(path, is_forced=force)
+    signer = keys().private(sign) if sign is not None else None
+    packs = [_content(folder) for folder in pack or ()]
+    exported = asyncio.run(_export(journal, session, path, packs, signer, is_forced=force))
+    if as_json:
+        print_json({"file": str(path), **_facts(exported.manifest, exported.seal)})
+    else:
+        _show_exported(Screen(), path, exported)
+    return ExitCode.ACCEPTED
+
+
+def keys() -> KeyRing:
+    """The signing keys of whoever sits here."""
+    return KeyRing(usual_folder(os.environ))
+
+
+def _content(folder: Path) -> PackContent:
+    loaded = load_pack(folder)
+    return PackContent(pack=loaded, files=read_files(folder, loaded))
+
+
+async def _export(
+    url: str, session: str, path: Path, packs: list[PackContent], signer: Signer | None, *, is_forced: bool
+) -> Exported:
+    async with journal_at(url) as journal:
+        return await export_run(
+            journal, TENANT, session, path, packs=packs, signer=signer, is_forced=is_forced
+        )
+
+
+def _facts(manifest: Manifest, seal: Seal) -> dict[str, Any]:
+    return {
+        "hash": f"sha256:{seal.hash}",
+        "records": seal.records,
+        "signer": f"{PREFIX}{seal.signer}" if seal.signer else None,
+        "manifest": msgspec.to_builtins(manifest),
+    }
+
+
+def _show_exported(screen: Screen, path: Path, exported: Exported) -> None:
+    manifest, seal = exported.manifest, exported.seal
+    told = (
+        f"{printable(str(path), 200)}: {count(seal.records, 'record')}, {count(path.stat().st_size, 'byte')}"
+    )
+    screen.say(Text.assemble(("✓ ", "bold green"), told))
+    _show_contents(screen, manifest, seal)
+    if not manifest.is_over:
+        screen.put("The run is not over: what it does from now on is not in it.", first="  · ")
+    if missing := [entry.ref for entry in manifest.packs if not entry.included]:
+        screen.put(
+            f"It is without its pack, {printable(', '.join(missing))}: --pack PACK puts it in.", first="  · "
+        )
+    screen.show_command(f"tercet verify-bundle {path}")
+
+
+def _show_contents(screen: Screen, manifest: Manifest, seal: Seal) -> None:
+    screen.put(
+        f"{printable(manifest.session)}, {manifest.status}: {printable(manifest.intent, 80)}",
+        first="  run     ",
+    )
+    packs = ", ".join(f"{printable(each.ref)} {each.hash[:19]}…" for each in manifest.packs)
+    screen.put(packs, first="  pack    ")
+    show_whole(screen, "  hash    ", f"sha256:{seal.hash}")
+
+
+def show_whole(screen: Screen, label: str, text: str) -> None:
+    """Prints a hash or a key behind its label: it is never wrapped, so that it can be copied."""
+    screen.print(screen.legible(Text.assemble((label, "dim"), text)), soft_wrap=True)
+
+
+def verify_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The bundle.")],
+    *,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Who must have signed it: a public key (ed25519:…), or the name of one in your folder of keys.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Look at every byte of a bundle: it is intact, or the first record that was changed, removed, reordered or inserted.
+
+    A bundle without a signature shows accidents, not forgery: whoever can write the file can make all hashes anew. With
+    --key it counts as intact only if that key has signed it. Exits with 0 if it is intact, with 3 if it is not, and with
+    2 if the file is no bundle. Nothing in it is run, unpacked or sent anywhere.
+    """
+    wanted = None if key is None else _wanted(key)
+    finding = verify_bundle(file, wanted)
+    if as_json:
+        print_json(_as_json(file, finding))
+    else:
+        _show_finding(Screen(), file, finding, wanted)
+    return ExitCode.ACCEPTED if finding.answer == "intact" else ExitCode.REFUSED
+
+
+def _wanted(key: str) -> str:
+    """The digits of a public key, given as it is or by the name that it has here."""
+    return parse_key(key if key.startswith(PREFIX) or len(key) == 64 else keys().public(key))
+
+
+def _as_json(file: Path, finding: Finding) -> dict[str, Any]:
+    answer: dict[str, Any] = {"file": str(file), "answer": finding.answer}
+    if finding.manifest is not None and finding.seal is not None:
+        answer |= _facts(finding.manifest, finding.seal)
+    if (damage := finding.damage) is not None:
+        first = {
+            "record": damage.record,
+            "name": damage.name,
+            "damage": damage.damage,
+            "reason": damage.reason,
+        }
+        answer |= {"first": first, "remedy": damage.remedy}
+    return answer
+
+
+_WORDS: dict[Answer, str] = {
+    "intact": "is intact",
+    "damaged": "is damaged",
+    "forged": "has a signature that does not hold",
+    "unsigned": "is not signed",
+    "wrong_signer": "is signed by somebody else",
+}
+
+
+def _show_finding(screen: Screen, file: Path, finding: Finding, wanted: str | None) -> None:
+    mark = ("✓ ", "bold green") if finding.answer == "intact" else ("✗ ", "bold red")
+    screen.say(Text.assemble(mark, f"{printable(str(file), 200)} {_WORDS[finding.answer]}"))
+    if (damage := finding.damage) is not None:
+        screen.put(printable(_tell(damage)), first="  ")
+        screen.put(printable(damage.remedy or ""), first="  → ")
+    if finding.manifest is not None and finding.seal is not None:
+        _show_contents(screen, finding.manifest, finding.seal)
+        _show_signer(screen, finding.seal, wanted)
+
+
+def _tell(damage: BundleDamaged) -> str:
+    was = "" if damage.damage == "inconsistent" else f" was {damage.damage}"
+    return f"record {damage.record} ({damage.name}){was}: {damage.reason}"
+
+
+def _show_signer(screen: Screen, seal: Seal, wanted: str | None) -> None:
+    if wanted is not None and wanted != seal.signer:
+        show_whole(screen, "  wanted  ", f"{PREFIX}{wanted}")
+    if not seal.signer:
+        screen.put("Not signed: this shows accidents, not forgery.", first="  · ")
+        return
+    names = [name for name, public in keys().names().items() if public == f"{PREFIX}{seal.signer}"]
+    known = f" ({', '.join(names)})" if names else ""
+    show_whole(screen, "  signed  ", f"{PREFIX}{seal.signer}{known}")

@@ -1,0 +1,143 @@
+"""`tercet golden`: chosen runs as a regression set. What was right once must come out the same after every change."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from tercet.cli.documents import load_pack
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.options import AsJson
+from tercet.cli.recordings import is_file, read_runs
+from tercet.cli.replay import progress_over
+from tercet.cli.replay_view import show_change, show_difference, show_replayed
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.text import count, printable
+from tercet.contracts.errors import UsageError
+from tercet.replay.bundle.exporting import export_run
+from tercet.replay.golden import SUFFIX, GoldenReport, GoldenRun, files_in
+from tercet.replay.golden import check as check_folder
+from tercet.replay.recording import Recording
+from tercet.replay.replaying import replay_many
+
+ADD_EXAMPLES = """\
+tercet golden add ses_0123456789abcdef --to golden
+tercet golden add run.tercet --to golden
+"""
+CHECK_EXAMPLES = """\
+tercet golden check golden
+tercet golden check golden --pack examples/refunds  # exit 3 if a verdict would change
+"""
+
+
+def add(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN…", help="Sessions of the journal by their ids, or files that tercet export made."
+        ),
+    ],
+    *,
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the set; it is made if need be.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite a run that is in the set already.")
+    ] = False,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Keep runs in a folder, each as one file. One that does not come out the same even now is not kept: exit 3."""
+    found = asyncio.run(read_runs(journal, runs, is_all=False))
+    reports = replay_many(found)
+    if wrong := [report for report in reports if not report.is_equal]:
+        if as_json:
+            print_json({"added": [], "different": [each.model_dump(mode="json") for each in wrong]})
+        else:
+            show_replayed(Screen(), wrong)
+        return ExitCode.REFUSED
+    targets = [to / f"{recording.session}{SUFFIX}" for recording in found]
+    _demand_free(targets, is_forced=force)
+    to.mkdir(parents=True, exist_ok=True)
+    for name, recording, target in zip(runs, found, targets, strict=True):
+        asyncio.run(_keep(journal, name, recording, target))
+    if as_json:
+        print_json({"added": [str(target) for target in targets], "different": []})
+    else:
+        for target in targets:
+            Screen().say(Text.assemble(("✓ ", "bold green"), f"kept {printable(str(target), 200)}"))
+    return ExitCode.ACCEPTED
+
+
+def _demand_free(targets: list[Path], *, is_forced: bool) -> None:
+    for target in targets:
+        if target.exists() and not is_forced:
+            raise UsageError(
+                f"{target} is in the set already",
+                code="file_exists",
+                remedy="overwrite it with --force, or leave it",
+            )
+
+
+async def _keep(url: str, name: str, recording: Recording, target: Path) -> None:
+    """A bundle is copied as it is, with its signature; a session is exported."""
+    if is_file(name):
+        shutil.copyfile(name, target)
+        return
+    async with journal_at(url) as journal:
+        await export_run(journal, TENANT, recording.session, target, is_forced=True)
+
+
+def check(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the set.")],
+    *,
+    pack: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PACK", help="Judge the runs under the pack in this folder, and not each under its own."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many processes; by default one for each core.")
+    ] = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Judge every run of a set again: exits with 0 if all come out the same, and with 3 and the differences if not."""
+    total = len(files_in(folder))
+    other = load_pack(pack) if pack is not None else None
+    with progress_over(total, is_shown=not as_json) as told:
+        report = check_folder(folder, other, workers=workers, progress=told)
+    if as_json:
+        print_json(_as_json(report))
+    else:
+        _show(Screen(), report)
+    return ExitCode.ACCEPTED if report.is_same else ExitCode.REFUSED
+
+
+def _as_json(report: GoldenReport) -> dict[str, Any]:
+    return report.model_dump(mode="json")
+
+
+def _show(screen: Screen, report: GoldenReport) -> None:
+    for run in report.runs:
+        if run.outcome != "same":
+            _show_run(screen, run)
+    mark = ("✓ ", "bold green") if report.is_same else ("✗ ", "bold red")
+    under = f" under {printable(report.pack, 80)}" if report.pack else ""
+    unreadable = f", {report.unreadable:,} unreadable" if report.unreadable else ""
+    told = f"{count(len(report.runs), 'golden run')}{under}: {report.same:,} the same, {report.changed:,} changed{unreadable}"
+    screen.say(Text.assemble(mark, told))
+
+
+def _show_run(screen: Screen, run: GoldenRun) -> None:
+    screen.say(Text.assemble((printable(run.file, 120), "bold"), f"  {run.outcome}"))
+    if run.difference is not None:
+        show_difference(screen, run.difference)
+    if run.change is not None:
+        show_change(screen, run.change)
+    if run.error is not None:
+        screen.put(printable(run.error), first="  · ")

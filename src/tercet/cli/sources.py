@@ -1,0 +1,50 @@
+"""A run that a command looks back at: a session of the journal, or a bundle in a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from tercet.cli.journals import TENANT, journal_at
+from tercet.journal.protocol import Journal
+from tercet.replay.bundle.reading import Bundle, open_bundle
+
+RunName: TypeAlias = Annotated[
+    str, typer.Argument(metavar="RUN", help="A session (ses_…) of the journal, or the file of a bundle.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a run is read from."""
+
+    journal: Journal
+    tenant: str
+    session: str
+    bundle: Bundle | None = None
+    """The bundle, where it is one."""
+
+
+def is_file(name: str) -> bool:
+    """Whether a name means a bundle: no session has a dot or a slash in its name."""
+    path = Path(name)
+    return bool(path.suffix) or len(path.parts) > 1 or path.is_file()
+
+
+@asynccontextmanager
+async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
+    """The run of this name: a file is a bundle, everything else a session of the journal at `url`."""
+    if is_file(name):
+        with open_bundle(name) as bundle:
+            manifest = bundle.manifest
+            yield Source(
+                journal=bundle.journal(), tenant=manifest.tenant, session=manifest.session, bundle=bundle
+            )
+        return
+    async with journal_at(url) as journal:
+        yield Source(journal=journal, tenant=TENANT, session=name)

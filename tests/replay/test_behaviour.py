@@ -1,0 +1,121 @@
+"""Changed rules: a run is judged again under the rules that it was started with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from runtime.workshop import ADA, ASK, Workshop, plan, step
+from tercet.contracts.behaviour import CURRENT, Behaviour
+from tercet.contracts.errors import UsageError
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.memory import MemoryJournal
+from tercet.packs.pack import Pack
+from tercet.replay.recording import Recording, load
+from tercet.replay.replaying import replay_recording
+from tercet.replay.rulebook import Rulebook
+
+UNSORTED: dict[str, Any] = {
+    "type": "object",
+    "properties": {"zeal": {"type": "string"}, "amount": {"type": "integer"}},
+    "required": ["zeal", "amount"],
+}
+
+
+def refused(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, rules: tuple[int, ...]
+) -> tuple[Pack, Recording]:
+    """A run whose plan is refused for its arguments, in a version of Tercet that goes by these rules."""
+    workshop.tool("do.it", parameters=UNSORTED)
+    pack, journal = workshop.pack(), MemoryJournal()
+    framed = Pack.run_context
+
+    def old_frame(self: Pack, **given: Any) -> Any:
+        return framed(self, **given).model_copy(update={"behaviour": rules})
+
+    monkeypatch.setattr(Pack, "run_context", old_frame)
+
+    async def main() -> Recording:
+        async with workshop.runtime(pack, journal) as runtime:
+            workshop.is_forged = True
+            result = await runtime.run(ASK, plan=plan(step("a", params={"zeal": 1})), actor=ADA)
+            assert result.status == "failed"
+            return await load(journal, "default", result.session_id)
+
+    workshop.is_forged = True
+    recording = workshop.run(main())
+    monkeypatch.undo()
+    return pack, recording
+
+
+def remedy(recording: Recording) -> str:
+    """What the review advised."""
+    [found] = [each for each in map(codec.decode, recording.events) if isinstance(each, e.PlanReviewed)]
+    return str(found.verdict["refusals"][0]["remedy"])
+
+
+def test_a_session_writes_down_the_rules_that_it_goes_by(workshop: Workshop) -> None:
+    """All that this version knows, in its first event; replay tells them."""
+    workshop.tool("do.it")
+    journal = MemoryJournal()
+
+    async def main() -> Recording:
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            return await load(journal, "default", result.session_id)
+
+    recording = workshop.run(main())
+    started = codec.decode(recording.events[0])
+    assert isinstance(started, e.SessionStarted)
+    assert started.behaviour == CURRENT == tuple(Behaviour)
+    assert replay_recording(recording).behaviour == CURRENT
+
+
+@pytest.mark.req("R271", "R273")
+def test_an_old_run_is_judged_under_the_old_rule(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before rule 1, a remedy named parameters as the author had written them: such a run still comes out the same."""
+    pack, recording = refused(workshop, monkeypatch, rules=())
+    assert remedy(recording) == "do.it takes zeal, amount"
+    # What the session has kept does not tell the old order, so this takes the pack itself.
+    bare = msgspec.structs.replace(recording, blobs={})
+    assert replay_recording(bare, Rulebook((pack,))).difference is None
+
+
+@pytest.mark.req("R271", "R273")
+def test_a_new_run_is_judged_under_the_new_rule(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By rule 1 the verdict follows from the hash of the pack, so what the session has kept is enough."""
+    pack, recording = refused(workshop, monkeypatch, rules=CURRENT)
+    assert remedy(recording) == "do.it takes amount, zeal"
+    assert replay_recording(recording).difference is None
+    bare = msgspec.structs.replace(recording, blobs={})
+    assert replay_recording(bare, Rulebook((pack,))).difference is None
+
+
+def test_the_number_of_the_rule_decides_and_nothing_else(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same run with the number taken away would have been judged otherwise: so the number is heeded."""
+    pack, recording = refused(workshop, monkeypatch, rules=CURRENT)
+    started = codec.decode(recording.events[0])
+    older = codec.encode(msgspec.structs.replace(started, behaviour=()))
+    other = msgspec.structs.replace(recording, events=(older, *recording.events[1:]), blobs={})
+    found = replay_recording(other, Rulebook((pack,))).difference
+    assert found is not None
+    assert (found.event, found.field) == ("plan_reviewed", "verdict.remedy")
+    assert (found.recorded, found.expected) == ("do.it takes amount, zeal", "do.it takes zeal, amount")
+
+
+def test_a_rule_of_a_later_version_is_not_guessed(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever does not know a rule cannot judge by it, and says so."""
+    _, recording = refused(workshop, monkeypatch, rules=CURRENT)
+    started = codec.decode(recording.events[0])
+    newer = codec.encode(msgspec.structs.replace(started, behaviour=(*CURRENT, 999)))
+    other = msgspec.structs.replace(recording, events=(newer, *recording.events[1:]))
+    with pytest.raises(UsageError, match="goes by rule 999") as told:
+        replay_recording(other)
+    assert told.value.code == "newer_rules"

@@ -1,0 +1,109 @@
+"""The guard of replay bites: whatever touches the world inside of it raises, and nothing outside of it notices."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runtime.workshop import Workshop
+from tercet.packs.pack import Pack
+from tercet.replay import scene
+from tercet.replay.guard import IoRefused, guarded
+from tercet.replay.replaying import replay_recording
+from tercet.replay.what_if import what_if
+
+from .office import LOOSE, record, refunds
+
+ATTEMPTS: dict[str, Callable[[Path], object]] = {
+    "read a file": lambda folder: (folder / "there").read_text(),
+    "write a file": lambda folder: (folder / "new").write_text("x"),
+    "open by descriptor": lambda folder: os.open(folder / "there", os.O_RDONLY),
+    "list a folder": lambda folder: list(folder.iterdir()),
+    "remove a file": lambda folder: (folder / "there").unlink(),
+    "make a temporary file": lambda _: tempfile.NamedTemporaryFile(),  # noqa: SIM115 - it is never made
+    "connect": lambda _: socket.create_connection(("127.0.0.1", 9)),
+    "look a name up": lambda _: socket.getaddrinfo("localhost", 80),
+    "start a process": lambda _: subprocess.run([sys.executable, "-c", ""], check=False),
+    "open a database": lambda folder: sqlite3.connect(folder / "db"),
+    "import something new": lambda _: importlib.import_module("antigravity"),
+    "load a pack": lambda _: Pack.load(Path(__file__).parents[2] / "examples" / "refunds"),
+}
+
+
+@pytest.mark.req("R272")
+@pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS.keys())
+def test_io_is_refused_inside_and_left_alone_outside(
+    attempt: Callable[[Path], object], tmp_path: Path
+) -> None:
+    """Each way to reach the world raises inside of a guarded section, and nothing has happened."""
+    (tmp_path / "there").write_text("here")
+    with guarded(), pytest.raises(IoRefused, match="replay must not touch the world"):
+        attempt(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["there"]
+    assert (tmp_path / "there").read_text() == "here"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python tells of new threads from 3.12 on")
+def test_a_guarded_section_starts_no_thread() -> None:
+    """A thread of its own would be a way around the guard."""
+    with guarded(), pytest.raises(IoRefused):
+        threading.Thread(target=print).start()
+
+
+def test_sections_stand_in_one_another(tmp_path: Path) -> None:
+    """The end of an inner section does not end the outer one."""
+    with guarded():
+        with guarded():
+            pass
+        with pytest.raises(IoRefused):
+            (tmp_path / "new").write_text("x")
+    (tmp_path / "new").write_text("x")
+
+
+def test_a_section_belongs_to_its_thread(tmp_path: Path) -> None:
+    """What another thread does meanwhile is its own business."""
+    inside, done = threading.Event(), threading.Event()
+
+    def write() -> None:
+        inside.wait()
+        (tmp_path / "new").write_text("x")
+        done.set()
+
+    other = threading.Thread(target=write)
+    other.start()
+    with guarded():
+        inside.set()
+        assert done.wait(10)
+    other.join()
+    assert (tmp_path / "new").exists()
+
+
+@pytest.mark.req("R272")
+def test_a_rule_that_reads_a_file_cannot_hide_in_a_replay(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """If judging began to read the world, replay and what-if would raise, and not call it a difference."""
+    pack = refunds(workshop, LOOSE)
+    [run] = record(workshop, pack, [5])
+    pure = scene.decide
+
+    def curious(*args: object) -> object:
+        (tmp_path / "config").exists()
+        (tmp_path / "log").write_text("judged")
+        return pure(*args)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(scene, "decide", curious)
+    with pytest.raises(IoRefused):
+        replay_recording(run)
+    with pytest.raises(IoRefused):
+        what_if([run], pack, workers=1)
