@@ -129,6 +129,8 @@ def problems_of(found: Found, reference: dict[str, Any] | None) -> Iterator[str]
         yield f"not all was taken back: {found.steps}"
     if found.blind_repeats:
         yield f"{found.blind_repeats} calls were repeated blindly"
+    if found.replayed:
+        yield f"it does not come out the same: {found.replayed}"
     if found.errors:
         yield f"processes failed: {'; '.join(found.errors)}"
     if reference is not None and found.left != reference:

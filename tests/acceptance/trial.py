@@ -23,6 +23,7 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.opening import open_journal
+from tercet.replay.replaying import replay
 from tercet.runtime import mail, opening
 from tercet.runtime.driver import LARGE
 from tercet.runtime.expiry import overdue
@@ -107,6 +108,8 @@ class Found:
     """How many processes died while doing what, and where."""
     alerts: list[str] = field(default_factory=list[str])
     """The ways back of which a worker that lived to tell said that they failed."""
+    replayed: str = ""
+    """Where the journal does not come out the same when it is judged again; empty if it does."""
     errors: list[str] = field(default_factory=list[str])
     """How processes ended that neither were killed nor came to a result."""
 
@@ -259,6 +262,8 @@ async def look(trial: Trial, found: Found) -> None:
         assert sum(isinstance(event, e.SessionEnded) for event in events) == 1
         state = (await opening.restore(journal, trial.name, row.session_id)).state
         record = await read_record(journal, trial.name, state)
+        replayed = await replay(journal, row.session_id, tenant=trial.name)
+    found.replayed = "" if replayed.difference is None else str(replayed.difference)
     taken_back = rollback(state)
     found.left = {
         "status": state.status,

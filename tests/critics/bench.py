@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tercet.contracts.request import Actor
 from tercet.critics import Decision, Engine, EngineResult, StepRecord
+from tercet.replay.replaying import replay
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool, tool
 
@@ -92,9 +93,18 @@ def play(main: Coroutine[Any, Any, _T], clock: VirtualClock | None = None) -> _T
 
 
 def run(agent: Any, critics: Sequence[Any] = (), task: Any = "a task", **more: Any) -> EngineResult:
-    """One run of an agent, as far as it goes."""
+    """One run of an agent, as far as it goes; what was recorded of it comes out the same when it is judged again."""
     clock = VirtualClock()
-    return play(Engine(agent, critics, clock=clock, **more).run(task), clock)
+    engine = Engine(agent, critics, clock=clock, **more)
+
+    async def looking_back() -> EngineResult:
+        result = await engine.run(task)
+        async with engine.runtime() as runtime:
+            report = await replay(runtime.journal, result.session_id)
+            assert report.difference is None, report.difference
+        return result
+
+    return play(looking_back(), clock)
 
 
 def act(word: str = "", name: str = "desk.say") -> Decision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
@@ -9,12 +10,18 @@ import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from runtime.workshop import Workshop
+from critics.bench import Scripted, act, counted, run
+from runtime.workshop import ADA, Workshop, plan, step
+from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import PackError, UsageError
+from tercet.contracts.request import Request
+from tercet.critics import CriticResult, Decision, critic
+from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
@@ -25,6 +32,7 @@ from tercet.replay.bundle.exporting import PackContent, export_run
 from tercet.replay.bundle.reading import open_bundle
 from tercet.replay.bundle.verifying import verify_bundle
 from tercet.replay.bundle.writing import new_file
+from tercet.runtime.provenance import audit_of, provenance_of, read_trail
 
 from .archive import TENANT, copy, make, put_in, run_to_the_end, run_to_the_gate, shop
 
@@ -84,6 +92,84 @@ def test_another_process_elsewhere_gives_the_same_bytes(workshop: Workshop, tmp_
         subprocess.run(command, check=True, cwd=folder, env=environment, capture_output=True)
         made.append((folder / f"{seed}.tercet").read_bytes())
     assert made[0] == made[1]
+
+
+class Forgetful(MemoryJournal):
+    """A journal from before the uses of blobs were recorded."""
+
+    async def blob_digests(
+        self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        """Nobody knows."""
+        del tenant, stream, after, limit
+        return []
+
+
+def test_blobs_that_nobody_is_known_to_have_brought_go_along(workshop: Workshop, tmp_path: Path) -> None:
+    """What events name is found, as in a journal that knows more."""
+    pack = shop(workshop)
+
+    async def main() -> None:
+        journal, old = MemoryJournal(), Forgetful()
+        session = await run_to_the_end(workshop, pack, journal)
+        await export_run(journal, TENANT, session, tmp_path / "new")
+        with open_bundle(tmp_path / "new") as bundle:
+            assert len(bundle.blobs) == 3
+            await copy(journal, old, TENANT, bundle.streams)
+        await export_run(old, TENANT, session, tmp_path / "old")
+
+    workshop.run(main())
+    assert (tmp_path / "old").read_bytes() == (tmp_path / "new").read_bytes()
+
+
+def test_a_run_of_an_agent_is_exported_as_any_other(tmp_path: Path) -> None:
+    """Turns, a prompt that a critic changed, and a retry: all of it is in the bundle, and its provenance is told."""
+    journal = MemoryJournal()
+
+    @critic
+    def judge(state: Any, decision: Any, results: Any) -> Any:
+        state.metadata["n"] = state.metadata.get("n", 0) + 1
+        return (
+            CriticResult("retry", "again", modified_prompt="Other.")
+            if state.metadata["n"] == 1
+            else "continue"
+        )
+
+    agent = Scripted(
+        [lambda s: act(str(s.metadata.get("n"))), Decision.final("done")], [counted("desk.say")[0]]
+    )
+    session = run(agent, [judge], journal=journal).session_id
+
+    async def main() -> None:
+        exported = await export_run(journal, TENANT, session, tmp_path / "it")
+        assert exported.manifest.status == "completed"
+        with open_bundle(tmp_path / "it") as bundle:
+            trail = await read_trail(bundle.journal(), TENANT, session)
+        turns = [event for event in trail.events if isinstance(event, e.TurnJudged)]
+        assert turns[0].prompt == "Other."
+        assert audit_of(trail).checkpoint_chain[-1].status == "completed"
+        assert len(provenance_of(trail).tool_invocations) == 2
+
+    asyncio.run(main())
+
+
+def test_a_hash_in_a_request_brings_nothing(workshop: Workshop, tmp_path: Path) -> None:
+    """Whoever can write the hash of another run's blob into their own does not get it exported."""
+    pack = shop(workshop)
+    secret = b"of another run"
+    asking = Request(intent="work", input={"evidence": hash_bytes(secret), "blob": hash_bytes(secret)})
+
+    async def main() -> None:
+        journal = MemoryJournal()
+        await journal.append(Append(tenant=TENANT, stream="other", expected=0, blobs=(secret,)))
+        async with workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(asking, plan=plan(step("a")), actor=ADA)
+        await export_run(journal, TENANT, result.session_id, tmp_path / "it")
+
+    workshop.run(main())
+    data = (tmp_path / "it").read_bytes()
+    assert hash_bytes(secret).encode() in data
+    assert secret not in data
 
 
 def test_a_file_that_is_there_is_left_alone_unless_forced(workshop: Workshop, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def export(
     """Put a run into one file: its events, checkpoints and blobs, its pack as data, and a hash over all of it.
 
     Exporting a run that is over again gives the same bytes. A run that is still going is exported as far as it is.
-    Without --pack the file tells what happened, and whoever judges it again needs the pack besides. What was redacted in
+    Without --pack the declarations of the pack go along, which the run has kept, but none of its files. What was redacted in
     the journal stays so; the rest is in the file as it was recorded.
     """
     path = output or Path(f"{session}{SUFFIX}")
@@ -119,7 +119,8 @@ def _show_exported(screen: Screen, path: Path, exported: Exported) -> None:
         screen.put("The run is not over: what it does from now on is not in it.", first="  · ")
     if missing := [entry.ref for entry in manifest.packs if not entry.included]:
         screen.put(
-            f"It is without its pack, {printable(', '.join(missing))}: --pack PACK puts it in.", first="  · "
+            f"It is without the files of its pack, {printable(', '.join(missing))}: --pack PACK puts them in.",
+            first="  · ",
         )
     screen.show_command(f"tercet verify-bundle {path}")
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, json_text, printable
+from tercet.contracts.behaviour import CURRENT
 from tercet.replay.report import Count, Difference, ReplayReport
 from tercet.replay.what_if import JudgedAs, Rejudged, VerdictChange, WhatIfReport
 
@@ -49,8 +50,8 @@ def _show_report(screen: Screen, report: ReplayReport, *, is_alone: bool) -> Non
         events = f"{count(report.events, 'event')}, {count(report.checkpoints, 'checkpoint')}"
         screen.put(f"{events} came out as they were recorded", first="  · ")
         screen.put(_verdicts(report), first="  · ")
-        if report.behaviour:
-            screen.put(f"rules changed since then: {', '.join(map(str, report.behaviour))}", first="  · ")
+        if later := sorted(set(CURRENT) - set(report.behaviour)):
+            screen.put(f"judged as before rule {', '.join(map(str, later))} was changed", first="  · ")
         for fact in report.facts:
             screen.put(_fact(fact), first="    fact  ")
 

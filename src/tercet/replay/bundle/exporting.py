@@ -63,13 +63,13 @@ async def export_run(
     Raises `UsageError` for a session that is not there, a pack that the run was not pinned to, and a file that is there
     already; `JournalCorrupt` where the journal does not hold what was written: damage is not handed on.
     """
-    manifest = await _survey(journal, tenant, session, {content.pack.hash for content in packs})
+    manifest, named = await _survey(journal, tenant, session, {content.pack.hash for content in packs})
     with new_file(path, is_forced=is_forced) as file:
         writer = BundleWriter(file)
         writer.add("manifest", encode_manifest(manifest))
         await _add_streams(writer, journal, manifest)
         await _add_checkpoints(writer, journal, manifest)
-        await _add_blobs(writer, journal, manifest)
+        await _add_blobs(writer, journal, manifest, named)
         _add_packs(writer, packs)
         seal = writer.finish(signer)
     return Exported(manifest=manifest, seal=seal)
@@ -78,21 +78,41 @@ async def export_run(
 # --- what there is ---
 
 
-async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) -> Manifest:
+async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) -> tuple[Manifest, set[str]]:
+    """What the bundle will say about itself, and the blobs that events name."""
     state = (await opening.restore(journal, tenant, session)).state
     pins: dict[str, str] = {}
+    named: set[str] = set()
     position = START
     async for page in _pages(journal, tenant, session, state.position):
         position = follow(position, page, stream=session)
         for stored in page:
             event = codec.decode(stored.data)
+            named.add(_named(event))
             if isinstance(event, e.SessionStarted | e.SessionMigrated):
                 pins.pop(event.pack_hash, None)  # the last one is the one that it is pinned to now
                 pins[event.pack_hash] = event.pack
     if position.seq < state.position:
         raise JournalCorrupt(f"event {position.seq + 1} of stream {session}", "it is missing")
     _demand_pinned(session, pins, given)
-    return _manifest(state, pins, given, await _streams(journal, tenant, session, position))
+    return _manifest(state, pins, given, await _streams(journal, tenant, session, position)), named
+
+
+def _named(event: e.Event) -> str:
+    """The blob that an event names in a field that only the runtime writes; empty where it names none."""
+    match event:
+        case e.SessionStarted() | e.SessionMigrated():
+            return event.evidence
+        case e.EvidenceRetrieved():
+            return event.facts
+        case e.Complete() | e.ModelAnswered():
+            return event.blob
+        case e.ModelAsked():
+            return event.prompt
+        case e.SessionEnded():
+            return event.kept
+        case _:
+            return ""
 
 
 def _demand_pinned(session: str, pins: Mapping[str, str], given: set[str]) -> None:
@@ -174,12 +194,14 @@ async def _add_checkpoints(writer: BundleWriter, journal: Journal, manifest: Man
         seq = page[-1].seq
 
 
-async def _add_blobs(writer: BundleWriter, journal: Journal, manifest: Manifest) -> None:
-    last = ""
+async def _add_blobs(writer: BundleWriter, journal: Journal, manifest: Manifest, named: set[str]) -> None:
+    """What the session brought, and what its events name: an old journal does not know who brought its blobs."""
+    found, last = named - {""}, ""
     while page := await journal.blob_digests(manifest.tenant, manifest.session, after=last):
-        for digest in page:
-            writer.add("blob", await journal.blob(manifest.tenant, digest))
+        found.update(page)
         last = page[-1]
+    for digest in sorted(found):
+        writer.add("blob", await journal.blob(manifest.tenant, digest))
 
 
 def _add_packs(writer: BundleWriter, packs: Sequence[PackContent]) -> None:
