@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tercet.contracts.references import references_in
+from tercet.contracts.references import Reference, scan
 from tercet.contracts.shape import Absent, JsonObject, Published, as_object
 from tercet.critic.outputs.similarity import token_similarity
 from tercet.journal.protocol import Journal
@@ -64,9 +64,7 @@ class Insight(Published):
     examples: tuple[str, ...]
 
 
-async def placed_feedback(
-    journal: Journal, tenant: str, *, pack: str | None = None
-) -> AsyncIterator[Placed]:
+async def placed_feedback(journal: Journal, tenant: str, *, pack: str | None = None) -> AsyncIterator[Placed]:
     """Every correction of a tenant with its place, or those of one pack by its name, whatever its version."""
     async for row in list_rows(journal, tenant):
         if pack is not None and row.pack.partition("@")[0] != pack.partition("@")[0]:
@@ -99,7 +97,7 @@ def _wrong(expected: JsonObject, outputs: JsonObject) -> Iterable[str]:
 def _sources(state: State, output: str) -> Iterable[str]:
     """The steps that an output was taken from."""
     said = (as_object(state.plan.get("outputs")) or {}).get(output)
-    return (reference.step for reference in references_in(said) if getattr(reference, "step", ""))
+    return (name for found in scan(said) if isinstance(found, Reference) for name in found.names)
 
 
 def _tool(state: State, step: str) -> str:

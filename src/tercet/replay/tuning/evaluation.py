@@ -140,7 +140,11 @@ def _pack_hash(recording: Recording) -> str:
 
 def _left_out(outcome: Outcome) -> Outcome:
     return Outcome(
-        session=outcome.session, case=outcome.case, is_told=False, why="it is not judged now as it was then"
+        session=outcome.session,
+        case=outcome.case,
+        is_told=False,
+        is_elsewhere=True,
+        why="it is not judged now as it was then",
     )
 
 

@@ -48,6 +48,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     case: str
     """What was asked: runs of one request tell about one case."""
     is_told: bool = True
+    is_elsewhere: bool = False
+    """Whether it is not told because it is a run of something else: of another plan, of another version, or not over."""
     why: str = ""
     """Why it is not told, or which verdict is another one."""
     position: int = 0
@@ -126,7 +128,7 @@ class Enactment:
             if self._is_late(event):
                 return self._expired(position)
             if isinstance(event, e.PlanProposed) and not self._is_own_plan(event):
-                return self.untold("the pack would plan otherwise")
+                return self.untold("the pack would plan otherwise", is_elsewhere=True)
             found = both(self.scene, event) or judged(self.scene, event)
             if found is not None and not found.old.is_as(found.new):
                 return self._concluded(position, event, found)
@@ -142,9 +144,15 @@ class Enactment:
 
     # --- what the record does not tell ---
 
-    def untold(self, why: str) -> Outcome:
+    def untold(self, why: str, *, is_elsewhere: bool = False) -> Outcome:
         """That the record does not say how the run ends."""
-        return Outcome(session=self._recording.session, case=self._case(), is_told=False, why=why)
+        return Outcome(
+            session=self._recording.session,
+            case=self._case(),
+            is_told=False,
+            is_elsewhere=is_elsewhere,
+            why=why,
+        )
 
     def _case(self) -> str:
         start = next((event for event in self._events if isinstance(event, e.SessionStarted)), None)
@@ -214,7 +222,7 @@ class Enactment:
             if is_expired:
                 return self.untold("it would have lived longer")
             return self._outcome_now("escalated" if is_escalated(state) else state.status, 0)
-        return self.untold("it is not over")
+        return self.untold("it is not over", is_elsewhere=True)
 
     def _concluded(self, position: int, event: e.Event, found: Both) -> Outcome:
         """How it ends after another verdict, if that follows by itself."""
@@ -241,12 +249,19 @@ class Enactment:
                 return "escalated" if is_escalated(state) else ""
 
     def _went_on(self, at: int) -> bool:
-        """Whether there was something to do that needs nobody: judging the run as a whole."""
-        scene = self.scene
-        if not any(isinstance(command, c.Score) for command in scene.commands()):
-            return False
-        scene.fold(scene.work.score(scene.state, scene.setting, scene.course, scene.events, scene.blobs, at))
-        return True
+        """Whether there was something to do that needs nobody: judging the run as a whole, or a template, which knows no
+        other plan once one was refused."""
+        scene, due = self.scene, self.scene.commands()
+        if any(isinstance(command, c.Score) for command in due):
+            args = scene.state, scene.setting, scene.course, scene.events, scene.blobs, at
+            scene.fold(scene.work.score(*args))
+            return True
+        is_template = scene.state.start.get("planner") == TEMPLATE and bool(scene.state.feedback)
+        if is_template and any(isinstance(command, c.Propose) for command in due):
+            error = PlanningError("the template knows no other plan")
+            scene.fold(scene.work.failed(scene.state, scene.setting, error, at))
+            return True
+        return False
 
     def _outcome_now(self, status: str, position: int) -> Outcome:
         state, last = self.scene.state, self._events[position - 1] if position else self._events[-1]

@@ -1,7 +1,8 @@
 """What many recorded runs come to under two packs, and how sure that is.
 
-Runs of one request make one case. Only cases that both packs tell are compared, so a pack gains nothing by runs whose end
-nobody knows. Intervals come of drawing cases again and again, with lots that are always the same.
+Runs of one request make one case. Cases that both packs tell are compared. Where the record tells the end under the one and
+not under the other, since there somebody would have to do something else, the worst is assumed: nothing is gained by ends
+that nobody knows. Intervals come of drawing cases again and again, with lots that are always the same.
 """
 
 from __future__ import annotations
@@ -122,7 +123,18 @@ class Comparison:
             (-weights.escalations, self.gain(escalated)),
             (-weights.held, _relative(self.gain(held), self.by_case(held, is_after=False))),
         ]
-        return [sum(weight * values[case] for weight, values in parts) for case in range(len(self.cases))]
+        known = [sum(weight * values[case] for weight, values in parts) for case in range(len(self.cases))]
+        return [*known, *self._lost()]
+
+    def _lost(self) -> list[float]:
+        """For each case that is told no more, what it was worth."""
+        told = {each.case for each in self.after if each.is_told}
+        open_ = {each.case for each in self.after if not each.is_told and not each.is_elsewhere} - told
+        worth: dict[str, list[float]] = {}
+        for each in self.before:
+            if each.is_told and each.case in open_:
+                worth.setdefault(each.case, []).append(self.utility(each))
+        return [-max(0.0, fmean(values)) for _, values in sorted(worth.items())]
 
     @cached_property
     def objective(self) -> float:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
 from math import prod
 from typing import Any
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.tuning import Candidate, MethodSurface, Surface, TemplateSurface, Value
+from tercet.contracts.tuning import Candidate, Surface, Value
 from tercet.replay.tuning.evaluation import Evaluated, Evaluation
 from tercet.replay.tuning.frozen import choices_of
 
@@ -75,15 +76,20 @@ def search(
     )
 
 
-def _optuna() -> Any:
-    try:
-        import optuna  # noqa: PLC0415 - an extra, and slow to import
-    except ImportError as error:
+def demand_optuna() -> None:
+    """Raises `UsageError` where optuna is not installed, before any work is done."""
+    if find_spec("optuna") is None:
         raise UsageError(
             "tuning needs optuna, which is not installed",
             code="extra_missing",
             remedy="pip install 'tercet[tuning]'",
-        ) from error
+        )
+
+
+def _optuna() -> Any:
+    demand_optuna()
+    import optuna  # noqa: PLC0415 - an extra, and slow to import
+
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
@@ -97,13 +103,16 @@ def _given(choices: Mapping[str, tuple[Value, ...]], *, is_all: bool) -> Iterato
 
 def _suggested(trial: Any, surface: Surface, values: tuple[Value, ...]) -> Value:
     """A value by its number: numbers have an order that can be followed, names have none."""
-    is_name = isinstance(surface, TemplateSurface | MethodSurface)
     number: int = (
-        trial.suggest_categorical(surface.id, list(range(len(values))))
-        if is_name
-        else trial.suggest_int(surface.id, 0, len(values) - 1)
+        trial.suggest_int(surface.id, 0, len(values) - 1)
+        if _has_order(values)
+        else trial.suggest_categorical(surface.id, list(range(len(values))))
     )
     return values[number]
+
+
+def _has_order(values: tuple[Value, ...]) -> bool:
+    return not any(isinstance(value, bool | str) for value in values)
 
 
 def _worth(found: Evaluated) -> float:
@@ -115,7 +124,8 @@ def _best(seen: Mapping[str, Evaluated]) -> Evaluated | None:
     better = [each for each in seen.values() if each.is_allowed and each.objective > _SLIGHT]
     return max(
         better,
-        key=lambda each: (each.objective, -len(each.candidate.values), each.candidate.model_dump_json()),
+        # Of those that are as good, the one that was tried first: it does not depend on how values are spelt.
+        key=lambda each: (each.objective, -len(each.candidate.values)),
         default=None,
     )
 
@@ -143,7 +153,7 @@ def _way_back(
     if surface.id not in best.candidate.values:
         return []
     before, now = evaluation.now[surface.id], best.candidate.values[surface.id]
-    if isinstance(surface, TemplateSurface | MethodSurface):
+    if not _has_order(values):
         return [before]
     ordered: list[Value] = sorted(values, key=float)
     start, end = ordered.index(before), ordered.index(now)
