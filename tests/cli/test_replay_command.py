@@ -81,6 +81,7 @@ def test_a_journal_that_was_changed_is_not_replayed(tercet: Tercet, kitchen: Kit
         (("--all", "ses_0123456789abcdef"), "which_runs"),
         (("ses_0123456789abcdef", "--intent", "bake"), "which_runs"),
         (("--all", "--pack", BAKERY, "--installed", BAKERY), "which_pack"),
+        (("--all", "--status", "happy"), "unknown_status"),
     ],
 )
 def test_wrong_use_is_told(tercet: Tercet, kitchen: Kitchen, words: tuple[str, ...], code: str) -> None:

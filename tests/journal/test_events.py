@@ -41,6 +41,8 @@ def sample(kind: type[Any]) -> Any:
             fields[field.name] = "word"
         elif field.type == tuple[str, ...]:
             fields[field.name] = ("one", "two")
+        elif field.type == tuple[int, ...]:
+            fields[field.name] = (1, 2)
         elif field.type == dict[str, str]:
             fields[field.name] = {"k": "v"}
         elif field.type == dict[str, int]:

@@ -114,7 +114,7 @@ def test_blobs_that_nobody_is_known_to_have_brought_go_along(workshop: Workshop,
         session = await run_to_the_end(workshop, pack, journal)
         await export_run(journal, TENANT, session, tmp_path / "new")
         with open_bundle(tmp_path / "new") as bundle:
-            assert len(bundle.blobs) == 3
+            assert len(bundle.blobs) == 4
             await copy(journal, old, TENANT, bundle.streams)
         await export_run(old, TENANT, session, tmp_path / "old")
 

@@ -13,6 +13,7 @@ import tercet
 from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
+from tercet.contracts.gate import Gate
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.memory import MemoryJournal
@@ -24,6 +25,7 @@ from tercet.replay.recording import Recording, load
 from tercet.replay.replaying import replay, replay_many, replay_recording
 from tercet.replay.rulebook import Rulebook
 from tercet.replay.sources import load_bundle
+from tercet.replay.what_if import what_if
 
 from .archive import run_to_the_end, shop
 
@@ -150,6 +152,8 @@ def mutations(event: e.Event) -> Iterator[tuple[str, e.Event]]:
                 other = value + 1
             case dict():
                 other = {**value, "planted": 1}  # pyright: ignore[reportUnknownVariableType]
+            case tuple() if name == "behaviour":
+                other = (*value, 999)  # pyright: ignore[reportUnknownVariableType]
             case tuple():
                 other = (*value, "planted")  # pyright: ignore[reportUnknownVariableType]
             case _:
@@ -335,3 +339,26 @@ def test_a_session_that_moved_to_another_pack_is_judged_by_both(workshop: Worksh
             assert (report.outcome, report.pack) == ("replay_equal", "workshop@1.1.0")
 
     workshop.run(main())
+
+
+def test_whatever_is_changed_there_is_an_answer(workshop: Workshop) -> None:
+    """Each field of each event, also of those that only tell facts: an outcome, or a refusal that says what is missing."""
+    recording = recorded(workshop)
+    for position, data in enumerate(recording.events, 1):
+        for name, other in mutations(codec.decode(data)):
+            forged = changed(recording, position, other)
+            if name in ("pack_hash", "behaviour") and isinstance(other, e.SessionStarted):
+                with pytest.raises(UsageError) as refused:
+                    replay_recording(forged)
+                assert refused.value.code in ("pack_not_recorded", "newer_rules")
+                continue
+            assert replay_recording(forged).outcome in ("replay_equal", "replay_different")
+            assert what_if([forged], shop_again(workshop), workers=1).runs[0].outcome in OUTCOMES
+
+
+OUTCOMES = ("unchanged", "changed", "unreadable")
+
+
+def shop_again(workshop: Workshop) -> Pack:
+    """The pack of the recorded run, made of the same tools."""
+    return workshop.pack(gates=(Gate(name="BOSS", roles=("boss",)),))

@@ -40,7 +40,7 @@ def add(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN…", help="Sessions of the journal by their ids, or files that tercet export made."
+            metavar="RUN", help="Sessions of the journal by their ids, or files that tercet export made."
         ),
     ],
     *,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, get_args
 
 import typer
 
 from tercet.cli.journals import TENANT, journal_at
 from tercet.contracts.errors import UsageError
+from tercet.contracts.session import SessionStatus
 from tercet.journal.protocol import Journal
 from tercet.replay.recording import Recording, load
 from tercet.replay.sources import list_rows, load_bundle, load_run
@@ -17,7 +18,7 @@ from tercet.replay.sources import list_rows, load_bundle, load_run
 Runs: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="RUN…", help="Sessions of the journal by their ids, or files that tercet export made."
+        metavar="RUN", help="Sessions of the journal by their ids, or files that tercet export made."
     ),
 ]
 Intent: TypeAlias = Annotated[
@@ -29,9 +30,15 @@ Status: TypeAlias = Annotated[
 Everything: TypeAlias = Annotated[bool, typer.Option("--all", help="Every run of the journal.")]
 
 
-def demand_runs(runs: Sequence[str], *, is_all: bool, is_filtered: bool) -> None:
-    """Refuse a command that names no run, or names some and all of them."""
-    if bool(runs) == is_all or (is_filtered and not is_all):
+def demand_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, status: str | None) -> None:
+    """Refuse a command that names no run, or names some and all of them, or a status that there is not."""
+    if status is not None and status not in get_args(SessionStatus):
+        raise UsageError(
+            f"a session is never {status!r}",
+            code="unknown_status",
+            remedy=f"choose one of {', '.join(get_args(SessionStatus))}",
+        )
+    if bool(runs) == is_all or ((intent or status) and not is_all):
         raise UsageError(
             "say which runs: by their ids or files, or --all of the journal",
             code="which_runs",

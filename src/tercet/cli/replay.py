@@ -64,7 +64,7 @@ def replay(
     names the first event, step and field. With --pack the facts stay as they were and the rules are the other pack's: each
     run is judged up to the first verdict that would be another one, and the exit code is 3 if there is any.
     """
-    demand_runs(runs or (), is_all=everything, is_filtered=bool(intent or status))
+    demand_runs(runs or (), is_all=everything, intent=intent, status=status)
     if pack is not None and installed:
         raise UsageError(
             "--installed is for judging runs as they were, and --pack for judging them otherwise",

@@ -7,6 +7,7 @@ is over gives the same file again. A run that is still going is exported as far 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +17,7 @@ from tercet.contracts.shape import TYPE_VERSION
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.chain import START, follow, verify_chain
-from tercet.journal.errors import JournalCorrupt
+from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, Position, Stored
 from tercet.packs.declared import write_declarations
 from tercet.packs.pack import Pack
@@ -200,8 +201,11 @@ async def _add_blobs(writer: BundleWriter, journal: Journal, manifest: Manifest,
     while page := await journal.blob_digests(manifest.tenant, manifest.session, after=last):
         found.update(page)
         last = page[-1]
-    for digest in sorted(found):
-        writer.add("blob", await journal.blob(manifest.tenant, digest))
+    # The declarations of a pack lie under its hash, unless the session is older than that.
+    kept = {entry.hash for entry in manifest.packs} - found
+    for digest in sorted(found | kept):
+        with suppress(BlobMissing) if digest in kept else nullcontext():
+            writer.add("blob", await journal.blob(manifest.tenant, digest))
 
 
 def _add_packs(writer: BundleWriter, packs: Sequence[PackContent]) -> None:
