@@ -37,6 +37,7 @@ CALLERS = {
     "dov": Caller(0, 60),
     "eve": Caller(1, 10),
     "fay": Caller(99, 10),
+    "gus": Caller(0, 1_000),
 }
 PATIENCE = (10, 30, 60, 90)
 CHANNELS = ("voice", "courier")
@@ -72,7 +73,11 @@ def template(patience: int = 30, channel: str = "voice") -> Plan:
     """The plan of the pack."""
     params = {"who": "${input.who}", "patience": patience, "channel": channel}
     courier = step(
-        "send", "courier.send", params={"who": {"$from": "request#/who"}}, depends_on=("ring",), when="ring.courier"
+        "send",
+        "courier.send",
+        params={"who": {"$from": "request#/who"}},
+        depends_on=("ring",),
+        when="ring.courier",
     )
     return Plan(plan_id="reach", intent="work", steps=(step("ring", "phone.ring", params=params), courier))
 
