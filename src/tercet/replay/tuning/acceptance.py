@@ -42,7 +42,7 @@ class Accepted(Published):
 
 def accept(folder: Path, proposal: Proposal, *, by: str, at: datetime) -> Accepted:
     """Apply a proposal to the folder of its pack; raises `UsageError` if that is no longer the pack it was made for."""
-    _recover(folder)
+    recover(folder)
     if (done := _finished(folder, proposal)) is not None:
         raise UsageError(
             f"{proposal.id} was accepted by {done} already",
@@ -51,7 +51,7 @@ def accept(folder: Path, proposal: Proposal, *, by: str, at: datetime) -> Accept
         )
     edits = _again(folder, proposal)
     _demand_shown(proposal, edits)
-    _apply(folder, edits)
+    apply_edits(folder, edits)
     _demand_result(folder, proposal)
     accepted = Accepted(
         proposal=proposal.id,
@@ -100,7 +100,7 @@ def _hash(folder: Path, name: str) -> str:
         return ""
 
 
-def _apply(folder: Path, edits: tuple[FileEdit, ...]) -> None:
+def apply_edits(folder: Path, edits: tuple[FileEdit, ...]) -> None:
     """Replace the files one by one, each at once, the one with the version last. Before that, what they hold is kept
     beside them: an attempt that is cut off is taken back by the next one, and one that fails by itself."""
     ordered = sorted(edits, key=lambda edit: (edit.file == PACK_FILE, edit.file))
@@ -120,7 +120,7 @@ def _apply(folder: Path, edits: tuple[FileEdit, ...]) -> None:
         ) from error
 
 
-def _recover(folder: Path) -> None:
+def recover(folder: Path) -> None:
     """Take back what an attempt that was cut off has done; one that came as far as the log is done."""
     if not _kept(folder):
         _clear(folder)
