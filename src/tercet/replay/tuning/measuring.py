@@ -193,10 +193,11 @@ class Enactment:
         return began + self._pack.session.ttl_ms if is_packs and self._pack is not None else expires
 
     def _is_late(self, event: e.Event) -> bool:
-        """Whether the session would have expired before this happened."""
-        return (
-            bool(self.scene.state.start) and not self.scene.state.is_over and event.at >= self._ends_at() > 0
-        )
+        """Whether the session would have expired before this happened, and sooner than it was to."""
+        state = self.scene.state
+        if not state.start or state.is_over:
+            return False
+        return event.at >= self._ends_at() and self._ends_at() < int(state.start.get("expires", 0))
 
     def _expired(self, position: int) -> Outcome:
         began = int(self.scene.state.start["at"])
