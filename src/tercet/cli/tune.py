@@ -85,7 +85,7 @@ def search(
     Candidates are scored by judging recorded runs again: nothing is called. Policy and safety are floors, and each surface
     has a guardrail. Exits with 0 if there is a proposal, and with 3 if nothing better was found.
     """
-    demand_runs(runs or (), is_all=everything, is_filtered=bool(intent or status))
+    demand_runs(runs or (), is_all=everything, intent=intent, status=status)
     demand_optuna()
     loaded = load_pack(pack)
     found = asyncio.run(read_runs(journal, runs or (), is_all=everything, intent=intent, status=status))

@@ -52,7 +52,7 @@ def search(
     startup = max(5, min(20, trials // 3))
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    for numbers in _given(choices, is_all=space <= trials):
+    for numbers in _given(choices, evaluation.now, trials=trials, is_all=space <= trials):
         study.enqueue_trial(numbers)
     seen: dict[str, Evaluated] = {}
     for _ in range(min(space, trials) if space <= trials else trials * _MOST_ASKED):
@@ -94,11 +94,22 @@ def _optuna() -> Any:
     return optuna
 
 
-def _given(choices: Mapping[str, tuple[Value, ...]], *, is_all: bool) -> Iterator[dict[str, int]]:
-    """What is tried in any case, by the numbers of the values: everything, where that is not too much."""
+def _given(
+    choices: Mapping[str, tuple[Value, ...]], now: Mapping[str, Value], *, trials: int, is_all: bool
+) -> Iterator[dict[str, int]]:
+    """What is tried in any case, by the numbers of the values: everything, where that is not too much. Else the pack as it
+    is, and each surface by itself: of many surfaces mostly one or two matter, and lots would change them all at once."""
     if is_all:
         for numbers in product(*(range(len(values)) for values in choices.values())):
             yield dict(zip(choices, numbers, strict=True))
+        return
+    usual = {name: values.index(now[name]) for name, values in choices.items()}
+    yield usual
+    share = max(1, trials // 2 // len(choices))
+    for name, values in choices.items():
+        others = [number for number in range(len(values)) if number != usual[name]]
+        for number in others[:: max(1, -(-len(others) // share))]:
+            yield {**usual, name: number}
 
 
 def _suggested(trial: Any, surface: Surface, values: tuple[Value, ...]) -> Value:
