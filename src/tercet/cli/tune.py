@@ -33,7 +33,7 @@ from tercet.runtime.feedback import read_feedback
 
 SEARCH_EXAMPLES = """\
 tercet tune examples/refunds --all
-tercet tune examples/refunds --all --intent support.refund --trials 200 --seed 7 --out proposal
+tercet tune search examples/refunds --all --intent support.refund --trials 200 --seed 7 --out proposal
 tercet tune examples/refunds --runs ses_0123456789abcdef --runs run.tercet --json
 """
 SHOW_EXAMPLES = """\

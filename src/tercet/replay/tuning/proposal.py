@@ -103,7 +103,8 @@ def propose(folder: Path, evaluation: Evaluation, found: Found, *, trials: int, 
         return None
     pack, candidate = evaluation.pack, best.candidate
     version = next_version(pack.version)
-    changed = [new for old, new in best.compared.pairs if (old.status, old.cost) != (new.status, new.cost)]
+    pairs = best.compared.pairs
+    changed = [new for old, new in pairs if (old.status, old.position) != (new.status, new.position)]
     kinds: dict[str, SurfaceName] = {each.id: each.surface for each in pack.tuning.surfaces}
     draft = Proposal(
         pack=pack.ref,
