@@ -58,7 +58,9 @@ def test_every_value_can_be_changed_alone(path: TomlPath) -> None:
     """Wherever a value stands, exactly that value is another one afterwards, and every comment is still there."""
     edited = edit_toml(PAGE, {path: "new"})
     assert _leaves(tomllib.loads(edited)) == {**LEAVES, path: "new"}
-    assert all(comment in edited for comment in ("# A pack.", "# its name", "# two", "# what a run", "# a dozen"))
+    assert all(
+        comment in edited for comment in ("# A pack.", "# its name", "# two", "# what a run", "# a dozen")
+    )
 
 
 def test_several_values_at_once() -> None:

@@ -34,8 +34,8 @@ class FieldChange(Published):
     """One field of the decision record, before and after."""
 
     field: str
-    old: Any = None
-    new: Any = None
+    old: Any
+    new: Any
 
 
 class Expectation(Published):

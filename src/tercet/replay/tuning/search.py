@@ -21,6 +21,8 @@ from tercet.replay.tuning.frozen import choices_of
 _REFUSED = -1_000.0
 """What a candidate that breaks rules is told to be worth, less one for each rule."""
 _SLIGHT = 1e-9
+_MOST_STEPS = 50
+_FEW = 10
 _MOST_ASKED = 5
 """How many times as many questions as trials: a sampler may ask for the same again, which costs nothing."""
 
@@ -69,7 +71,7 @@ def search(
             break
     best = _best(seen)
     return Found(
-        best=None if best is None else _plainest(evaluation, best, choices),
+        best=None if best is None else _plainest(evaluation, _climbed(evaluation, best, choices), choices),
         tried=len(seen),
         refused=sum(not each.is_allowed for each in seen.values()),
         space=space,
@@ -139,6 +141,30 @@ def _best(seen: Mapping[str, Evaluated]) -> Evaluated | None:
         key=lambda each: (each.objective, -len(each.candidate.values)),
         default=None,
     )
+
+
+def _climbed(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tuple[Value, ...]]) -> Evaluated:
+    """The top of the hill that a candidate stands on: no value beside one of its own is better."""
+    for _ in range(_MOST_STEPS):
+        around = [
+            evaluation.evaluate(Candidate(values={**evaluation.now, **best.candidate.values, name: value}))
+            for name, values in choices.items()
+            for value in _beside({**evaluation.now, **best.candidate.values}[name], values)
+        ]
+        higher = _best({each.candidate.model_dump_json(): each for each in around})
+        if higher is None or higher.objective <= best.objective + _SLIGHT:
+            break
+        best = higher
+    return best
+
+
+def _beside(value: Value, values: tuple[Value, ...]) -> list[Value]:
+    """The values next to one; where they have no order, all others as far as they are few."""
+    if not _has_order(values):
+        return [other for other in values if other != value][:_FEW]
+    ordered = sorted(values, key=float)
+    at = ordered.index(value)
+    return [*ordered[max(0, at - 1) : at], *ordered[at + 1 : at + 2]]
 
 
 def _plainest(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tuple[Value, ...]]) -> Evaluated:
