@@ -19,7 +19,7 @@ def gate_opened(scene: Scene, event: e.GateOpened) -> Derived | None:
             return _handed_over(scene, event)
         case "compensation":
             return taken_back(scene, event)
-        case "approval" | "reconcile":
+        case "approval" | "reconcile" | "output":
             return _asked(scene, event)
 
 
