@@ -22,6 +22,7 @@ from tercet.cli import (
     control,
     evidence,
     evidence_view,
+    feedback,
     gates,
     golden,
     init,
@@ -35,6 +36,7 @@ from tercet.cli import (
     stats,
     stops,
     tools,
+    tune,
     verify,
 )
 from tercet.cli import report as reporting
@@ -130,6 +132,13 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
     "signing-keys new": (signing_keys.new, signing_keys.NEW_EXAMPLES),
     "signing-keys list": (signing_keys.list_keys, signing_keys.LIST_EXAMPLES),
     "signing-keys show": (signing_keys.show, signing_keys.SHOW_EXAMPLES),
+    "feedback add": (feedback.add, feedback.ADD_EXAMPLES),
+    "feedback list": (feedback.list_feedback, feedback.LIST_EXAMPLES),
+    "feedback insights": (feedback.insights, feedback.INSIGHTS_EXAMPLES),
+    "feedback golden": (feedback.golden, feedback.GOLDEN_EXAMPLES),
+    "tune search": (tune.search, tune.SEARCH_EXAMPLES),
+    "tune show": (tune.show, tune.SHOW_EXAMPLES),
+    "tune accept": (tune.accept, tune.ACCEPT_EXAMPLES),
     "context": (context.context, context.EXAMPLES),
     "evidence add": (evidence.add, evidence.ADD_EXAMPLES),
     "evidence snapshot": (evidence.snapshot, evidence.SNAPSHOT_EXAMPLES),
@@ -156,8 +165,24 @@ GROUPS = {
     "tools": "The tools of a pack, and the definitions of MCP tools that a person has accepted.",
     "signing-keys": "The keys that bundles are signed with.",
     "golden": "Keep chosen runs as a regression set, and judge them again after every change.",
+    "feedback": "Say what is wrong with the results of runs, and see what it comes to.",
+    "tune": "Look for better values of what a pack lets be tuned: tercet tune PACK. A person applies them.",
     "stop": "Emergency stops: nothing that is stopped is called any more.",
 }
+
+
+USUAL = {"tune": "search"}
+"""The command of a group that is meant where none is named: `tercet tune PACK` is `tercet tune search PACK`."""
+
+
+class Group(TyperGroup):
+    """A group of commands, of which one may go without its name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put in the name that was left out."""
+        usual = USUAL.get(self.name or "")
+        is_named = not args or args[0] in self.commands or args[0] == "--help"
+        return super().parse_args(ctx, args if usual is None or is_named else [usual, *args])
 
 
 def _ask_for_a_command(ctx: typer.Context) -> None:
@@ -167,7 +192,7 @@ def _ask_for_a_command(ctx: typer.Context) -> None:
 
 
 def _group(name: str, text: str) -> typer.Typer:
-    group = typer.Typer(help=text, rich_markup_mode=None, add_completion=False)
+    group = typer.Typer(cls=Group, help=text, rich_markup_mode=None, add_completion=False)
     group.callback(invoke_without_command=True, help=text)(_ask_for_a_command)
     app.add_typer(group, name=name)
     return group

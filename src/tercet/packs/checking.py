@@ -17,6 +17,7 @@ from tercet.packs.checks.people import PEOPLE_CHECKS
 from tercet.packs.checks.quality import QUALITY_CHECKS
 from tercet.packs.checks.sessions import SESSION_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
+from tercet.packs.checks.tuning import TUNING_CHECKS
 from tercet.packs.loading import read_folder
 from tercet.packs.pack import Pack
 from tercet.packs.parts import Parts
@@ -32,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     *CONTEXT_CHECKS,
     *CONTROL_CHECKS,
     *QUALITY_CHECKS,
+    *TUNING_CHECKS,
 )
 
 

@@ -14,15 +14,17 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import Fact, Goal, Method, Task, TaskLibrary
+from tercet.contracts.tuning import TuningRules
 from tercet.packs.folder import Draft
 from tercet.packs.header import PackFile
 from tercet.packs.mcp_tables import ServerTable
-from tercet.packs.parts import PACK, Kind, Spot
+from tercet.packs.parts import PACK, TUNING, Kind, Spot
 from tercet.packs.toml import TomlFile, read_toml
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 PACK_FILE = "pack.toml"
+TUNING_FILE = "tuning.toml"
 
 
 class Declared(NamedTuple):
@@ -117,6 +119,19 @@ def read_methods(draft: Draft) -> TaskLibrary:
         methods=_read_tables(draft, METHODS, Method, toml),
         goals=_read_tables(draft, GOALS, Goal, toml),
     )
+
+
+def read_tuning(draft: Draft) -> TuningRules:
+    """What may be tuned, by `tuning.toml`; nothing where that does not read."""
+    toml = read_toml(draft, TUNING_FILE) if draft.has(TUNING_FILE) else None
+    if toml is None:
+        return TuningRules()
+    draft.spots[TUNING] = Spot(TUNING_FILE)
+    try:
+        return TuningRules.model_validate(toml.values)
+    except ValidationError as error:
+        _note_all(draft, error, TuningRules, TUNING, Spot(TUNING_FILE), toml, ())
+        return TuningRules()
 
 
 def _read(draft: Draft, declared: Declared, model: type[ModelT]) -> tuple[ModelT, ...]:

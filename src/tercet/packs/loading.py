@@ -19,6 +19,7 @@ from tercet.packs.declarations import (
     ALL_DECLARED,
     DECISIONS,
     PACK_FILE,
+    TUNING_FILE,
     nameless,
     read_actors,
     read_decisions,
@@ -26,6 +27,7 @@ from tercet.packs.declarations import (
     read_methods,
     read_pack_file,
     read_policies,
+    read_tuning,
 )
 from tercet.packs.evidence_files import read_evidence
 from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
@@ -36,7 +38,13 @@ from tercet.packs.python_tools import USUAL_FILE, read_tools
 from tercet.packs.template_files import read_templates
 from tercet.tools.tool import Tool
 
-_TOML_FILES = (PACK_FILE, *(declared.file for declared in ALL_DECLARED), HTTP_FILE, COMMANDS_FILE)
+_TOML_FILES = (
+    PACK_FILE,
+    *(declared.file for declared in ALL_DECLARED),
+    HTTP_FILE,
+    COMMANDS_FILE,
+    TUNING_FILE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +95,9 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         policies=policies,
         actors=actors,
         evidence=evidence,
+        templates=templates,
         library=library,
+        tuning=read_tuning(draft),
         spots=draft.spots,
         broken=frozenset(draft.broken),
         unread=frozenset(draft.unread),

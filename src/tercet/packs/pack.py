@@ -24,6 +24,7 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import Authored, JsonObject
 from tercet.contracts.tasks import TaskLibrary
+from tercet.contracts.tuning import TuningRules
 from tercet.packs.checks.control import controls_are_stable
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.methods import METHOD_CHECKS
@@ -59,6 +60,8 @@ class Pack(Header):
     """The plans that the template planner proposes, one for each intent."""
     library: TaskLibrary = TaskLibrary()
     """The tasks and methods that the task planner breaks a request down by."""
+    tuning: TuningRules = Field(default_factory=TuningRules, repr=False)
+    """What of it may be tuned, and in which bounds. No run is judged by that, so it is not part of the hash."""
     snapshot_times: Mapping[str, AwareDatetime] = Field(default={}, repr=False)
     """When each snapshot was taken; one without a time counts as older than all that have one."""
     code: Mapping[str, str] = Field(default={}, repr=False)
@@ -92,6 +95,7 @@ class Pack(Header):
             evidence=parts.evidence,
             templates=loaded.templates,
             library=parts.library,
+            tuning=parts.tuning,
             snapshot_times=loaded.snapshot_times,
             code=loaded.code,
             spots=parts.spots,
@@ -152,7 +156,9 @@ class Pack(Header):
             policies=tuple(self.policies),
             actors=tuple(self.actors),
             evidence=tuple(self.evidence),
+            templates=tuple(self.templates),
             library=self.library,
+            tuning=self.tuning,
             spots=self.spots,
         )
 

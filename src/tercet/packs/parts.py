@@ -18,12 +18,14 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate, Notify
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.session import RoleLimit, RoleName, SessionRules
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.tuning import TuningRules
 from tercet.packs.model_choice import ModelChoice
 
 Kind = Literal[
@@ -33,6 +35,8 @@ Severity = Literal["error", "warning"]
 
 PACK = "pack"
 """The place of what belongs to the pack as a whole."""
+TUNING = "tuning"
+"""The place of what is said about tuning it."""
 
 
 class Spot(NamedTuple):
@@ -65,7 +69,9 @@ class Parts:
     policies: tuple[Policy, ...] = ()
     actors: tuple[Actor, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    templates: tuple[Plan, ...] = ()
     library: TaskLibrary = field(default_factory=TaskLibrary)
+    tuning: TuningRules = field(default_factory=TuningRules)
     spots: Mapping[str, Spot] = field(default_factory=dict[str, Spot])
     broken: frozenset[str] = frozenset()
     """The places of declarations that exist but did not parse."""

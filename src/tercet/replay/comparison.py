@@ -67,8 +67,13 @@ def _first(path: str, recorded: Any, expected: Any) -> tuple[str, Any, Any] | No
             if (found := _first(f"{path}.{index}", item, other)) is not None:
                 return found
         return None
-    is_same = type(recorded) is type(expected) and recorded == expected
-    return None if is_same else (path, recorded, expected)
+    return None if _is_same(recorded, expected) else (path, recorded, expected)
+
+
+def _is_same(recorded: Any, expected: Any) -> bool:
+    """Whether two scalars are one in JSON, which has no other number 129.0 than 129."""
+    is_number = all(type(value) in (int, float) for value in (recorded, expected))
+    return (is_number or type(recorded) is type(expected)) and recorded == expected
 
 
 def not_due(position: int, recorded: e.Event, due: str) -> Difference:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import ValidationError
 
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.shape import Absent, Published
@@ -34,6 +36,19 @@ class GoldenRun(Published):
     change: Absent[VerdictChange] = None
     """The first verdict that would be another one, under another pack."""
     error: Absent[str] = None
+
+
+class Expected(Published):
+    """What a person said about a golden run: it came out wrong, and must come out otherwise under a better pack."""
+
+    feedback: str
+    session_id: str
+    author: str
+    correction: str
+    expected: dict[str, Any] = {}
+    """The outputs that would have been right. Replay cannot make them; it tells whether the wrong ones are refused."""
+    is_accepted: bool
+    """Whether the run should have been accepted."""
 
 
 class GoldenReport(Published):
@@ -63,6 +78,26 @@ def files_in(folder: Path) -> list[Path]:
             remedy=f"keep some: tercet golden add RUN --to {folder}",
         )
     return found
+
+
+def expected_beside(file: Path) -> Path:
+    """Where it is written what a person said about a golden run."""
+    return file.with_name(f"{file.name.removesuffix(SUFFIX)}.expected.json")
+
+
+def read_expected(file: Path) -> Expected | None:
+    """What a person said about a golden run; None where nobody did. Raises `UsageError` if it does not read."""
+    path = expected_beside(file)
+    if not path.is_file():
+        return None
+    try:
+        return Expected.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise UsageError(
+            f"{path} does not say what is expected",
+            code="expected_unreadable",
+            remedy="make it again: tercet feedback golden ID --to FOLDER --force",
+        ) from error
 
 
 def check(
@@ -113,12 +148,26 @@ def _judged(
     return what_if(runs, pack, workers=workers, progress=progress).runs
 
 
+def _corrected(file: Path, judged: Rejudged, wanted: Expected) -> GoldenRun:
+    """A run that a person has corrected: it is right only if it comes out otherwise than it did."""
+    is_right = (judged.new_status == "completed") == wanted.is_accepted
+    said = f"it would be {judged.new_status}, and {wanted.author} has corrected that: {wanted.correction}"
+    return GoldenRun(
+        file=file.name,
+        session_id=judged.session_id,
+        outcome="same" if is_right else "changed",
+        error=None if is_right else said,
+    )
+
+
 def _golden(file: Path, judged: ReplayReport | Rejudged) -> GoldenRun:
     if isinstance(judged, ReplayReport):
         outcome = "same" if judged.is_equal else "changed"
         return GoldenRun(
             file=file.name, session_id=judged.session_id, outcome=outcome, difference=judged.difference
         )
+    if (wanted := read_expected(file)) is not None and judged.outcome != "unreadable":
+        return _corrected(file, judged, wanted)
     outcome = "same" if judged.outcome == "unchanged" else judged.outcome
     return GoldenRun(
         file=file.name,

@@ -48,7 +48,7 @@ class Rulebook:
     def _pack(self, recording: Recording, state: State) -> Pack:
         if self.instead is not None:
             return self.instead
-        pack = self._own(recording, state)
+        pack = self.own(recording, state)
         if pack is None:
             raise UsageError(
                 f"session {recording.session} has not kept its pack, and none with hash {state.start['pack_hash'][:20]}… is here",
@@ -57,7 +57,7 @@ class Rulebook:
             )
         return pack
 
-    def _own(self, recording: Recording, state: State) -> Pack | None:
+    def own(self, recording: Recording, state: State) -> Pack | None:
         """The pack that a session was recorded with; None where it is not here."""
         wanted = str(state.start["pack_hash"])
         if wanted not in self._read and wanted in recording.blobs:
@@ -69,7 +69,7 @@ class Rulebook:
         """What a run is judged in from where it was started, or moved to another pack."""
         pack = self.pack_for(recording, state)
         ctx, request = opening.frame_of(state)
-        if self.instead is not None and (own := self._own(recording, state)) is not None:
+        if self.instead is not None and (own := self.own(recording, state)) is not None:
             ctx = _reframed(ctx, own, self.instead)
         snapshot = str(state.start["snapshot"]) or None
         return pack, opening.setting_of(pack, ctx, request, snapshot, _shelf(recording, state))

@@ -9,7 +9,7 @@ import msgspec
 
 from tercet.context import compile as compile_context
 from tercet.contracts.behaviour import demand_known
-from tercet.contracts.canonical import canonical, digest, hash_bytes
+from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import ReplayError, UsageError
 from tercet.contracts.evidence import Evidence
@@ -126,7 +126,8 @@ def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
     """
     own = [fact.model_dump(mode="json") for fact in (pack.evidence_in(snapshot) if snapshot else ())]
     shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in shelf.facts]
-    return canonical([*own, *shelved]) if snapshot or shelved else b""
+    # Not as canonical JSON, which writes 129.0 as 129: what is judged must read the same when it is thawed.
+    return msgspec.json.encode([*own, *shelved], order="sorted") if snapshot or shelved else b""
 
 
 def kept_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:

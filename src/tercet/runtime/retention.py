@@ -13,6 +13,7 @@ from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.runtime import artifacts, opening
 from tercet.runtime.desk import Desk
+from tercet.runtime.feedback import feedback_of
 from tercet.runtime.messages import inbox_of
 from tercet.runtime.rows import each_once
 from tercet.runtime.state import TERMINAL
@@ -46,7 +47,8 @@ async def prune(desk: Desk, *, before_ms: int, is_ours: Callable[[SessionRow], b
         session = row.session_id
         try:
             # The session itself goes last: whatever interrupts this, it is found again.
-            for stream in (inbox_of(session), artifacts.rollback_of(session), session):
+            beside = (inbox_of(session), artifacts.rollback_of(session), feedback_of(session))
+            for stream in (*beside, session):
                 if (await journal.head(tenant, stream)).seq:
                     await journal.forget(await desk.acquire(stream))
         except LeaseHeld:

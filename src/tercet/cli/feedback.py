@@ -1,0 +1,198 @@
+"""`tercet feedback`: what people say about runs that are over, and what that comes to."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from tercet.cli.documents import read_input
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.feedback_view import show_feedback, show_insights
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.options import AsJson
+from tercet.cli.people import ActorsPath, speaker_by
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.text import printable
+from tercet.contracts.errors import UsageError
+from tercet.contracts.shape import JsonObject
+from tercet.executor.clock import SystemClock
+from tercet.journal.protocol import Journal
+from tercet.replay.bundle.exporting import export_run
+from tercet.replay.golden import SUFFIX, Expected, expected_beside
+from tercet.replay.insights import Insight, cluster, placed_feedback
+from tercet.replay.sources import list_rows
+from tercet.runtime import opening
+from tercet.runtime.feedback import Feedback, add_feedback, find_feedback, read_feedback
+
+ADD_EXAMPLES = """\
+tercet feedback add ses_0123456789abcdef --note "the refund leaves out the shipping"
+tercet feedback add ses_0123456789abcdef --note "too little" --expected '{"amount_inr": 1299}'
+"""
+LIST_EXAMPLES = """\
+tercet feedback list
+tercet feedback list ses_0123456789abcdef --json
+"""
+INSIGHTS_EXAMPLES = """\
+tercet feedback insights
+tercet feedback insights refunds --json
+"""
+GOLDEN_EXAMPLES = """\
+tercet feedback golden ses_0123456789abcdef.f1 --to golden
+tercet golden check golden --pack examples/refunds  # exit 3 while the pack still accepts it
+"""
+
+
+def add(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The session of a run that is over.")],
+    *,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="What is wrong with the result, in your words.")],
+    expected: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="The outputs that would have been right: a JSON object, or @ and a file."
+        ),
+    ] = None,
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Attach a correction to the record of a run. The record itself does not change; your name and the time are kept."""
+    wanted = read_input(expected) if expected is not None else {}
+    author = speaker_by(actors).actor.id
+    made = asyncio.run(_add(journal, run, author, note, wanted))
+    if as_json:
+        print_json(made.model_dump(mode="json"))
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    kept = f"{made.id} is kept with record {made.entry.record_hash[:20]}…"
+    screen.say(Text.assemble(("✓ ", "bold green"), printable(kept, 200)))
+    screen.say(Text("  Make a golden case of it:", style="dim"))
+    screen.show_command(f"tercet feedback golden {made.id} --to golden")
+    return ExitCode.ACCEPTED
+
+
+async def _add(url: str, run: str, author: str, note: str, expected: JsonObject) -> Feedback:
+    async with journal_at(url) as journal:
+        now = SystemClock().now()
+        return await add_feedback(
+            journal, TENANT, run, author=author, correction=note, expected=expected, now=now
+        )
+
+
+def list_feedback(
+    run: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Only what was said about this session.")
+    ] = None,
+    *,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """List what people have said about runs, the newest runs first."""
+    found = asyncio.run(_list(journal, run))
+    if as_json:
+        print_json({"feedback": [each.model_dump(mode="json") for each in found]})
+    else:
+        show_feedback(Screen(), found)
+    return ExitCode.ACCEPTED
+
+
+async def _list(url: str, run: str | None) -> list[Feedback]:
+    async with journal_at(url) as journal:
+        if run is not None:
+            await opening.restore(journal, TENANT, run)  # raises if there is no such session
+            return await read_feedback(journal, TENANT, run)
+        sessions = [row.session_id async for row in list_rows(journal, TENANT)]
+        return [each for session in sessions for each in await read_feedback(journal, TENANT, session)]
+
+
+def insights(
+    pack: Annotated[
+        str | None,
+        typer.Argument(metavar="PACK", help="Only runs of this pack, by its name, whatever its version."),
+    ] = None,
+    *,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Put corrections together that are about the same thing: the same decision, refusal or output, in similar words."""
+    found = asyncio.run(_insights(journal, pack))
+    if as_json:
+        print_json({"insights": [each.model_dump(mode="json") for each in found]})
+    else:
+        show_insights(Screen(), found)
+    return ExitCode.ACCEPTED
+
+
+async def _insights(url: str, pack: str | None) -> tuple[Insight, ...]:
+    async with journal_at(url) as journal:
+        return cluster([each async for each in placed_feedback(journal, TENANT, pack=pack)])
+
+
+def golden(
+    feedback: Annotated[
+        str, typer.Argument(metavar="ID", help="The correction, as tercet feedback list names it.")
+    ],
+    *,
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the set; it is made if need be.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite a run that is in the set already.")
+    ] = False,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Make a golden case of a correction: the run as one file, and beside it what would have been right.
+
+    `tercet golden check FOLDER --pack PACK` then fails as long as a pack still judges the run as it was judged.
+    """
+    found, wanted = asyncio.run(_found(journal, feedback))
+    file = to / f"{found.session_id}{SUFFIX}"
+    _demand_free(file, is_forced=force)
+    to.mkdir(parents=True, exist_ok=True)
+    asyncio.run(_export(journal, found.session_id, file))
+    expected_beside(file).write_text(f"{wanted.model_dump_json(indent=2)}\n")
+    if as_json:
+        print_json({"file": str(file), "expected": wanted.model_dump(mode="json")})
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    screen.say(Text.assemble(("✓ ", "bold green"), f"kept {printable(str(file), 200)}"))
+    ending = "accepted" if wanted.is_accepted else "anything but completed"
+    screen.say(Text(f"  It is right once a pack lets it be {ending}:", style="dim"))
+    screen.show_command(f"tercet golden check {to} --pack PACK")
+    return ExitCode.ACCEPTED
+
+
+async def _found(url: str, feedback: str) -> tuple[Feedback, Expected]:
+    async with journal_at(url) as journal:
+        found = await find_feedback(journal, TENANT, feedback)
+        return found, await _expected(journal, found)
+
+
+def _demand_free(file: Path, *, is_forced: bool) -> None:
+    for target in (file, expected_beside(file)):
+        if target.exists() and not is_forced:
+            raise UsageError(
+                f"{target} is in the set already",
+                code="file_exists",
+                remedy="overwrite it with --force, or leave it",
+            )
+
+
+async def _export(url: str, session: str, file: Path) -> None:
+    async with journal_at(url) as journal:
+        await export_run(journal, TENANT, session, file, is_forced=True)
+
+
+async def _expected(journal: Journal, found: Feedback) -> Expected:
+    state = (await opening.restore(journal, TENANT, found.session_id)).state
+    return Expected(
+        feedback=found.id,
+        session_id=found.session_id,
+        author=found.entry.author,
+        correction=found.entry.correction,
+        expected=found.entry.expected,
+        is_accepted=state.status != "completed",
+    )

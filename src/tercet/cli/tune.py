@@ -1,0 +1,180 @@
+"""`tercet tune`: better values for the surfaces of a pack, found by replay, applied by a person and by nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from tercet.cli.documents import load_pack
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.people import ActorsPath, speaker_by
+from tercet.cli.recordings import Everything, Intent, Status, demand_runs, is_file, read_runs
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.text import printable
+from tercet.cli.tune_view import show_nothing, show_proposal
+from tercet.contracts.errors import UsageError
+from tercet.replay.recording import Recording
+from tercet.replay.tuning.acceptance import accept as accept_proposal
+from tercet.replay.tuning.evaluation import Evaluation
+from tercet.replay.tuning.proposal import propose, read_proposal, write_proposal
+from tercet.replay.tuning.search import demand_optuna
+from tercet.replay.tuning.search import search as look
+from tercet.runtime.feedback import read_feedback
+
+SEARCH_EXAMPLES = """\
+tercet tune examples/refunds --all
+tercet tune search examples/refunds --all --intent support.refund --trials 200 --seed 7 --out proposal
+tercet tune examples/refunds --runs ses_0123456789abcdef --runs run.tercet --json
+"""
+SHOW_EXAMPLES = """\
+tercet tune show refunds-proposal
+tercet tune show refunds-proposal --json
+"""
+ACCEPT_EXAMPLES = """\
+tercet tune accept refunds-proposal --pack examples/refunds
+"""
+
+ProposalPath = Annotated[
+    Path, typer.Argument(metavar="PROPOSAL", help="The folder that tercet tune wrote, or its proposal.json.")
+]
+
+
+def search(
+    pack: PackFolder,
+    *,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUN",
+            help="A session of the journal by its id, or a file that tercet export made; may be given several times.",
+        ),
+    ] = None,
+    everything: Everything = False,
+    intent: Intent = None,
+    status: Status = None,
+    trials: Annotated[
+        int, typer.Option(min=1, max=100_000, metavar="N", help="How many candidates are tried at most.")
+    ] = 100,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="The same seed finds the same candidate.")
+    ] = 0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many processes judge each candidate.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where the proposal goes: by default PACK's name and -proposal, here."
+        ),
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Look for better values of what tuning.toml says may be tuned, and write a proposal. No pack is changed.
+
+    Candidates are scored by judging recorded runs again: nothing is called. Policy and safety are floors, and each surface
+    has a guardrail. Exits with 0 if there is a proposal, and with 3 if nothing better was found.
+    """
+    demand_runs(runs or (), is_all=everything, intent=intent, status=status)
+    demand_optuna()
+    loaded = load_pack(pack)
+    found = asyncio.run(read_runs(journal, runs or (), is_all=everything, intent=intent, status=status))
+    corrected = asyncio.run(_corrected(journal, found, has_journal=everything or not _are_files(runs or ())))
+    evaluation = Evaluation(loaded, found, corrected=corrected, workers=workers)
+    with _progress(trials, is_shown=not as_json) as told:
+        result = look(evaluation, trials=trials, seed=seed, progress=told)
+    proposal = propose(pack, evaluation, result, trials=trials, seed=seed)
+    if proposal is None:
+        if as_json:
+            print_json({"proposal": None, "tried": result.tried, "refused": result.refused})
+        else:
+            show_nothing(Screen(), result)
+        return ExitCode.REFUSED
+    folder = out or Path(f"{loaded.name}-proposal")
+    file = write_proposal(proposal, folder)
+    if as_json:
+        print_json({"proposal": proposal.model_dump(mode="json"), "file": str(file)})
+    else:
+        show_proposal(Screen(), proposal, str(folder), str(pack))
+    return ExitCode.ACCEPTED
+
+
+def _are_files(runs: list[str] | tuple[str, ...]) -> bool:
+    return all(is_file(name) for name in runs)
+
+
+async def _corrected(url: str, found: list[Recording], *, has_journal: bool) -> frozenset[str]:
+    """The runs that people have corrected; bundles do not tell."""
+    if not has_journal:
+        return frozenset()
+    async with journal_at(url) as journal:
+        return frozenset(
+            [each.session for each in found if await read_feedback(journal, TENANT, each.session)]
+        )
+
+
+@contextmanager
+def _progress(total: int, *, is_shown: bool) -> Generator[Callable[[int], None]]:
+    """A bar over candidates on stderr while it lasts, on a terminal."""
+    screen = Screen(stderr=True)
+    columns = TextColumn("trying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    is_off = not (is_shown and screen.is_terminal)
+    with Progress(*columns, console=screen, transient=True, disable=is_off) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def show(proposal: ProposalPath, *, as_json: AsJson = False) -> ExitCode:
+    """Show a proposal: the change, the scores with their intervals, the guardrails, and what runs would come to."""
+    found = read_proposal(proposal)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        show_proposal(Screen(), found, str(proposal))
+    return ExitCode.ACCEPTED
+
+
+def accept(
+    proposal: ProposalPath,
+    *,
+    pack: Annotated[
+        Path,
+        typer.Option(metavar="PACK", help="The pack's folder, which is changed: the one it was made for."),
+    ],
+    actors: ActorsPath = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Apply a proposal to the pack's folder, in your name, under a new version. Refused if the pack has changed since.
+
+    The values are put into the folder as it is now and everything is checked again. Sessions that have begun stay pinned
+    to the pack that they began with. What was accepted, by whom and when is added to tuning.accepted.jsonl in the folder.
+    """
+    found = read_proposal(proposal)
+    load_pack(pack)  # says what is wrong with the folder, if it is none
+    try:
+        done = accept_proposal(pack, found, by=speaker_by(actors).actor.id, at=datetime.now(UTC))
+    except OSError as error:
+        raise UsageError(
+            f"cannot change {pack}: {error.strerror or error}",
+            code="file_unwritable",
+            remedy="make its files writable",
+        ) from error
+    if as_json:
+        print_json(done.model_dump(mode="json"))
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    told = f"{done.pack} is now {done.new_version}, accepted by {done.by}"
+    screen.say(Text.assemble(("✓ ", "bold green"), printable(told, 300)))
+    for change in done.changes:
+        screen.put(printable(f"{change.id}: {change.old} → {change.new}"), first="  · ")
+    return ExitCode.ACCEPTED

@@ -1,0 +1,191 @@
+"""A candidate as changes to the files of a pack folder.
+
+Every file is edited where the value stands. What the edited folder loads as is then held against the candidate: an edit
+that changes anything else is never shown and never applied.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any, assert_never
+
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.errors import UsageError
+from tercet.contracts.shape import Published, as_list, as_object
+from tercet.contracts.tuning import (
+    Candidate,
+    LaneSurface,
+    MethodSurface,
+    ReplanSurface,
+    RubricSurface,
+    SessionSurface,
+    Surface,
+    TemplateSurface,
+    Value,
+)
+from tercet.packs.declarations import DECISIONS, METHODS, PACK_FILE
+from tercet.packs.pack import Pack
+from tercet.packs.surfaces import (
+    decision_of,
+    dimension_changes,
+    missing,
+    swapped_costs,
+    template_of,
+    threshold_of,
+)
+from tercet.packs.toml_edits import TomlPath, edit_toml
+from tercet.replay.tuning.frozen import demand_same
+
+_PARAMS = ("params", "args")
+"""What the two published formats call the parameters of a step."""
+_INDENTS = (2, 4, None)
+_LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.db", "*.db-*", "*.tercet", ".git", ".venv")
+
+
+class FileEdit(Published):
+    """One file before and after."""
+
+    file: str
+    before: str
+    """The hash of its bytes."""
+    after: str
+    text: str
+    """What it holds afterwards."""
+    diff: str
+
+
+def edit_folder(folder: Path, pack: Pack, candidate: Candidate, version: str) -> tuple[FileEdit, ...]:
+    """The files that a candidate changes, under a new version. Nothing is written.
+
+    Raises `UsageError` for a value that cannot be edited where it stands, and `CandidateRefused` where the edited folder
+    would be anything but the pack with the candidate's values.
+    """
+    texts = _edited(folder, pack, candidate, version)
+    edits = tuple(_edit(folder, name, text) for name, text in sorted(texts.items()))
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(shutil.copytree(folder, Path(scratch) / "pack", ignore=_LEFT_BEHIND))
+        for edit in edits:
+            (copy / edit.file).write_bytes(edit.text.encode())
+        demand_same(pack, candidate, Pack.load(copy), version=version)
+    return edits
+
+
+def next_version(version: str) -> str:
+    """The version after one: its last number is one more."""
+    head, _, last = version.rpartition(".")
+    return f"{head}.{int(last) + 1}"
+
+
+def _edited(folder: Path, pack: Pack, candidate: Candidate, version: str) -> dict[str, str]:
+    toml: dict[str, dict[TomlPath, Value]] = {PACK_FILE: {("version",): version}}
+    texts: dict[str, str] = {}
+    for surface in pack.tuning.surfaces:
+        if surface.id not in candidate.values:
+            continue
+        value = candidate.values[surface.id]
+        if isinstance(surface, TemplateSurface):
+            name = _template_file(pack, surface)
+            texts[name] = _edit_template(texts.get(name) or _read(folder, name), pack, surface, value)
+        else:
+            file, changes = _toml_changes(pack, surface, value)
+            toml.setdefault(file, {}).update(changes)
+    return texts | {file: edit_toml(_read(folder, file), changes) for file, changes in toml.items()}
+
+
+def _edit(folder: Path, name: str, text: str) -> FileEdit:
+    before = _read(folder, name)
+    lines = unified_diff(
+        before.splitlines(keepends=True), text.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=1
+    )
+    return FileEdit(
+        file=name,
+        before=hash_bytes(before.encode()),
+        after=hash_bytes(text.encode()),
+        text=text,
+        diff="".join(line if line.endswith("\n") else f"{line}\n" for line in lines),
+    )
+
+
+def _read(folder: Path, name: str) -> str:
+    return (folder / name).read_bytes().decode()
+
+
+# --- TOML ---
+
+
+def _toml_changes(pack: Pack, surface: Surface, value: Value) -> tuple[str, Mapping[TomlPath, Value]]:
+    match surface:
+        case ReplanSurface():
+            return PACK_FILE, {("budget", surface.budget): value}
+        case SessionSurface():
+            return PACK_FILE, {("session", surface.value): value}
+        case MethodSurface():
+            names = [each.name for each in pack.library.methods]
+            costs = swapped_costs(pack, surface, str(value))
+            return METHODS.file, {("method", names.index(name), "cost"): cost for name, cost in costs.items()}
+        case RubricSurface():
+            return DECISIONS.file, _rubric_changes(pack, surface, float(value))
+        case LaneSurface() | TemplateSurface():
+            raise missing(surface, "it does not stand in a TOML file", "leave it")
+        case _:
+            assert_never(surface)
+
+
+def _rubric_changes(pack: Pack, surface: RubricSurface, value: float) -> dict[TomlPath, Value]:
+    spec = decision_of(pack, surface)
+    root = ("decision", list(pack.decisions).index(spec))
+    match surface.value:
+        case "threshold":
+            number = spec.thresholds.index(threshold_of(spec, surface))
+            return {(*root, "thresholds", number, "minimum"): value}
+        case "rubric_threshold":
+            return {(*root, "quality", "rubric", "threshold"): value}
+        case "verification_threshold":
+            return {(*root, "quality", "verification", "threshold"): value}
+        case "minimum" | "weight":
+            rubric = spec.quality.rubric if spec.quality else None
+            names = [each.name for each in rubric.dimensions] if rubric else []
+            return {
+                (*root, "quality", "rubric", "dimensions", names.index(name), field): changed
+                for name, fields in dimension_changes(spec, surface, value).items()
+                for field, changed in fields.items()
+            }
+        case _:
+            assert_never(surface.value)
+
+
+# --- templates ---
+
+
+def _template_file(pack: Pack, surface: TemplateSurface) -> str:
+    spot = pack.spots.get(f"template {surface.intent}")
+    if spot is None:
+        raise missing(surface, "the pack was not loaded from a folder", "load it from its folder")
+    return spot.file
+
+
+def _edit_template(text: str, pack: Pack, surface: TemplateSurface, value: Value) -> str:
+    """A template with another parameter, indented as it was; one that was laid out by hand is laid out anew."""
+    plan, step = template_of(pack, surface)
+    document = json.loads(text)
+    steps = as_list((as_object(document) or {}).get("steps")) or []
+    written = as_object(steps[plan.steps.index(step)]) or {}
+    params = next((as_object(written[name]) for name in _PARAMS if name in written), None)
+    if params is None or surface.param not in params:
+        raise UsageError(
+            f"{surface.id} does not stand in its template as a parameter",
+            code="value_not_editable",
+            remedy="write it under params",
+        )
+    layout = next((each for each in _INDENTS if _laid_out(document, each) == text.rstrip("\n")), 2)
+    params[surface.param] = value
+    return f"{_laid_out(document, layout)}\n"
+
+
+def _laid_out(document: Any, indent: int | None) -> str:
+    return json.dumps(document, indent=indent, ensure_ascii=False)

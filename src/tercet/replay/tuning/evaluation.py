@@ -1,0 +1,161 @@
+"""What candidates of one pack are worth on one set of recorded runs. Each is measured once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.errors import UsageError
+from tercet.contracts.tuning import Candidate, SurfaceName
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.packs.pack import Pack
+from tercet.packs.surfaces import read_value
+from tercet.replay.pool import on_all_cores
+from tercet.replay.recording import Recording
+from tercet.replay.rulebook import Rulebook
+from tercet.replay.tuning.frozen import CandidateRefused, apply, tunable
+from tercet.replay.tuning.guardrails import Evidence, Guardrail, hold
+from tercet.replay.tuning.measuring import Measure, Outcome, measure_recorded
+from tercet.replay.tuning.scoring import Comparison, Wish
+
+MANY = 400
+"""From so many runs on, other processes help with each candidate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """What a candidate is worth, and whether it may be proposed at all."""
+
+    candidate: Candidate
+    compared: Comparison
+    guardrails: tuple[Guardrail, ...]
+    refused: str = ""
+    """Why it is no candidate at all, where it is none."""
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether every floor and guardrail holds."""
+        return not self.refused and all(each.passed for each in self.guardrails)
+
+    @property
+    def objective(self) -> float:
+        """How much better it is than the pack as it is."""
+        return self.compared.objective
+
+    @property
+    def broken(self) -> int:
+        """How many rules it breaks."""
+        return sum(not each.passed for each in self.guardrails) + bool(self.refused)
+
+
+@dataclass
+class Evaluation:
+    """One pack on recorded runs; `corrected` are the sessions whose result people have corrected."""
+
+    pack: Pack
+    recordings: Sequence[Recording]
+    corrected: frozenset[str] = frozenset()
+    workers: int | None = None
+    progress: Callable[[int], None] | None = None
+    _known: dict[str, Evaluated] = field(default_factory=dict[str, Evaluated])
+
+    def __post_init__(self) -> None:
+        """Measure the pack as it is."""
+        if not self.recordings:
+            raise UsageError(
+                "there are no recorded runs to score by",
+                code="no_runs",
+                remedy="run the pack first, or name runs: tercet sessions list",
+            )
+        self.surfaces = tunable(self.pack)
+        self.now = {each.id: read_value(self.pack, each) for each in self.surfaces}
+        rulebook = Rulebook((self.pack,))
+        self.recorded = tuple(measure_recorded(each, rulebook) for each in self.recordings)
+        self.wishes = _wishes(self.recorded, self.corrected)
+        measured = self._measure(self.pack)
+        self.unreproduced = tuple(self._unreproduced(measured))
+        left_out = set(self.unreproduced)
+        self.before = tuple(_left_out(each) if each.session in left_out else each for each in measured)
+
+    def evaluate(self, candidate: Candidate) -> Evaluated:
+        """What a candidate is worth; values that a surface has anyway do not count."""
+        values = {name: value for name, value in candidate.values.items() if self.now.get(name) != value}
+        key = digest(values)
+        if key not in self._known:
+            self._known[key] = self._evaluated(Candidate(values=values))
+        return self._known[key]
+
+    @property
+    def measured(self) -> int:
+        """How many different candidates were measured."""
+        return len(self._known)
+
+    def _evaluated(self, candidate: Candidate) -> Evaluated:
+        try:
+            changed = apply(self.pack, candidate)
+        except CandidateRefused as error:
+            same = self._compare(self.before)
+            return Evaluated(candidate=candidate, compared=same, guardrails=(), refused=error.message)
+        after = self.before if not candidate.values else self._measure(changed)
+        compared = self._compare(after)
+        evidence = Evidence(
+            compared=compared,
+            recorded=self.recorded,
+            unreproduced=self.unreproduced,
+            min_runs=self.pack.tuning.min_runs,
+        )
+        return Evaluated(
+            candidate=candidate, compared=compared, guardrails=hold(evidence, self.kinds(candidate))
+        )
+
+    def kinds(self, candidate: Candidate) -> list[SurfaceName]:
+        """Which of the five surfaces a candidate changes."""
+        return [each.surface for each in self.pack.tuning.surfaces if each.id in candidate.values]
+
+    def _compare(self, after: Sequence[Outcome]) -> Comparison:
+        return Comparison(self.before, after, self.wishes, self.pack.tuning.score)
+
+    def _measure(self, pack: Pack) -> tuple[Outcome, ...]:
+        workers = self.workers or (None if len(self.recordings) >= MANY else 1)
+        found = on_all_cores(Measure(pack.content), self.recordings, workers=workers)
+        if self.progress is not None:
+            self.progress(len(self._known) + 1)
+        return tuple(found)
+
+    def _unreproduced(self, measured: Sequence[Outcome]) -> list[str]:
+        """The runs of this very pack that come out otherwise than they were recorded."""
+        return [
+            outcome.session
+            for recording, outcome in zip(self.recordings, measured, strict=True)
+            if outcome.position and _pack_hash(recording) == self.pack.hash
+        ]
+
+
+def _pack_hash(recording: Recording) -> str:
+    starts = (codec.decode(data) for data in recording.events[:1])
+    return next((start.pack_hash for start in starts if isinstance(start, e.SessionStarted)), "")
+
+
+def _left_out(outcome: Outcome) -> Outcome:
+    return Outcome(
+        session=outcome.session,
+        case=outcome.case,
+        is_told=False,
+        is_elsewhere=True,
+        why="it is not judged now as it was then",
+    )
+
+
+def _wishes(recorded: Sequence[Outcome], corrected: frozenset[str]) -> Mapping[str, Wish]:
+    """What people want: how a run came out, unless somebody has corrected it; nothing where it failed by itself."""
+    found: dict[str, Wish] = {}
+    for each in recorded:
+        if not each.is_told:
+            continue
+        if each.session in corrected:
+            found[each.session] = Wish(accepted=not each.is_accepted)
+        elif each.is_accepted:
+            found[each.session] = Wish(accepted=True)
+    return found

@@ -1,0 +1,317 @@
+"""What one recorded run tells about a pack: how it would have ended, and what it would have cost.
+
+The facts stay as they were recorded, and the verdicts are those of the pack. Up to the first verdict that is another one
+the record tells everything. Behind it, it tells how the run ends if that follows by itself (refused, failed, committed,
+handed to a person), and nothing if somebody would have to call, plan or answer something. Then the run is not told, and
+counts for nothing.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.errors import TercetError
+from tercet.contracts.loop import Phase
+from tercet.contracts.mode import MODE_RANK, ApprovalMode
+from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.tuning import FLOORS
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.packs.declared import read_declarations
+from tercet.packs.pack import Pack
+from tercet.planner.template import PlanningError, fill
+from tercet.replay.comparison import event_type
+from tercet.replay.guard import guarded
+from tercet.replay.recording import Recording
+from tercet.replay.rulebook import Rulebook
+from tercet.replay.scene import Scene
+from tercet.replay.tuning.critique import Unanswered, judged
+from tercet.replay.verdicts import Both, both
+from tercet.runtime import commands as c
+from tercet.runtime.deciding import is_escalated
+from tercet.runtime.messages import TEMPLATE
+from tercet.runtime.planners import TaskPlanner
+from tercet.runtime.plans import read_plan
+from tercet.runtime.retrieving import carried_over
+from tercet.runtime.watchdog import LOST
+
+_MOST_STEPS = 8
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ends under a pack."""
+
+    session: str
+    case: str
+    """What was asked: runs of one request tell about one case."""
+    is_told: bool = True
+    is_elsewhere: bool = False
+    """Whether it is not told because it is a run of something else: of another plan, of another version, or not over."""
+    why: str = ""
+    """Why it is not told, or which verdict is another one."""
+    position: int = 0
+    """The first event that would be another one; 0 where none would."""
+    status: str = ""
+    is_accepted: bool = False
+    is_escalated: bool = False
+    is_below_floor: bool = False
+    """Whether it was refused by policy, safety, schema or approval."""
+    cost: int = 0
+    trips: int = 0
+    risky: tuple[str, ...] = ()
+    """The calls above local_write that were made, by tool."""
+    held_ms: int = 0
+    """How long the session was open."""
+    verdict: JsonObject = {}
+    record: str = ""
+    """The hash of the decision record, where there is one."""
+
+
+class Measure:
+    """Measures runs under the pack with this content; it can be handed to another process."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __reduce__(self) -> tuple[type[Measure], tuple[bytes]]:
+        return Measure, (self._content,)
+
+    @cached_property
+    def rulebook(self) -> Rulebook:
+        """The rules of the pack."""
+        return Rulebook(instead=read_declarations(self._content))
+
+    def __call__(self, recording: Recording) -> Outcome:
+        """How a run would have ended."""
+        return measure(recording, self.rulebook)
+
+
+def measure(recording: Recording, rulebook: Rulebook) -> Outcome:
+    """How a run would have ended under the pack of a rulebook. Nothing is read, written or called."""
+    with guarded():
+        found = Enactment(recording, rulebook)
+        try:
+            return found.outcome()
+        except Unanswered:
+            return found.untold("a model would be asked something else")
+        except TercetError as error:
+            return found.untold(f"it cannot be judged: {error.message}")
+
+
+def measure_recorded(recording: Recording, rulebook: Rulebook) -> Outcome:
+    """How a run ended as it was recorded; nothing is judged anew."""
+    with guarded():
+        found = Enactment(recording, rulebook)
+        try:
+            return found.as_recorded()
+        except TercetError as error:
+            return found.untold(f"it cannot be read: {error.message}")
+
+
+class Enactment:
+    """A recorded run, taken as far under another pack as its record tells."""
+
+    def __init__(self, recording: Recording, rulebook: Rulebook) -> None:
+        self.scene = Scene(recording, rulebook)
+        self._recording = recording
+        self._rulebook = rulebook
+        self._pack = rulebook.instead
+        self._events = [codec.decode(data) for data in recording.events]
+        self._lost_ms = 0
+
+    def outcome(self) -> Outcome:
+        """How it ends."""
+        for position, event in enumerate(self._events, 1):
+            if self._is_late(event):
+                return self._expired(position)
+            if isinstance(event, e.PlanProposed) and not self._is_own_plan(event):
+                return self.untold("the pack would plan otherwise", is_elsewhere=True)
+            found = both(self.scene, event) or judged(self.scene, event)
+            if found is not None and not found.old.is_as(found.new):
+                return self._concluded(position, event, found)
+            self._note_loss(event)
+            self.scene.fold(event)
+        return self._told()
+
+    def as_recorded(self) -> Outcome:
+        """How it ended, by its own verdicts."""
+        for event in self._events:
+            self.scene.fold(event)
+        return self._told()
+
+    # --- what the record does not tell ---
+
+    def untold(self, why: str, *, is_elsewhere: bool = False) -> Outcome:
+        """That the record does not say how the run ends."""
+        return Outcome(
+            session=self._recording.session,
+            case=self._case(),
+            is_told=False,
+            is_elsewhere=is_elsewhere,
+            why=why,
+        )
+
+    def _case(self) -> str:
+        start = next((event for event in self._events if isinstance(event, e.SessionStarted)), None)
+        request = start.request if start is not None else {}
+        return digest([request.get("intent"), request.get("input")])[7:19]
+
+    def _is_own_plan(self, event: e.PlanProposed) -> bool:
+        """Whether the pack's own planner would have proposed this plan; another's plan does not depend on the pack."""
+        pack = self._pack
+        if event.origin != "planner" or pack is None or event.planner not in (TEMPLATE, TaskPlanner.name):
+            return True
+        state, setting = self.scene.state, self.scene.setting
+        request = setting.compiled.request
+        try:
+            if event.planner == TaskPlanner.name:
+                setbacks = state.setbacks or (((),) if state.feedback else ())
+                own = TaskPlanner(pack).arranged(setting, setbacks).plan
+            else:
+                template = next(each for each in pack.templates if request and each.intent == request.intent)
+                own = fill(template, request, setting.compiled.snapshot) if request else None
+        except (PlanningError, StopIteration):
+            return False
+        return own is not None and carried_over(own, state.plan).hash == read_plan(event.plan).hash
+
+    # --- time ---
+
+    @property
+    def _own(self) -> Pack | None:
+        """The pack that the run was recorded with, where it is known."""
+        return self._rulebook.own(self._recording, self.scene.state)
+
+    def _ends_at(self) -> int:
+        """When the session would expire; what a caller has asked for stays."""
+        start = self.scene.state.start
+        expires, began = int(start.get("expires", 0)), int(start["at"])
+        own = self._own
+        is_packs = self._pack is not None and own is not None and expires - began == own.session.ttl_ms
+        return began + self._pack.session.ttl_ms if is_packs and self._pack is not None else expires
+
+    def _is_late(self, event: e.Event) -> bool:
+        """Whether the session would have expired before this happened, and sooner than it was to."""
+        state = self.scene.state
+        if not state.start or state.is_over:
+            return False
+        return event.at >= self._ends_at() and self._ends_at() < int(state.start.get("expires", 0))
+
+    def _expired(self, position: int) -> Outcome:
+        began = int(self.scene.state.start["at"])
+        told = self._outcome_now("expired", position)
+        return msgspec.structs.replace(told, why="it would have expired", held_ms=self._ends_at() - began)
+
+    def _note_loss(self, event: e.Event) -> None:
+        """A lost process is noticed after two heartbeats: with others, sooner or later."""
+        if not isinstance(event, e.SessionPaused) or event.reason != LOST:
+            return
+        own, pack = self._own, self._pack
+        if own is not None and pack is not None:
+            beats = pack.session.heartbeat_interval_ms - own.session.heartbeat_interval_ms
+            self._lost_ms += 2 * beats
+
+    # --- how it ends ---
+
+    def _told(self) -> Outcome:
+        """How the record ends: nothing in it would be otherwise."""
+        state = self.scene.state
+        if state.is_over or is_escalated(state):
+            is_expired = state.status == "expired" and state.at < self._ends_at()
+            if is_expired:
+                return self.untold("it would have lived longer")
+            return self._outcome_now("escalated" if is_escalated(state) else state.status, 0)
+        return self.untold("it is not over", is_elsewhere=True)
+
+    def _concluded(self, position: int, event: e.Event, found: Both) -> Outcome:
+        """How it ends after another verdict, if that follows by itself."""
+        if found.event is None:
+            return self.untold(f"{event_type(event)} would be {found.new.verdict}")
+        self.scene.fold(found.event)
+        for _ in range(_MOST_STEPS):
+            if (status := self._status()) or not self._went_on(event.at):
+                break
+        status = self._status()
+        why = f"{event_type(event)}: {found.old.verdict} → {found.new.verdict}"
+        if not status:
+            return self.untold(why)
+        return msgspec.structs.replace(self._outcome_now(status, position), why=why)
+
+    def _status(self) -> str:
+        state = self.scene.state
+        match state.phase:
+            case Phase.COMMIT:
+                return "completed"
+            case Phase.FAIL:
+                return state.ending or "failed"
+            case _:
+                return "escalated" if is_escalated(state) else ""
+
+    def _went_on(self, at: int) -> bool:
+        """Whether there was something to do that needs nobody: judging the run as a whole, or a template, which knows no
+        other plan once one was refused."""
+        scene, due = self.scene, self.scene.commands()
+        if any(isinstance(command, c.Score) for command in due):
+            args = scene.state, scene.setting, scene.course, scene.events, scene.blobs, at
+            scene.fold(scene.work.score(*args))
+            return True
+        is_template = scene.state.start.get("planner") == TEMPLATE and bool(scene.state.feedback)
+        if is_template and any(isinstance(command, c.Propose) for command in due):
+            error = PlanningError("the template knows no other plan")
+            scene.fold(scene.work.failed(scene.state, scene.setting, error, at))
+            return True
+        return False
+
+    def _outcome_now(self, status: str, position: int) -> Outcome:
+        state, last = self.scene.state, self._events[position - 1] if position else self._events[-1]
+        return Outcome(
+            session=self._recording.session,
+            case=self._case(),
+            position=position,
+            status=status,
+            is_accepted=status == "completed",
+            is_escalated=status == "escalated" or _was_escalated(self.scene.events),
+            is_below_floor=status != "completed" and _is_below_floor(self.scene),
+            cost=state.used.cost,
+            trips=state.trips,
+            risky=self._risky(),
+            held_ms=max(0, last.at - int(state.start["at"]) + self._lost_ms),
+            verdict=state.verdict,
+            record=state.record,
+        )
+
+    def _risky(self) -> tuple[str, ...]:
+        tools = self.scene.tools
+        return tuple(
+            event.tool
+            for event in self.scene.events
+            if isinstance(event, e.Intent)
+            and event.tool in tools
+            and MODE_RANK[tools[event.tool].mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
+        )
+
+
+def _was_escalated(events: list[e.Event]) -> bool:
+    return any(isinstance(event, e.GateOpened) and event.kind == "escalation" for event in events)
+
+
+def _is_below_floor(scene: Scene) -> bool:
+    """Whether it was policy, safety, schema or approval that refused a run."""
+    verdict = scene.state.verdict
+    if verdict.get("outcome") == "reject":
+        return verdict.get("kind") == "approval_mode_mismatch" or verdict.get("code") in (
+            "policy_invariant",
+            "unbound_argument",
+        )
+    reported = [event for event in scene.events if isinstance(event, e.RunReported)]
+    return bool(reported) and _is_floor(reported[-1])
+
+
+def _is_floor(event: e.RunReported) -> bool:
+    """Whether a run as a whole missed a floor: one of the evaluators that are, or a threshold that is."""
+    score = as_object(event.report.get("score")) or {}
+    missed = [each["name"] for each in event.exit.get("thresholds", ()) if not each["passed"]]
+    missed += [word.strip(":,") for reason in event.reasons for word in reason.split()[:2]]
+    return not score.get("ok", True) or not FLOORS.isdisjoint(missed)

@@ -1,0 +1,214 @@
+"""A proposal: all that a person needs to say yes or no to a candidate, in one folder.
+
+The same search makes the same proposal, byte for byte: nothing in it tells the time or the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.errors import UsageError
+from tercet.contracts.shape import Published
+from tercet.contracts.tuning import Candidate, SurfaceName, Value
+from tercet.replay.recording import Recording
+from tercet.replay.tuning.edits import FileEdit, edit_folder, next_version
+from tercet.replay.tuning.evaluation import Evaluated, Evaluation
+from tercet.replay.tuning.expectation import Expectation, expect
+from tercet.replay.tuning.frozen import apply
+from tercet.replay.tuning.guardrails import Guardrail
+from tercet.replay.tuning.measuring import Outcome
+from tercet.replay.tuning.scoring import Interval, Score
+from tercet.replay.tuning.search import Found
+
+FILE = "proposal.json"
+DIFF = "pack.diff"
+MOST_SHOWN = 20
+"""How many runs are shown whole; of the others it is said how many they are."""
+
+
+class Change(Published):
+    """One surface, before and after."""
+
+    surface: SurfaceName
+    id: str
+    old: Value
+    new: Value
+
+
+class Basis(Published):
+    """What the scores rest on."""
+
+    given: int
+    """How many recorded runs there were."""
+    told: int
+    """How many of them tell what the candidate would do."""
+    untold: dict[str, int] = {}
+    """Why the others do not, and how many of them."""
+    unreproduced: tuple[str, ...] = ()
+    corrected: int = 0
+    """How many of them people have corrected."""
+
+
+class Proposal(Published):
+    """A candidate with its diff, its scores, what it was held to, and what runs would come to."""
+
+    version: Literal[1] = 1
+    id: str = ""
+    pack: str
+    pack_hash: str
+    """What it was made for: another pack does not take it."""
+    new_version: str
+    new_hash: str
+    changes: tuple[Change, ...]
+    edits: tuple[FileEdit, ...]
+    gain: Interval
+    """By how much the candidate is better, in the one number that was searched by."""
+    before: Score
+    after: Score
+    basis: Basis
+    guardrails: tuple[Guardrail, ...]
+    expectations: tuple[Expectation, ...]
+    changed_runs: int
+    """How many runs would come out otherwise."""
+    trials: int
+    tried: int
+    refused: int
+    seed: int
+
+    @property
+    def candidate(self) -> Candidate:
+        """The values that are proposed."""
+        return Candidate(values={each.id: each.new for each in self.changes})
+
+    @property
+    def diff(self) -> str:
+        """The change of the pack as people read it."""
+        return "".join(each.diff for each in self.edits)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the gain is above nothing in 95 of 100 sets of such runs."""
+        return self.gain.low > 0
+
+
+def propose(folder: Path, evaluation: Evaluation, found: Found, *, trials: int, seed: int) -> Proposal | None:
+    """The proposal that a search ends in; None if nothing better was found. Nothing is applied."""
+    best = found.best
+    if best is None:
+        return None
+    pack, candidate = evaluation.pack, best.candidate
+    version = next_version(pack.version)
+    pairs = best.compared.pairs
+    changed = [new for old, new in pairs if (old.status, old.position) != (new.status, new.position)]
+    kinds: dict[str, SurfaceName] = {each.id: each.surface for each in pack.tuning.surfaces}
+    draft = Proposal(
+        pack=pack.ref,
+        pack_hash=pack.hash,
+        new_version=version,
+        new_hash=apply(pack, candidate, version=version).hash,
+        changes=tuple(
+            Change(surface=kinds[name], id=name, old=evaluation.now[name], new=value)
+            for name, value in candidate.values.items()
+        ),
+        edits=edit_folder(folder, pack, candidate, version),
+        gain=best.compared.interval(),
+        before=best.compared.score(is_after=False),
+        after=best.compared.score(is_after=True),
+        basis=_basis(evaluation, best),
+        guardrails=best.guardrails,
+        expectations=_expectations(evaluation, candidate, changed),
+        changed_runs=len(changed),
+        trials=trials,
+        tried=found.tried,
+        refused=found.refused,
+        seed=seed,
+    )
+    return draft.model_copy(update={"id": f"tune_{digest(draft)[7:23]}"})
+
+
+def _basis(evaluation: Evaluation, best: Evaluated) -> Basis:
+    after = best.compared.after
+    reasons = [_kind(each.why) for each in after if not each.is_told]
+    known = {each.session for each in evaluation.recordings}
+    return Basis(
+        given=len(evaluation.recordings),
+        told=best.compared.runs,
+        untold={reason: reasons.count(reason) for reason in sorted(set(reasons))},
+        unreproduced=evaluation.unreproduced,
+        corrected=len(evaluation.corrected & known),
+    )
+
+
+def _kind(why: str) -> str:
+    """The reason without what belongs to one run."""
+    return why.partition(":")[0]
+
+
+def _expectations(
+    evaluation: Evaluation, candidate: Candidate, changed: Sequence[Outcome]
+) -> tuple[Expectation, ...]:
+    """What the runs would come to: those that change, and where there are none, some that do not."""
+    by_session: dict[str, Recording] = {each.session: each for each in evaluation.recordings}
+    told = [new for new in evaluation.evaluate(candidate).compared.after if new.is_told]
+    shown = (changed or told)[:MOST_SHOWN]
+    pack = apply(evaluation.pack, candidate)
+    return tuple(expect(by_session[each.session], evaluation.pack, pack) for each in shown)
+
+
+# --- files ---
+
+
+def write_proposal(proposal: Proposal, folder: Path) -> Path:
+    """Put a proposal into a folder of its own; raises `UsageError` if that cannot be written, or holds another one."""
+    target = folder / FILE
+    text = proposal.model_dump_json(indent=2) + "\n"
+    try:
+        if target.exists() and target.read_text() != text:
+            raise UsageError(
+                f"{folder} holds another proposal",
+                code="file_exists",
+                remedy="name another folder, or remove that one",
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        (folder / DIFF).write_text(proposal.diff)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {folder}: {error.strerror or error}",
+            code="file_unwritable",
+            remedy="name a folder that you may write to",
+        ) from error
+    return target
+
+
+def read_proposal(path: Path) -> Proposal:
+    """The proposal in a folder or a file; raises `UsageError` if there is none, or it was changed by hand."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        proposal = Proposal.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"there is no proposal in {path}",
+            code="proposal_not_found",
+            remedy="tercet tune PACK --all makes one",
+        ) from error
+    except ValidationError as error:
+        first: Any = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(
+            f"{file} is no proposal: {place or 'it'}: {first['msg']}",
+            code="proposal_unreadable",
+            remedy="make it again: tercet tune PACK --all",
+        ) from error
+    if digest(proposal.model_copy(update={"id": ""}))[7:23] != proposal.id.removeprefix("tune_"):
+        raise UsageError(
+            f"{file} was changed after it was made",
+            code="proposal_changed",
+            remedy="make it again: tercet tune PACK --all; what a person wants otherwise goes into the pack itself",
+        )
+    return proposal

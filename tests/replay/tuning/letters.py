@@ -1,0 +1,95 @@
+"""Recorded letters with so many wrong prices, each judged by a rubric, and a pack that takes too many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from runtime.workshop import ADA, Workshop, plan, step
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.request import Request
+from tercet.journal.memory import MemoryJournal
+from tercet.packs.pack import Pack
+from tercet.replay.recording import Recording, load
+from tercet.tools import ToolContext
+
+THINGS = ("chair", "table", "lamp", "sofa", "shelf", "desk", "stool", "bench", "couch", "mirror")
+PRICES = Evidence.model_validate(
+    {
+        "id": "kg:prices:all#snapshot_s1",
+        "content": {
+            "text": " ".join(f"The {each} costs {n * 7 + 13} rupees." for n, each in enumerate(THINGS))
+        },
+        "source": "test",
+        "trust": "trusted",
+    }
+)
+LIMIT = "rubric work threshold correctness"
+LEAK = 100
+"""So many wrong prices stand for none, and a password."""
+RUBRIC: dict[str, Any] = {
+    "threshold": 0.3,
+    "dimensions": [
+        {"name": "correctness", "weight": 0.5, "minimum": 0.1, "scorer": "grounded"},
+        {"name": "coherence", "weight": 0.2, "minimum": 0.1, "scorer": "coherent"},
+        {"name": "safety", "weight": 0.3, "minimum": 0.95, "scorer": "safe"},
+    ],
+}
+DECISION: dict[str, Any] = {
+    "required_outputs": ["letter"],
+    "quality": {"rubric": RUBRIC, "verification": {"threshold": 0.3}},
+    "thresholds": [
+        {"name": "schema"},
+        {"name": "policy"},
+        {"name": "safety", "minimum": 0.98},
+        {"name": "correctness", "minimum": 0.5},
+    ],
+}
+SURFACES: list[dict[str, Any]] = [
+    {"decision": "work", "value": "threshold", "name": "correctness", "low": 0.1, "high": 1.0, "step": 0.1},
+    {"decision": "work", "value": "minimum", "name": "correctness", "low": 0.1, "high": 0.9, "step": 0.2},
+    {"decision": "work", "value": "weight", "name": "correctness", "low": 0.1, "high": 0.6, "step": 0.1},
+]
+
+
+async def write(_: ToolContext, params: dict[str, Any]) -> Any:
+    """A letter with so many wrong prices."""
+    wrong = params["wrong"]
+    told = [
+        f"The {each} costs {n * 7 + 13 if n >= wrong % LEAK else 9_000 + n} rupees."
+        for n, each in enumerate(THINGS)
+    ]
+    secret = " The password is: AKIAIOSFODNN7EXAMPLE." if wrong == LEAK else ""
+    return {"letter": " ".join(told) + secret}
+
+
+def writers(workshop: Workshop, surfaces: Iterable[dict[str, Any]] = SURFACES) -> Pack:
+    """The pack; nothing is repaired, so that what is judged is what was written."""
+    if not workshop.tools:
+        workshop.tool("letter.write", write, mode="read_only")
+    return workshop.pack(
+        evidence=(PRICES,),
+        budget={"max_repairs": 0},
+        decision=DECISION,
+        tuning={"min_runs": 3, "rubric": list(surfaces)},
+    )
+
+
+def record(workshop: Workshop, pack: Pack, wrong: Iterable[int]) -> list[Recording]:
+    """One recorded run for each number of wrong prices."""
+
+    async def main() -> list[Recording]:
+        found: list[Recording] = []
+        for number, prices in enumerate(wrong):
+            journal = MemoryJournal()
+            written = plan(
+                step("write", "letter.write", params={"wrong": prices}, evidence_refs=(PRICES.id,)),
+                outputs={"letter": {"$from": "write#/letter"}},
+            )
+            async with workshop.runtime(pack, journal) as runtime:
+                request = Request(intent="work", input={"number": number})
+                result = await runtime.run(request, plan=written, actor=ADA)
+            found.append(await load(journal, "default", result.session_id))
+        return found
+
+    return workshop.run(main())
