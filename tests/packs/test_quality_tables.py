@@ -123,7 +123,8 @@ def test_what_a_decision_is_held_to_follows_from_its_loop(write_pack: WritePack)
 
     judged = ["schema", "policy", "safety", "correctness", "completeness", "coherence"]
     assert names("") == judged
-    assert names(WHOLE) == [*judged, "test_pass_rate", "self_consistency"]
+    scored = ["schema", "policy", "safety", "correctness", "test_pass_rate", "self_consistency"]
+    assert names(WHOLE) == scored
     assert names('[[decision.thresholds]]\nname = "policy"\n') == ["policy"]
 
 
@@ -329,13 +330,13 @@ def test_a_threshold_that_nothing_measures_is_an_error(name: str, quality: dict[
     assert name in problems[0].message
 
 
-def test_the_usual_thresholds_want_the_dimensions_of_the_usual_rubric(write_pack: WritePack) -> None:
-    """A rubric of one's own needs thresholds of one's own; the place is the loop, where nobody wrote a threshold."""
+def test_a_rubric_of_ones_own_is_held_to_what_it_scores(write_pack: WritePack) -> None:
+    """No threshold is implied that nothing would measure; one that somebody writes down is an error."""
     own = '[[decision.quality.rubric.dimensions]]\nname = "safety"\nweight = 1.0\nminimum = 0.9\nscorer = "safe"\n'
-    problems = [each for each in check_folder(write_pack(decisions(own))) if each.severity == "error"]
-    assert [(each.code, each.place, each.row) for each in problems] == [
-        ("threshold_unmeasured", "decision hold, quality", 6)
-    ] * 3
+    folder = write_pack(decisions(own))
+    assert not [each for each in check_folder(folder) if each.severity == "error"]
+    held_to = [each.name for each in Pack.load(folder).decisions[0].thresholds]
+    assert held_to == ["schema", "policy", "safety"]
 
 
 def test_a_controller_of_a_class_that_nobody_has_is_warned_of() -> None:
