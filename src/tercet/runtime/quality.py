@@ -313,10 +313,16 @@ def decide_exit(
             confidence=confidence if is_confidence_asked else None,
             can_repair=can_repair,
             is_partial=matter.rules.is_partial_useful and bool(matter.outputs),
-            requires_approval=spec.requires_human_approval,
+            requires_approval=spec.requires_human_approval or is_change_asked_for(matter.state),
             novelty=Novelty.model_validate(found) if (found := quality.drawn.get("novelty")) else None,
         )
     )
+
+
+def is_change_asked_for(state: State) -> bool:
+    """Whether a person has asked for changes of outputs of this run: then nothing is committed that no person has seen
+    since, whatever confidence says by now."""
+    return any(answer.answer == "modify" and not answer.step for answer in state.answers)
 
 
 def measured(matter: Matter, rubric: Mapping[str, float]) -> dict[str, float]:
