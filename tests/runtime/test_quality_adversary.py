@@ -19,15 +19,19 @@ from .quality_desk import (
     FACT,
     FINE_TONE,
     GOOD,
+    KEY,
     LEAKY,
     THRESHOLDS,
     TONE,
     WRITE,
+    WRONG,
+    Carried,
     carry,
     desk,
     last,
     mended,
     model,
+    of,
 )
 from .workshop import ADA, ASK, BOB, DAN, LEA, Workshop, events, plan, step
 
@@ -197,3 +201,85 @@ def test_a_model_that_makes_everything_anew_makes_no_other_outputs(
     done = carry(workshop, pack, critics=[model(BAD_TONE, *[FINE_TONE] * 3)], repairers=[mender])
     assert done.state.outputs == {"letter": GOOD}
     assert {entry["success"] for entry in done.state.quality.log} == {False}
+
+
+SAMPLES = ("s0", "s1", "s2")
+
+
+def voting(workshop: Workshop, *samples: str) -> Carried:
+    """A run that chose one of three letters, each of which lacks a section; the rubric is the usual one."""
+    section = {"heading": "Returns", "text": "The total is {{order#/total}} EUR."}
+    pack = desk(
+        workshop,
+        dict(zip(SAMPLES, samples, strict=True)),
+        quality={
+            "required_sections": ["Returns"],
+            "consistency": {"samples": SAMPLES, "into": "letter", "minimum": 0.6},
+            "repair": {"sections": [section]},
+        },
+        decision={
+            "required_outputs": SAMPLES,
+            "thresholds": (*THRESHOLDS, {"name": "self_consistency", "minimum": 0.6}),
+        },
+    )
+    outputs = {name: {"$from": f"draft#/{name}"} for name in SAMPLES}
+    return carry(workshop, pack, plan=plan(step("draft"), outputs=outputs))
+
+
+@pytest.mark.req("R171")
+@pytest.mark.parametrize("odd", [GOOD, WRONG], ids=["all agree", "one is wrong"])
+def test_what_was_chosen_of_samples_is_judged_and_stays_mended(workshop: Workshop, odd: str) -> None:
+    """That samples say the same, or one of them something wrong, is held against nobody, and a vote undoes no repair."""
+    done = voting(workshop, GOOD, GOOD, odd)
+    assert done.result.status == "completed"
+    assert done.state.outputs["letter"].startswith(GOOD)
+    assert "## Returns" in done.state.outputs["letter"]
+    verified = of(e.OutputsVerified, done.found)
+    assert [bool(each.chosen) for each in verified] == [True, False]
+    assert verified[0].consistency == verified[1].consistency
+
+
+def test_a_key_in_a_sample_that_was_not_chosen_is_not_committed(workshop: Workshop) -> None:
+    """All samples are in the record: what must not go out is taken out of each of them."""
+    done = voting(workshop, GOOD, GOOD, LEAKY)
+    assert done.result.status == "completed"
+    assert KEY not in str(done.state.outputs)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [{"letter": GOOD, "more": {KEY: 1}}, {"letter": GOOD, "more": {"card": 4111111111111111}}],
+    ids=["the name of a member", "a number"],
+)
+def test_a_secret_that_is_no_text_is_not_committed(workshop: Workshop, outputs: JsonObject) -> None:
+    """A key can be the name of a member, and the number of a card a number: no rule takes them out, so a person decides."""
+    only_safe = {"dimensions": [{"name": "safety", "weight": 1.0, "minimum": 0.95, "scorer": "safe"}]}
+    pack = desk(workshop, outputs, quality={"rubric": only_safe}, decision={"thresholds": THRESHOLDS})
+    written = plan(step("draft"), outputs={name: {"$from": f"draft#/{name}"} for name in outputs})
+    done = carry(workshop, pack, plan=written)
+    assert done.result.status == "paused"
+    assert "safety is 0.0" in done.result.reason
+    assert KEY not in str(last(e.OutputsCritiqued, done.found).diagnosis)
+
+
+def test_what_a_critic_is_not_shown_it_does_not_approve(workshop: Workshop) -> None:
+    """A critic that likes everything is not asked about a letter whose end it would not see."""
+    long = GOOD + " Thank you for it." * 5_000
+    pack = desk(workshop, {"letter": long}, quality={"rubric": TONE}, decision={"thresholds": THRESHOLDS})
+    critic = model(*[FINE_TONE] * 5)
+    done = carry(workshop, pack, critics=[critic])
+    assert (done.result.status, critic.questions) == ("paused", [])
+    assert "too long to be shown to a model whole" in done.result.reason
+
+
+def test_a_wrong_claim_behind_very_many_right_ones_is_not_committed(workshop: Workshop) -> None:
+    """More claims than are judged are not borne out, however right those are that were looked at."""
+    rows = [{"total": 245} for _ in range(500)]
+    pack = desk(workshop, {"rows": [*rows, {"total": 999}]}, decision=JUST_ROWS)
+    written = plan(step("draft"), outputs={"rows": {"$from": "draft#/rows"}})
+    done = carry(workshop, pack, plan=written)
+    assert done.result.status == "paused"
+    assert "more claims than the 500 that are judged" in done.result.reason
+
+
+JUST_ROWS: JsonObject = {"required_outputs": ("rows",), "outputs_schema": None}

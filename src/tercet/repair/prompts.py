@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.fence import Data, Piece, find_mark, join, show
+from tercet.contracts.fence import Data, Piece, find_mark, is_whole, join, show
 from tercet.contracts.plain import not_plain
 from tercet.contracts.quality import Defect, RootCauseClass
 from tercet.contracts.question import Message, Question
@@ -108,8 +108,7 @@ def _part(errand: Errand) -> list[Piece]:
 
 def is_shown_whole(output: JsonObject, option: Option) -> bool:
     """Whether a model would see all that it replaces: what it does not see, it cannot write again."""
-    part = part_of(output, option)
-    return _data(part, _LONGEST_PART) == _data(part, _LONGEST_PART + 1)  # what is cut differs by where
+    return is_whole(part_of(output, option), _LONGEST_PART, is_ascii=True)
 
 
 def part_of(output: JsonObject, option: Option) -> Any:
