@@ -161,6 +161,15 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
             "three, five or seven",
         ),
         (
+            "[decision.quality.consistency]\nsamples = ['a', 'a', 'a']\ninto = 'c'",
+            "quality.consistency",
+            7,
+            "one that is compared with itself always agrees",
+        ),
+        ('task_class = "a\\u0000b"', "quality", 6, "that can be printed"),
+        (f"task_class = '{'é' * 200}é'", "quality.task_class", 7, "at most 200 characters"),
+        (f"task_class = '{'🐟' * 101}'", "quality", 6, "at most 400 bytes"),
+        (
             "[[decision.quality.rubric.dimensions]]\nname = 'a'\nweight = 0.5\nminimum = 0.5\nscorer = 'safe'",
             "quality.rubric",
             6,

@@ -12,6 +12,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.shape import JsonObject
 from tercet.journal import events as e
 from tercet.journal.side_stream import append_next
+from tercet.packs import check
 from tercet.runtime import experience
 
 from .quality_desk import (
@@ -270,3 +271,18 @@ def test_what_a_critic_is_not_shown_it_does_not_approve(workshop: Workshop) -> N
     done = carry(workshop, pack, critics=[critic])
     assert (done.result.status, critic.questions) == ("paused", [])
     assert "too long to be shown to a model whole" in done.result.reason
+
+
+def test_a_dimension_does_not_stand_in_for_what_is_measured_elsewhere(workshop: Workshop) -> None:
+    """A rubric may call a dimension self_consistency; the threshold of that name asks for samples that agree."""
+    named = {"name": "self_consistency", "weight": 1.0, "minimum": 0.1, "scorer": "safe"}
+    pack = desk(
+        workshop,
+        {"letter": GOOD},
+        quality={"rubric": {"dimensions": [named]}},
+        decision={"thresholds": (*THRESHOLDS, {"name": "self_consistency"})},
+    )
+    done = carry(workshop, pack)
+    assert done.result.status == "paused"
+    assert "self_consistency was not measured" in done.result.reason
+    assert "threshold_unmeasured" in {problem.code for problem in check(pack)}

@@ -28,7 +28,7 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
-from tercet.contracts.quality_rules import QualityRules, SelfConsistency, TestCommand
+from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules, SelfConsistency, TestCommand
 from tercet.contracts.question import Inquiry
 from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric
@@ -343,7 +343,7 @@ def measured(matter: Matter, rubric: Mapping[str, float]) -> dict[str, float]:
     """Every measurement that a threshold may read; what is safe to do and what is safe to say both count as safety."""
     found = {
         **measure(matter.run),
-        **rubric,
+        **{name: score for name, score in rubric.items() if name not in MEASURED_ELSEWHERE},
         **{str(name): each.score for name, each in matter.scored.scorecard.scores.items()},
     }
     if "safety" in rubric:
