@@ -115,7 +115,7 @@ def test_every_table_of_the_loop_loads(write_pack: WritePack) -> None:
 
 
 def test_what_a_decision_is_held_to_follows_from_its_loop(write_pack: WritePack) -> None:
-    """Unless it names thresholds itself: those of the rubric, and those of tests and samples where there are any."""
+    """Unless it names thresholds itself: those that its rubric scores, and those of tests and samples where there are any."""
 
     def names(text: str) -> list[str]:
         found = Pack.load(write_pack(decisions(text))).decisions[0].thresholds
@@ -161,6 +161,15 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
             7,
             "three, five or seven",
         ),
+        (
+            "[decision.quality.consistency]\nsamples = ['a', 'a', 'a']\ninto = 'c'",
+            "quality.consistency",
+            7,
+            "one that is compared with itself always agrees",
+        ),
+        ('task_class = "a\\u0000b"', "quality", 6, "that can be printed"),
+        (f"task_class = '{'é' * 200}é'", "quality.task_class", 7, "at most 200 characters"),
+        (f"task_class = '{'🐟' * 101}'", "quality", 6, "at most 400 bytes"),
         (
             "[[decision.quality.rubric.dimensions]]\nname = 'a'\nweight = 0.5\nminimum = 0.5\nscorer = 'safe'",
             "quality.rubric",

@@ -275,6 +275,40 @@ def test_what_was_answered_after_a_fault_is_not_asked_for_again(tmp_path: Path) 
     assert deaths >= 8
 
 
+@pytest.mark.parametrize("how", ["stop", "pause", "cancel"])
+def test_a_run_can_be_interrupted_while_a_test_command_runs(workshop: Workshop, how: How) -> None:
+    """Nobody waits for a test that takes an hour: it is given up, nothing is said of it, and it is called again later."""
+    hung = asyncio.Event()
+    tries: list[int] = []
+
+    async def hang(_: Any, __: dict[str, Any]) -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            hung.set()
+            await asyncio.Event().wait()
+        return {"junit": junit(passed=1)}
+
+    workshop.tool("test.unit", hang, mode="read_only", timeout_ms=3_600_000)
+    pack = desk(workshop, {"letter": GOOD}, quality={"tests": [{"tool": "test.unit", "output": "/letter"}]})
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            running = asyncio.ensure_future(runtime.run(ASK, plan=WRITE, actor=ADA))
+            await hung.wait()
+            (row,) = await runtime.journal.sessions("default", limit=9)
+            said = await _interrupt(how, runtime, row.session_id)
+            result = await running
+            if said is not None:
+                await said
+            _, found = await demand_within_bounds(runtime.journal, row.session_id)
+            assert of(e.TestsRun, found) == []
+            assert result.status == ("cancelled" if how == "cancel" else "paused")
+            if how != "cancel":
+                assert (await runtime.resume(row.session_id)).status == "completed"
+
+    workshop.run(main())
+
+
 def test_a_test_command_that_was_cut_off_is_called_again(tmp_path: Path) -> None:
     """It changes nothing, so a process that dies in it leaves nothing to settle."""
     workshop = Workshop()

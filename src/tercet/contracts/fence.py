@@ -37,6 +37,12 @@ def show(value: Any, longest: int, *, is_ascii: bool = False) -> str:
     return text if cut <= 0 else f"{text[:longest]} … ({cut} more characters)"
 
 
+def is_whole(value: Any, longest: int, *, is_ascii: bool = False) -> bool:
+    """Whether a value is shown without being cut."""
+    shown, more = (show(value, most, is_ascii=is_ascii) for most in (longest, longest + 1))
+    return shown == more  # what is cut differs by where
+
+
 def visible(text: str) -> str:
     """A text with escapes in place of the characters that one cannot see."""
     if text.isprintable():
@@ -67,8 +73,8 @@ def join(pieces: Sequence[Piece], mark: str) -> str:
     )
 
 
-def fence(parts: Sequence[tuple[str, Any]]) -> str:
+def fence(parts: Sequence[tuple[str, Any]], longest: int = LONGEST) -> str:
     """Named values as the text of a question, each part on its own lines."""
-    shown = [(name, Data(show(value, LONGEST))) for name, value in parts]
+    shown = [(name, Data(show(value, longest))) for name, value in parts]
     mark = find_mark(data for _, data in shown)
     return "\n".join(f"{name}:\n<data-{mark}>\n{data.text}\n</data-{mark}>" for name, data in shown)

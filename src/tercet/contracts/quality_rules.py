@@ -18,6 +18,10 @@ from tercet.contracts.rubric import (
 from tercet.contracts.shape import Authored, Name, Score
 
 SAMPLE_COUNTS = (3, 5, 7)
+LONGEST_CLASS = 400
+"""How many bytes the name of a kind of task may have: journals keep what runs taught under it."""
+MEASURED_ELSEWHERE = frozenset({"schema", "policy", "test_pass_rate", "self_consistency", "confidence"})
+"""Thresholds that no dimension of a rubric is held to, whatever its name: they have a measurement of their own."""
 _LEVELS: tuple[TestLevelName, ...] = get_args(TestLevelName)
 
 
@@ -51,6 +55,8 @@ class SelfConsistency(Authored):
     def _is_odd(self) -> Self:
         if len(self.samples) not in (1, *SAMPLE_COUNTS):
             raise ValueError("samples names three, five or seven outputs, or one that is a list")
+        if len(set(self.samples)) < len(self.samples):
+            raise ValueError("samples names each output once: one that is compared with itself always agrees")
         return self
 
 
@@ -73,6 +79,12 @@ class QualityRules(Authored):
     """Whether a result with small defects is of use: then a person may accept it as partial."""
     novelty: Score | None = None
     """Runs that are further than this from every run before them go to a person; None looks at no runs before."""
+
+    @model_validator(mode="after")
+    def _class_can_be_stored(self) -> Self:
+        if not self.task_class.isprintable() or len(self.task_class.encode(errors="replace")) > LONGEST_CLASS:
+            raise ValueError(f"task_class is a name of at most {LONGEST_CLASS} bytes that can be printed")
+        return self
 
     @model_validator(mode="after")
     def _tests_are_in_order(self) -> Self:

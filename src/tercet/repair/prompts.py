@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.fence import Data, Piece, find_mark, join, show
+from tercet.contracts.fence import Data, Piece, find_mark, is_whole, join, show
 from tercet.contracts.plain import not_plain
 from tercet.contracts.quality import Defect, RootCauseClass
 from tercet.contracts.question import Message, Question
-from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.repair.causes import TYPICAL, Circumstances
 from tercet.repair.materials import Materials
 from tercet.repair.regions import WHOLE, text_at, value_at
@@ -106,6 +106,11 @@ def _part(errand: Errand) -> list[Piece]:
     return [f"{name}: ", shown, "\n"]
 
 
+def is_shown_whole(output: JsonObject, option: Option) -> bool:
+    """Whether a model would see all that it replaces: what it does not see, it cannot write again."""
+    return is_whole(part_of(output, option), _LONGEST_PART, is_ascii=True)
+
+
 def part_of(output: JsonObject, option: Option) -> Any:
     """What a repair would replace."""
     region = option.region
@@ -127,6 +132,17 @@ def _answer_schema(errand: Errand) -> JsonObject:
         "required": ["replacement"],
         "additionalProperties": False,
     }
+
+
+def demand_same_outputs(before: JsonObject, after: JsonObject, schema: JsonObject | None) -> None:
+    """Whoever makes everything anew makes the same outputs, and those that the schema knows: a document that brings
+    others, or leaves one out, is no replacement. Raises `NoReplacement`."""
+    form = schema or {}
+    known = {*(as_object(form.get("properties")) or ()), *(as_list(form.get("required")) or ())}
+    if new := sorted(set(after) - set(before) - known):
+        raise NoReplacement(f"it brings outputs that nobody asked for: {', '.join(new[:5])[:200]}")
+    if gone := sorted((set(before) - set(after)) & known):
+        raise NoReplacement(f"it leaves outputs out: {', '.join(gone[:5])[:200]}")
 
 
 class NoReplacement(ValueError):  # noqa: N818 - what an answer turned out to be

@@ -27,7 +27,15 @@ from tercet.repair.edits import Edit, follow_edit, splice_all
 from tercet.repair.escalation import EXHAUSTED, LOOPED, escalate
 from tercet.repair.loops import LADDER, impression_of, notice, rung_of
 from tercet.repair.materials import Materials
-from tercet.repair.prompts import Errand, NoReplacement, part_of, read_answer, write_question
+from tercet.repair.prompts import (
+    Errand,
+    NoReplacement,
+    demand_same_outputs,
+    is_shown_whole,
+    part_of,
+    read_answer,
+    write_question,
+)
 from tercet.repair.rates import chance
 from tercet.repair.regions import WHOLE, Region, locate
 from tercet.repair.rules import propose
@@ -36,6 +44,7 @@ from tercet.repair.strategies import Option, choose, model_options
 NO_ATTEMPTS = "no attempts are left"
 NO_TIME = "no time is left"
 NO_TOKENS = "no tokens are left for it"
+TOO_LONG = "it is too long to be shown to a model whole"
 OVERDRAWN = "a model took more tokens than there were"
 
 
@@ -266,6 +275,8 @@ def _try_rule(state: RepairState, option: Option) -> RepairState:
 
 def _try_model(state: RepairState, option: Option) -> RepairState:
     first = state.open[0]
+    if not is_shown_whole(state.output, option):
+        return _unaffordable(state, option, TOO_LONG)
     is_whole = option.region == WHOLE
     about = tuple(each.defect for each in state.open) if is_whole else (_described(first),)
     errand = Errand(
@@ -279,17 +290,17 @@ def _try_model(state: RepairState, option: Option) -> RepairState:
     )
     question = write_question(errand, state.materials, state.case.known, max_tokens=state.rules.answer_tokens)
     if question.reserved_tokens > state.tokens_left:
-        return _unaffordable(state, option)
+        return _unaffordable(state, option, NO_TOKENS)
     command = Ask(question=question, wants_other=state.wants_other)
     return replace(_counted(state), attempt=Attempt(option=option), command=command)
 
 
-def _unaffordable(state: RepairState, option: Option) -> RepairState:
-    """A repair that is too dear counts as tried; a defect without one that is not waits for nothing more."""
+def _unaffordable(state: RepairState, option: Option, why: str) -> RepairState:
+    """A repair that asks for too much counts as tried; a defect without one that does not waits for nothing more."""
     first = replace(state.open[0], tried=state.open[0].tried | {option.key})
     state = replace(state, open=(first, *state.open[1:]))
     is_left = any(each.key not in first.tried for each in _options(state, first))
-    return state if is_left else _set_aside(state, NO_TOKENS)
+    return state if is_left else _set_aside(state, why)
 
 
 def _counted(state: RepairState) -> RepairState:
@@ -331,6 +342,8 @@ def _answered(state: RepairState, fact: Answered) -> RepairState:
     option = attempt.option
     try:
         new = read_answer(fact.text, part_of(state.output, option), is_whole=option.region == WHOLE)
+        if option.region == WHOLE:
+            demand_same_outputs(state.output, new, state.materials.schema)
         edits = (Edit(region=option.region, replacement=new),)
         made = splice_all(state.output, edits)
     except (NoReplacement, UsageError) as error:

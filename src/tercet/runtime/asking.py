@@ -8,7 +8,7 @@ plan, and where each value came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,10 @@ from tercet.contracts import pointer
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.exit import ExitDecision
+from tercet.contracts.gate import Gate
+from tercet.contracts.references import Reference, scan
 from tercet.critic.flow import origins
+from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 from tercet.journal.events import Need
 from tercet.repair.exit import recommend
@@ -92,10 +95,14 @@ def ask_for(
     )
 
 
+def accepting(setting: Setting) -> Gate | None:
+    """The gate of the pack that says who may accept outputs of this decision."""
+    return setting.compiled.gates_by_name.get(setting.spec.output_gate or "")
+
+
 def ask_for_outputs(state: State, setting: Setting) -> c.Ask:
     """The gate at which a person accepts what a run has produced, or does not."""
-    name = setting.spec.output_gate
-    gate = setting.compiled.gates_by_name.get(name or "")
+    gate = accepting(setting)
     decided = ExitDecision.model_validate(state.quality.exit)
     bound = [
         state.start["tenant"],
@@ -120,8 +127,16 @@ def ask_for_outputs(state: State, setting: Setting) -> c.Ask:
             "repairs": state.used.repairs,
             "budget": budget_left(state, setting),
         },
+        stale=_first_expiry(setting, _stood_on(state)),
         ttl_ms=gate.ttl_ms if gate else 0,
     )
+
+
+def _stood_on(state: State) -> frozenset[str]:
+    """The evidence that the plan has pinned, or reads its outputs from."""
+    plan = read_plan(state.plan)
+    read = (found.target for found in scan(plan.outputs) if isinstance(found, Reference))
+    return frozenset((*(ref for step in plan.steps for ref in pinned(step)), *read))
 
 
 def diagnosis_of(state: State) -> tuple[str, ...]:
@@ -140,7 +155,10 @@ def _times(count: int) -> str:
 
 def _stale(setting: Setting, calls: Iterable[Resolved]) -> int:
     """When the first piece of evidence that these calls are pinned to expires; 0 if none does."""
-    refs = {ref for asked in calls for ref in asked.call.step.evidence_refs}
+    return _first_expiry(setting, {ref for asked in calls for ref in asked.call.step.evidence_refs})
+
+
+def _first_expiry(setting: Setting, refs: Collection[str]) -> int:
     return min((end for ref, end in setting.expiry.items() if ref in refs), default=0)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+from pydantic import ValidationError
 
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.exit import OutcomeRow, Weights
@@ -28,6 +29,8 @@ from tercet.runtime.state import State
 
 RECENT = 500
 """How many lessons back a run looks: what repairs brought long ago says little about those of today."""
+LONGEST_NAME = 200
+"""No session has a longer name."""
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,6 +53,27 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _decode = msgspec.json.Decoder(Lesson).decode
+
+MOST = 1e6
+"""No number that a run goes by is larger: sums of larger ones would not be numbers any more."""
+
+
+def read(data: bytes) -> Lesson | None:
+    """A lesson as it was stored; None for bytes that are none: they must not keep every later run from judging."""
+    try:
+        lesson = _decode(data)
+        alone = Experience([lesson])
+        _ = alone.rates, alone.observations, alone.outcomes
+        weights = alone.weights
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValidationError):
+        return None
+    numbers = [*lesson.pattern.values()]
+    if weights is not None:
+        numbers += [
+            abs(each) for each in (weights.bias, *weights.weights.values(), *weights.centers.values())
+        ]
+    is_named = 0 < len(lesson.session) <= LONGEST_NAME
+    return lesson if is_named and all(0.0 <= number <= MOST for number in numbers) else None
 
 
 def stream_of(task_class: str) -> str:
@@ -121,7 +145,8 @@ async def recall(journal: Journal, tenant: str, task_class: str) -> Experience:
     known = calibration_of(task_class)
     last = (await journal.head(tenant, known)).seq
     calibrated = await read_all(journal, tenant, known, after=max(0, last - 1))
-    return Experience([_decode(event.data) for event in (*stored, *calibrated)])
+    lessons = (read(event.data) for event in (*stored, *calibrated))
+    return Experience([lesson for lesson in lessons if lesson is not None])
 
 
 async def teach(journal: Journal, tenant: str, task_class: str, lesson: Lesson) -> None:

@@ -391,13 +391,16 @@ def _may_replan(_: Reply, __: OpenGate, state: State) -> None:
     _demand_planner(state, "abandon it, and run another plan")
 
 
-def _may_accept(said: Reply, _: OpenGate, state: State) -> None:
+def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
+    """Outputs are accepted by those whom the pack names for it, also where the critic did not accept them."""
     if said.actor == state.start["actor"]["id"]:
         raise UsageError(
             f"{said.actor} started this run, and cannot accept what the critic did not",
             code="own_gate",
             remedy="let somebody else accept it, or abandon it",
         )
+    if gate.needs and not any(gate.counts(name, said.roles) for name in gate.needs):
+        raise _role_missing(said, gate, "accept the outputs of")
     unknown = [name for name in state.frontier if state.steps[name].is_reserving]
     if unknown:
         raise UsageError(

@@ -28,7 +28,7 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
-from tercet.contracts.quality_rules import QualityRules, SelfConsistency, TestCommand
+from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules, SelfConsistency, TestCommand
 from tercet.contracts.question import Inquiry
 from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric
@@ -38,7 +38,7 @@ from tercet.contracts.verdict import ScoreVerdict
 from tercet.critic.outputs.adversarial import judge_probes
 from tercet.critic.outputs.asking import verify_by_model
 from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
-from tercet.critic.outputs.critique import Found, critique, critique_by_model, weigh
+from tercet.critic.outputs.critique import Found, critique, critique_by_model, find_unsafe, weigh
 from tercet.critic.outputs.junit import pass_rate
 from tercet.critic.outputs.traces import analyse
 from tercet.critic.outputs.verification import verify_output
@@ -123,6 +123,14 @@ class Matter:
         """All that a critic is given: neither plan nor reasoning nor intermediate results of the run."""
         return self.input_for(self.outputs)
 
+    @cached_property
+    def samples(self) -> frozenset[str]:
+        """The outputs of which one was chosen: what they say twice, or each otherwise, is no fault of that one."""
+        wanted = self.rules.consistency
+        if wanted is None or not self.state.quality.consistency:
+            return frozenset()
+        return frozenset(wanted.samples) - {wanted.into}
+
     def input_for(self, outputs: JsonObject) -> CritiqueInput:
         """The same for other outputs."""
         request = self.setting.compiled.request
@@ -130,11 +138,13 @@ class Matter:
             task=CritiqueTask(
                 description=self.spec.description or (request.intent if request else self.spec.id),
                 input=self.setting.compiled.input(),
-                required_outputs=self.spec.required_outputs,
+                required_outputs=tuple(
+                    each for each in self.spec.required_outputs if each not in self.samples
+                ),
                 required_sections=self.rules.required_sections,
                 outputs_schema=self.spec.outputs_schema,
             ),
-            output=outputs,
+            output={name: value for name, value in outputs.items() if name not in self.samples},
             evidence=self.evidence,
             rubric=self.rubric,
         )
@@ -154,7 +164,9 @@ class Matter:
 def verify(matter: Matter, now: int) -> Inquiry[e.OutputsVerified]:
     """What VERIFY finds: several samples become one, and its schema, claims and facts are looked at."""
     rules = matter.rules
-    agreed, chosen = _agreed(rules.consistency, matter.outputs)
+    agreed, chosen = _agreed(rules.consistency, matter.state.quality.drafts or matter.outputs)
+    if matter.state.quality.drafts:  # the vote was held: what it chose has been mended since
+        chosen = {}
     outputs = {**matter.outputs, **chosen}
     if rules.judge == "model":
         verdict = yield from verify_by_model(
@@ -225,7 +237,9 @@ def _besides(matter: Matter) -> tuple[Found, ...]:
 
 def _probed(matter: Matter, outputs: JsonObject) -> tuple[Found, ...]:
     asked = matter.rules.critique
-    return judge_probes(asked.probes, outputs) if asked.enable_adversarial else ()
+    probed = judge_probes(asked.probes, outputs) if asked.enable_adversarial else ()
+    # Samples are not held against the rubric, but they are committed with what was chosen of them.
+    return (*probed, *find_unsafe({name: outputs[name] for name in sorted(matter.samples & outputs.keys())}))
 
 
 def _failed_tests(matter: Matter) -> list[Found]:
@@ -313,17 +327,23 @@ def decide_exit(
             confidence=confidence if is_confidence_asked else None,
             can_repair=can_repair,
             is_partial=matter.rules.is_partial_useful and bool(matter.outputs),
-            requires_approval=spec.requires_human_approval,
+            requires_approval=spec.requires_human_approval or is_change_asked_for(matter.state),
             novelty=Novelty.model_validate(found) if (found := quality.drawn.get("novelty")) else None,
         )
     )
+
+
+def is_change_asked_for(state: State) -> bool:
+    """Whether a person has asked for changes of outputs of this run: then nothing is committed that no person has seen
+    since, whatever confidence says by now."""
+    return any(answer.answer == "modify" and not answer.step for answer in state.answers)
 
 
 def measured(matter: Matter, rubric: Mapping[str, float]) -> dict[str, float]:
     """Every measurement that a threshold may read; what is safe to do and what is safe to say both count as safety."""
     found = {
         **measure(matter.run),
-        **rubric,
+        **{name: score for name, score in rubric.items() if name not in MEASURED_ELSEWHERE},
         **{str(name): each.score for name, each in matter.scored.scorecard.scores.items()},
     }
     if "safety" in rubric:

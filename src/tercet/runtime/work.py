@@ -43,7 +43,7 @@ from tercet.planner.template import PlanningError
 from tercet.policy.resolution import ResolutionError, resolve
 from tercet.runtime import commands as c
 from tercet.runtime import memories, story, transcript
-from tercet.runtime.asking import budget_left, diagnosis_of, people_of
+from tercet.runtime.asking import accepting, budget_left, diagnosis_of, people_of
 from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
 from tercet.runtime.interview import OVERDRAWN, Inquirer, Interview
@@ -373,11 +373,14 @@ class Work:
         )
         data = canonical(packet)
         shown = {"reason": reason, "options": list(options), "packet": hash_bytes(data)}
+        gate = accepting(setting)
         opened = e.GateOpened(
             at=now,
             gate=_gate_id(state),
             kind="escalation",
             step=next((name for name in state.frontier if state.steps[name].status == "failed"), ""),
+            names=(gate.name,) if gate else (),
+            needs={gate.name: e.Need(roles=gate.roles)} if gate else {},
             digest=hash_bytes(data),
             shown=shown,
         )

@@ -19,6 +19,7 @@ from tercet.contracts.quality import CritiqueDiagnosis, DefectSeverity
 from tercet.contracts.question import ModelFault
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension, usual_rubric
 from tercet.critic.outputs import asking
+from tercet.critic.outputs.claims import MAX_CLAIMS
 from tercet.critic.outputs.critique import (
     SYSTEM,
     ask_about,
@@ -477,3 +478,14 @@ def test_the_same_input_gives_the_same_bytes(output: dict[str, Any], contents: l
     source = CritiqueInput(task=TASK, output=output, evidence=evidence)
     first = critique(source).model_dump_json()
     assert critique(CritiqueInput.model_validate_json(source.model_dump_json())).model_dump_json() == first
+
+
+def test_more_claims_than_are_judged_are_not_borne_out() -> None:
+    """A wrong claim behind very many right ones is nobody's finding, so what has so many is not correct."""
+    order = Evidence(id="kg:order:1#snapshot_s1", content={"total": 245}, trust=Trust.TRUSTED)
+    rows = [{"total": 245} for _ in range(MAX_CLAIMS)]
+    scores = [
+        critique(CritiqueInput(task=CritiqueTask(), output={"rows": given}, evidence=(order,))).scores
+        for given in (rows, [*rows, {"total": 999}])
+    ]
+    assert [each["correctness"] for each in scores] == [1.0, 0.0]

@@ -54,9 +54,28 @@ def leaves(value: Any, place: Place = ()) -> Iterator[Leaf]:
         yield Leaf(value, place)
 
 
+def names(value: Any, place: Place = ()) -> Iterator[Leaf]:
+    """The name of every member of a value, with the place of that member."""
+    if (members := as_object(value)) is not None:
+        for key, member in members.items():
+            yield Leaf(key, (*place, key))
+            yield from names(member, (*place, key))
+    for index, item in enumerate(as_list(value) or ()):
+        yield from names(item, (*place, index))
+
+
 def extract(outputs: Any) -> tuple[Claim, ...]:
     """The claims of outputs, in their order, up to `MAX_CLAIMS` of them."""
-    return tuple(islice((claim for leaf in leaves(outputs) for claim in _claims(leaf, outputs)), MAX_CLAIMS))
+    return tuple(islice(_all(outputs), MAX_CLAIMS))
+
+
+def has_more(outputs: Any) -> bool:
+    """Whether outputs make more claims than are looked at."""
+    return next(islice(_all(outputs), MAX_CLAIMS, None), None) is not None
+
+
+def _all(outputs: Any) -> Iterator[Claim]:
+    return (claim for leaf in leaves(outputs) for claim in _claims(leaf, outputs))
 
 
 def _claims(leaf: Leaf, outputs: Any) -> Iterator[Claim]:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
-from tercet.contracts.fence import fence
+from tercet.contracts.fence import fence, is_whole
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity, RepairHint, RubricScore
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
-from tercet.contracts.rubric import CritiqueInput, Rubric, RubricDimension
+from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.asking import read_answer
 from tercet.critic.outputs.claims import leaves
@@ -22,6 +22,9 @@ from tercet.critic.outputs.locations import Location
 from tercet.critic.outputs.scorers import SCORERS, Fault, Scored
 
 MAX_DEFECTS = 50
+SAFETY = "safety"
+LONGEST = 60_000
+"""What is longer as JSON is not shown to a model whole."""
 _STEPS: tuple[tuple[float, DefectSeverity], ...] = (
     (0.05, DefectSeverity.LOW),
     (0.20, DefectSeverity.MEDIUM),
@@ -57,6 +60,24 @@ def critique(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> Critique
         )
     scored = {dimension.name: SCORERS[dimension.scorer](given) for dimension in given.rubric.dimensions}
     return diagnose(given.rubric, scored, besides)
+
+
+def find_unsafe(output: JsonObject) -> tuple[Found, ...]:
+    """What must not go out in something that no rubric is held against, as defects."""
+    given = CritiqueInput(task=CritiqueTask(), output=output)
+    return tuple(
+        Found(
+            Defect(
+                dimension=SAFETY,
+                severity=DefectSeverity.CRITICAL,
+                description=fault.description,
+                location=fault.location,
+                scope=fault.scope,
+            ),
+            fault.hint,
+        )
+        for fault in SCORERS["safe"](given).faults
+    )
 
 
 def critique_by_model(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> Inquiry[CritiqueDiagnosis]:
@@ -176,7 +197,8 @@ def ask_about(given: CritiqueInput, dimension: RubricDimension) -> Question:
     """The question about one dimension: made of the critic's input, and of nothing else."""
     facts = [{"id": fact.id, "content": fact.content} for fact in given.evidence]
     data = fence(
-        [("Task", given.task.model_dump(mode="json")), ("Output", given.output), ("Evidence", facts)]
+        [("Task", given.task.model_dump(mode="json")), ("Output", given.output), ("Evidence", facts)],
+        LONGEST,
     )
     asked = f"Dimension: {dimension.name}. {dimension.question}".strip()
     return Question(
@@ -190,6 +212,9 @@ def ask_about(given: CritiqueInput, dimension: RubricDimension) -> Question:
 
 def _ask(given: CritiqueInput, dimension: RubricDimension) -> Inquiry[Scored]:
     """What a model says; one that does not answer, or not as asked, has found nothing good, so the score is 0."""
+    if not is_whole(given.output, LONGEST):  # what a model does not see, it does not approve
+        told = f"{dimension.name} could not be judged: it is too long to be shown to a model whole"
+        return Scored(0.0, (Fault(told, None, "GLOBAL"),))
     try:
         reply = yield ask_about(given, dimension)
     except ModelFault as fault:

@@ -12,10 +12,10 @@ from tercet.contracts.quality import Claim, DefectSeverity, Entailment, Judgemen
 from tercet.contracts.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.choices import is_choice
-from tercet.critic.outputs.claims import Leaf, extract, leaves
+from tercet.critic.outputs.claims import MAX_CLAIMS, Leaf, extract, has_more, leaves, names
 from tercet.critic.outputs.grounding.check import GroundingCheck, has_particulars
 from tercet.critic.outputs.locations import Location, parse_location
-from tercet.critic.outputs.safety import find_dangers, hide, mask
+from tercet.critic.outputs.safety import Danger, find_dangers, hide, mask
 from tercet.critic.outputs.totals import find_wrong_totals, own_totals
 
 UNSETTLED = 0.85
@@ -81,6 +81,9 @@ def score_grounded(given: CritiqueInput) -> Scored:
     in the evidence. One that nothing settles counts `UNSETTLED`: it may be true, and nobody has shown it. Plain words,
     in which there is nothing to look up, do not count.
     """
+    if has_more(given.output):  # what nobody has looked at is not borne out
+        told = f"it makes more claims than the {MAX_CLAIMS} that are judged"
+        return Scored(0.0, (Fault(told, None, "GLOBAL", "make it shorter, or several outputs of it"),))
     judged = [judged for judged in _judge(given) if not judged.is_idle]
     score = sum(map(_worth, judged)) / len(judged) if judged else 1.0
     wrong = sorted(
@@ -274,16 +277,25 @@ def _wrong_sums(given: CritiqueInput) -> list[Fault]:
 
 def score_safe(given: CritiqueInput) -> Scored:
     """One, less what each danger takes off; a single secret leaves nothing."""
-    faults: list[Fault] = []
-    penalty = 0.0
-    for leaf in leaves(given.output):
-        for danger in find_dangers(leaf.value) if isinstance(leaf.value, str) else ():
-            place = str(Location(pointer.join(leaf.place), danger.start, danger.end))
-            faults.append(
-                Fault(f"it holds something that must not go out: {danger.kind}", place, hint="remove it")
-            )
-            penalty += danger.penalty
-    return Scored(round(max(0.0, 1 - penalty), 6), tuple(faults))
+    found = [*_dangers(given.output)]
+    faults = tuple(
+        Fault(f"it holds something that must not go out: {danger.kind}", place, hint="remove it")
+        for danger, place in found
+    )
+    return Scored(round(max(0.0, 1 - sum(danger.penalty for danger, _ in found)), 6), faults)
+
+
+def _dangers(output: JsonObject) -> Iterator[tuple[Danger, str]]:
+    """Each danger with its place: in a text its characters, in a number or the name of a member the member."""
+    for leaf in leaves(output):
+        is_text = isinstance(leaf.value, str)
+        where = pointer.join(leaf.place)
+        for danger in find_dangers(leaf.value if is_text else str(leaf.value)):
+            yield danger, str(Location(where, danger.start, danger.end) if is_text else Location(where))
+    for name in names(output):
+        for danger in find_dangers(name.value):
+            # The place itself would tell what must not be told: it is that of what holds the member.
+            yield danger, pointer.join(name.place[:-1])
 
 
 SCORERS: Mapping[str, Callable[[CritiqueInput], Scored]] = {

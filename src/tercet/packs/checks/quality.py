@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tercet.contracts.control import ANY_CLASS
 from tercet.contracts.decision import DecisionSpec, ThresholdName
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.quality_rules import QualityRules, TestCommand
+from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules, TestCommand
 from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.names import unknown_gate, unknown_parameter, unknown_tool
 from tercet.packs.checks.schema_paths import fields_of
@@ -112,7 +112,8 @@ def _measured_by(decision: DecisionSpec) -> frozenset[str]:
     rules = decision.quality
     if rules is None:
         return _ALWAYS
-    measured = {*_ALWAYS, "confidence", *(each.name for each in rules.rubric.dimensions)}
+    scored = {each.name for each in rules.rubric.dimensions} - MEASURED_ELSEWHERE
+    measured = {*_ALWAYS, "confidence", *scored}
     measured |= {"test_pass_rate"} if rules.tests else set()
     measured |= {"self_consistency"} if rules.consistency is not None else set()
     return frozenset(measured)

@@ -30,6 +30,8 @@ def estimate(rows: Iterable[RepairObservation]) -> GainEstimate | None:
     if len(pairs) < LEAST_SAMPLE:
         return None
     square = fsum(u * u for u, _ in pairs)
+    if square <= 0.0:  # so small that their squares are nothing
+        return None
     slope = fsum(u * rise for u, rise in pairs) / square
     freedom = len(pairs) - 1
     sigma = sqrt(fsum((rise - slope * u) ** 2 for u, rise in pairs) / freedom)
