@@ -9,7 +9,7 @@ import msgspec
 
 from tercet.context import compile as compile_context
 from tercet.contracts.behaviour import demand_known
-from tercet.contracts.canonical import canonical, digest, hash_bytes
+from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import ReplayError, UsageError
 from tercet.contracts.evidence import Evidence
@@ -122,11 +122,12 @@ def started(
 def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
     """Evidence as bytes, which a session keeps: it stays what it was, whatever becomes of the files.
 
-    What is of the library says so: its snapshot may have the name of the pack's.
+    What is of the library says so: its snapshot may have the name of the pack's. It is not the canonical form, in which
+    129.0 is 129: whoever reads it must come to the same values, and a rule may tell a whole float from an integer.
     """
     own = [fact.model_dump(mode="json") for fact in (pack.evidence_in(snapshot) if snapshot else ())]
     shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in shelf.facts]
-    return canonical([*own, *shelved]) if snapshot or shelved else b""
+    return msgspec.json.encode([*own, *shelved], order="sorted") if snapshot or shelved else b""
 
 
 def kept_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:

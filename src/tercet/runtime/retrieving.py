@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
@@ -128,8 +128,8 @@ async def search(
 
 
 def keep(facts: Collection[Fact]) -> bytes:
-    """Facts as they are kept beside the events; nothing for none."""
-    return canonical([_kept(fact) for fact in facts]) if facts else b""
+    """Facts as they are kept beside the events, with whole floats as floats; nothing for none."""
+    return msgspec.json.encode([_kept(fact) for fact in facts], order="sorted") if facts else b""
 
 
 def _kept(fact: Fact) -> JsonObject:
