@@ -98,7 +98,7 @@ async def retrieve(
                 found.append(fact)
         facts |= {fact.evidence.id: fact for fact in found}
         refs[step.id] = tuple(dict.fromkeys(fact.evidence.id for fact in found))
-    revised = _with_refs(plan, refs)
+    revised = with_refs(plan, refs)
     known = tuple(fact.evidence for fact in facts.values())
     blob = keep(facts.values())
     event = e.EvidenceRetrieved(
@@ -143,7 +143,8 @@ def read_facts(data: bytes) -> tuple[Evidence, ...]:
     return tuple(Evidence.model_validate(kept["evidence"]) for kept in msgspec.json.decode(data))
 
 
-def _with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:
+def with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:
+    """The next revision of a plan: what was found is pinned to the steps that asked, and nothing else is another."""
     steps = tuple(
         step.model_copy(update={"evidence_refs": refs[step.id]}) if refs.get(step.id) else step
         for step in plan.steps
