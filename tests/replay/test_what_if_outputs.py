@@ -9,22 +9,23 @@ import pytest
 
 from runtime.quality_desk import GOOD, THRESHOLDS, TONE, WRITE, desk, model
 from runtime.workshop import ADA, ASK, Workshop
+from tercet.contracts.shape import JsonObject
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load
 from tercet.replay.what_if import Rejudged, what_if
 
-TONES = {"score": 0.85, "defects": []}
+TONES: JsonObject = {"score": 0.85, "defects": []}
 
 
-def rubric(threshold: float = 0.8, **changes: Any) -> dict[str, Any]:
+def rubric(threshold: float = 0.8, **changes: Any) -> JsonObject:
     """The rubric with another threshold, or another dimension for the tone."""
-    found = {**deepcopy(TONE), "threshold": threshold}
+    found: JsonObject = {**deepcopy(TONE), "threshold": threshold}
     found["dimensions"][0].update(changes)
     return found
 
 
-def letters(rules: dict[str, Any], **header: Any) -> Pack:
+def letters(rules: JsonObject, **header: Any) -> Pack:
     """A pack that judges letters by a rubric."""
     decision = {"thresholds": header.pop("thresholds", THRESHOLDS)}
     return desk(Workshop(), {"letter": GOOD}, quality={"rubric": rules}, decision=decision, **header)
