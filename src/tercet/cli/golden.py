@@ -22,7 +22,7 @@ from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.bundle.writing import new_file
-from tercet.replay.golden import SUFFIX, GoldenReport, GoldenRun, files_in
+from tercet.replay.golden import GoldenReport, GoldenRun, file_name, files_in
 from tercet.replay.golden import check as check_folder
 from tercet.replay.recording import Recording
 from tercet.replay.replaying import replay_many
@@ -61,7 +61,7 @@ def add(
         else:
             show_replayed(Screen(), wrong)
         return ExitCode.REFUSED
-    targets = [to / f"{recording.session}{SUFFIX}" for recording in found]
+    targets = [to / file_name(recording.session) for recording in found]
     _demand_free(targets, is_forced=force)
     _make(to)
     for name, recording, target in zip(runs, found, targets, strict=True):
@@ -90,6 +90,12 @@ def _make(folder: Path) -> None:
 
 def _demand_free(targets: list[Path], *, is_forced: bool) -> None:
     for target in targets:
+        if targets.count(target) > 1:
+            raise UsageError(
+                f"{target} would be written twice",
+                code="named_twice",
+                remedy="name each run once: a session has one place in a set",
+            )
         if target.exists() and not is_forced:
             raise UsageError(
                 f"{target} is in the set already",
