@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_io_is_refused_inside_and_left_alone_outside(
 ) -> None:
     """Each way to reach the world raises inside of a guarded section, and nothing has happened."""
     (tmp_path / "there").write_text("here")
-    with guarded(), pytest.raises(IoRefused, match="replay must not touch the world"):
+    with pytest.raises(IoRefused, match="replay must not touch the world"), guarded():
         attempt(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["there"]
     assert (tmp_path / "there").read_text() == "here"
@@ -56,17 +57,32 @@ def test_io_is_refused_inside_and_left_alone_outside(
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python tells of new threads from 3.12 on")
 def test_a_guarded_section_starts_no_thread() -> None:
     """A thread of its own would be a way around the guard."""
-    with guarded(), pytest.raises(IoRefused):
+    with pytest.raises(IoRefused), guarded():
         threading.Thread(target=print).start()
 
 
 def test_sections_stand_in_one_another(tmp_path: Path) -> None:
     """The end of an inner section does not end the outer one."""
-    with guarded():
+
+    def write_behind_an_inner_one() -> None:
         with guarded():
-            pass
-        with pytest.raises(IoRefused):
+            with guarded():
+                pass
             (tmp_path / "new").write_text("x")
+
+    with pytest.raises(IoRefused):
+        write_behind_an_inner_one()
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "new").write_text("x")
+
+
+@pytest.mark.req("R272")
+def test_an_attempt_that_somebody_catches_is_told_all_the_same(tmp_path: Path) -> None:
+    """A rule that fails closed hides no I/O: the end of the outer section tells, and the next section begins anew."""
+    with pytest.raises(IoRefused, match="new"), guarded(), guarded(), suppress(Exception):
+        (tmp_path / "new").write_text("x")
+    with guarded():
+        pass
     (tmp_path / "new").write_text("x")
 
 

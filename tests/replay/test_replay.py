@@ -165,11 +165,9 @@ def mutations(event: e.Event) -> Iterator[tuple[str, e.Event]]:
 _TOLD = {
     "session_started": {
         *(
-            "session",
             "run",
             "trace",
             "traceparent",
-            "tenant",
             "actor",
             "request",
             "budget",

@@ -21,7 +21,8 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
 from tercet.replay.bundle.exporting import export_run
-from tercet.replay.golden import SUFFIX, GoldenReport, GoldenRun, files_in
+from tercet.replay.bundle.writing import new_file
+from tercet.replay.golden import GoldenReport, GoldenRun, file_name, files_in
 from tercet.replay.golden import check as check_folder
 from tercet.replay.recording import Recording
 from tercet.replay.replaying import replay_many
@@ -60,11 +61,14 @@ def add(
         else:
             show_replayed(Screen(), wrong)
         return ExitCode.REFUSED
-    targets = [to / f"{recording.session}{SUFFIX}" for recording in found]
+    targets = [to / file_name(recording.session) for recording in found]
     _demand_free(targets, is_forced=force)
-    to.mkdir(parents=True, exist_ok=True)
+    _make(to)
     for name, recording, target in zip(runs, found, targets, strict=True):
-        asyncio.run(_keep(journal, name, recording, target))
+        if is_file(name):
+            _copy(Path(name), target)
+        else:
+            asyncio.run(_keep(journal, recording, target))
     if as_json:
         print_json({"added": [str(target) for target in targets], "different": []})
     else:
@@ -73,8 +77,25 @@ def add(
     return ExitCode.ACCEPTED
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the folder {folder}: {error.strerror or error}",
+            code="unwritable",
+            remedy="name a folder that is there or can be made with --to FOLDER",
+        ) from error
+
+
 def _demand_free(targets: list[Path], *, is_forced: bool) -> None:
     for target in targets:
+        if targets.count(target) > 1:
+            raise UsageError(
+                f"{target} would be written twice",
+                code="named_twice",
+                remedy="name each run once: a session has one place in a set",
+            )
         if target.exists() and not is_forced:
             raise UsageError(
                 f"{target} is in the set already",
@@ -83,11 +104,13 @@ def _demand_free(targets: list[Path], *, is_forced: bool) -> None:
             )
 
 
-async def _keep(url: str, name: str, recording: Recording, target: Path) -> None:
-    """A bundle is copied as it is, with its signature; a session is exported."""
-    if is_file(name):
-        shutil.copyfile(name, target)
-        return
+def _copy(source: Path, target: Path) -> None:
+    """A bundle is copied as it is, with its signature."""
+    with new_file(target, is_forced=True) as file, source.open("rb") as given:
+        shutil.copyfileobj(given, file)
+
+
+async def _keep(url: str, recording: Recording, target: Path) -> None:
     async with journal_at(url) as journal:
         await export_run(journal, TENANT, recording.session, target, is_forced=True)
 

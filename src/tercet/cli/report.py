@@ -19,6 +19,7 @@ from tercet.cli.screen import Screen, let_go_of_stdout, print_json
 from tercet.cli.sources import RunName, run_at
 from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
+from tercet.replay.bundle.writing import demand_free, new_file
 
 if TYPE_CHECKING:
     from tercet.replay.report import Page
@@ -110,6 +111,7 @@ def _demand_free(target: Path) -> None:
         raise UsageError(
             f"{target} {what}", code="unwritable", remedy="name a file in a folder that is there"
         )
+    demand_free(target, is_forced=True)  # whoever reads from a pipe waits for ever
     if not target.exists():
         return
     from tercet.replay.report.rendering import MARKER  # noqa: PLC0415 - as below
@@ -124,14 +126,9 @@ def _demand_free(target: Path) -> None:
 
 
 def _write(target: Path, page: bytes) -> None:
-    try:
-        target.write_bytes(page)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {target}: {error.strerror or error}",
-            code="unwritable",
-            remedy="name a file that you may write to with -o FILE",
-        ) from error
+    """A page that was there stays until the new one is whole."""
+    with new_file(target.resolve(), is_forced=True) as file:
+        file.write(page)
 
 
 def _print(page: bytes) -> None:

@@ -12,7 +12,9 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from tercet.contracts.errors import UsageError
 from tercet.observe import instruments as i
+from tercet.observe.courier import make_courier
 from tercet.observe.outbox import Timer
 from tercet.observe.spans import CALL, MODEL, RUN, Span, weave
 from tercet.observe.tally import Tally
@@ -58,8 +60,8 @@ class Collector:
         self._soon, self._later = Timer(delay_ms / 1000), Timer(interval_ms / 1000)
         self._later.start()
         self._making = _Making()
-        self._spans = OTLPSpanExporter()
-        self._metrics: Any = OTLPMetricExporter()  # its types are not complete
+        self._spans = OTLPSpanExporter(session=make_courier())
+        self._metrics: Any = OTLPMetricExporter(session=make_courier())  # its types are not complete
 
     def take(self, item: Tenure) -> None:
         """Weave the spans of a session that came to rest."""
@@ -221,9 +223,23 @@ def _labelled(names: tuple[str, ...], values: tuple[str, ...]) -> Mapping[str, s
 
 
 def collector_address(environment: Mapping[str, str]) -> str:
-    """Where spans are sent, without whoever may sign in there."""
+    """Where spans are sent, without whoever may sign in there; raises `UsageError` for what is no address."""
     said = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or environment.get(
         "OTEL_EXPORTER_OTLP_ENDPOINT"
     )
-    parts = urlsplit(said or "http://localhost:4318")
+    try:
+        parts = urlsplit(said or "http://localhost:4318")
+    except ValueError as error:
+        raise _no_address() from error
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise _no_address()
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+
+
+def _no_address() -> UsageError:
+    # The words are not repeated: there may be a password in them.
+    return UsageError(
+        "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector",
+        code="wrong_telemetry",
+        remedy="set it to an address such as http://localhost:4318",
+    )

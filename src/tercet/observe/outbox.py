@@ -78,7 +78,10 @@ class Outbox(Generic[_T]):
             except Exception:  # noqa: BLE001 - one run that cannot be told must not keep the next ones from being told
                 self._dropped(1)
         if not self._is_aborted:
-            self._carrier.send(is_last=True)
+            try:
+                self._carrier.send(is_last=True)
+            except Exception:  # noqa: BLE001 - nobody is left to be told but whoever asks what was dropped
+                self._dropped(1)
 
     def _work_once(self) -> None:
         due = self._carrier.due()

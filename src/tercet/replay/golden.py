@@ -7,6 +7,7 @@ damaged is a change like any other.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,8 @@ from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import Rejudged, VerdictChange, what_if
 
 SUFFIX = ".tercet"
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
+"""What may become the name of a file: a bundle from elsewhere can call its session anything, also `../../x`."""
 
 
 class GoldenRun(Published):
@@ -66,6 +69,17 @@ class GoldenReport(Published):
     def is_same(self) -> bool:
         """Whether every run came out as it was kept."""
         return self.changed == self.unreadable == 0
+
+
+def file_name(session: str) -> str:
+    """The file that a run is kept in; raises `UsageError` for a name that a bundle may have and no file should."""
+    if not _PLAIN.fullmatch(session):
+        raise UsageError(
+            f"a run that is called {session[:80]!r} has no file name",
+            code="wrong_name",
+            remedy="keep runs whose sessions are named by Tercet, such as ses_0123456789abcdef",
+        )
+    return f"{session}{SUFFIX}"
 
 
 def files_in(folder: Path) -> list[Path]:

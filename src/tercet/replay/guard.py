@@ -56,6 +56,8 @@ class IoRefused(TercetError):  # noqa: N818 - what happened is named, not that i
 
 class _Section(threading.local):
     is_guarded = False
+    refused: IoRefused | None = None
+    """The first attempt of the section: whoever catches what was raised does not make it undone."""
 
 
 _section = _Section()
@@ -87,6 +89,7 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
             )
         finally:
             _section.is_guarded = True
+        _section.refused = _section.refused or told
         raise told
 
 
@@ -99,10 +102,18 @@ def _place() -> None:
 
 @contextmanager
 def guarded() -> Generator[None]:
-    """A section in which this thread can do no I/O: an attempt raises `IoRefused`. Sections may stand in one another."""
+    """A section in which this thread can do no I/O: an attempt raises `IoRefused`. Sections may stand in one another.
+
+    Rules fail closed, so one of them may catch what an attempt raised: then the end of the section raises it.
+    """
     _place()
     before, _section.is_guarded = _section.is_guarded, True
     try:
         yield
     finally:
         _section.is_guarded = before
+        refused = None if before else _section.refused
+        if not before:
+            _section.refused = None
+    if refused is not None:
+        raise refused

@@ -12,13 +12,16 @@ from typing import Any
 
 import msgspec
 
+from tercet.contracts.canonical import digest
 from tercet.contracts.shape import as_object
 from tercet.journal import events as e
 from tercet.replay.derivations import plan as plans
+from tercet.replay.derivations import quality
 from tercet.replay.scene import Scene
 from tercet.runtime import commands as c
 from tercet.runtime.changes import ROLE_LOST
 from tercet.runtime.deciding import is_worn_out
+from tercet.runtime.rederiving import Judged, Unrecorded
 from tercet.runtime.state import UNDO
 
 
@@ -210,6 +213,42 @@ def _evaluations(report: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
     yield from (as_object(card.get("scores")) or {}).items()
 
 
+# --- outputs ---
+
+
+def _outputs(scene: Scene, event: Judged) -> Both:
+    """How outputs are judged and mended. Of a question that nobody has answered, no one knows what it would lead to."""
+    old = _said_of(event)
+    try:
+        derived = quality.outputs_judged(scene, event)
+    except Unrecorded:
+        return Both(old=old, new=Said(verdict="unknown", reasons=("a model would be asked something else",)))
+    if derived is None or not isinstance(derived.event, Judged):
+        return Both(old=old, new=_commanded(scene, event, None))
+    return Both(old=old, new=_said_of(derived.event), event=derived.event)
+
+
+def _said_of(event: Judged) -> Said:
+    match event:
+        case e.OutputsVerified():
+            passed = {name: event.verdict.get(name) for name in ("passed", "schema_valid")}
+            return Said(verdict=event.next, details=passed, reasons=tuple(event.verdict.get("failures", ())))
+        case e.OutputsCritiqued():
+            wanted = "outcome", "disposition", "needs_approval"
+            details = {name: event.exit.get(name) for name in wanted}
+            below = {"below": event.rubric.get("below"), "missed": _missed(event.exit)}
+            return Said(
+                verdict=event.next, details={**details, **below}, reasons=(str(event.exit.get("reason", "")),)
+            )
+        case e.OutputsRepaired():
+            return Said(verdict=event.outcome, details={"outputs": digest(event.outputs)})
+
+
+def _missed(ended: Mapping[str, Any]) -> list[str]:
+    """The thresholds that were not reached."""
+    return [each["name"] for each in ended.get("thresholds", ()) if not each["passed"]]
+
+
 _COMPARE: dict[type[e.Event], Callable[[Scene, Any], Both | None]] = {
     e.PlanReviewed: _reviewed,
     e.PlanningFailed: _planning_failed,
@@ -220,6 +259,9 @@ _COMPARE: dict[type[e.Event], Callable[[Scene, Any], Both | None]] = {
     e.StepRefused: _call,
     e.StepJudged: _judged,
     e.RunReported: _reported,
+    e.OutputsVerified: _outputs,
+    e.OutputsCritiqued: _outputs,
+    e.OutputsRepaired: _outputs,
 }
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
@@ -98,7 +98,7 @@ async def retrieve(
                 found.append(fact)
         facts |= {fact.evidence.id: fact for fact in found}
         refs[step.id] = tuple(dict.fromkeys(fact.evidence.id for fact in found))
-    revised = _with_refs(plan, refs)
+    revised = with_refs(plan, refs)
     known = tuple(fact.evidence for fact in facts.values())
     blob = keep(facts.values())
     event = e.EvidenceRetrieved(
@@ -128,8 +128,8 @@ async def search(
 
 
 def keep(facts: Collection[Fact]) -> bytes:
-    """Facts as they are kept beside the events; nothing for none."""
-    return canonical([_kept(fact) for fact in facts]) if facts else b""
+    """Facts as they are kept beside the events, with whole floats as floats; nothing for none."""
+    return msgspec.json.encode([_kept(fact) for fact in facts], order="sorted") if facts else b""
 
 
 def _kept(fact: Fact) -> JsonObject:
@@ -143,7 +143,8 @@ def read_facts(data: bytes) -> tuple[Evidence, ...]:
     return tuple(Evidence.model_validate(kept["evidence"]) for kept in msgspec.json.decode(data))
 
 
-def _with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:
+def with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:
+    """The next revision of a plan: what was found is pinned to the steps that asked, and nothing else is another."""
     steps = tuple(
         step.model_copy(update={"evidence_refs": refs[step.id]}) if refs.get(step.id) else step
         for step in plan.steps

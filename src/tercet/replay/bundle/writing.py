@@ -89,9 +89,24 @@ class BundleWriter:
 def new_file(path: Path, *, is_forced: bool) -> Generator[BinaryIO]:
     """A file that appears under its name only once it is whole and on the disk; on an error nothing is left.
 
-    Raises `UsageError` if something has that name already, unless `is_forced`.
+    Raises `UsageError` if something has that name already, unless `is_forced`, and where it cannot be written.
     """
     demand_free(path, is_forced=is_forced)
+    try:
+        with _replacing(path, is_forced=is_forced) as file:
+            yield file
+    except ConnectionError:  # of a journal on a server, and of no file
+        raise
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}",
+            code="unwritable",
+            remedy="make room, or name a file in a folder that you may write to",
+        ) from error
+
+
+@contextmanager
+def _replacing(path: Path, *, is_forced: bool) -> Generator[BinaryIO]:
     beside = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
         with beside.open("xb") as file:
@@ -109,8 +124,13 @@ def new_file(path: Path, *, is_forced: bool) -> Generator[BinaryIO]:
 def demand_free(path: Path, *, is_forced: bool) -> None:
     """Raises `UsageError` if a file may not be made under this name."""
     if path.is_dir():
+        raise UsageError(f"{path} is a folder", code="not_a_file", remedy="name the file that is to be made")
+    if path.exists() and not path.is_file():
+        # Whoever may write there would put a file in the place of a device that others need.
         raise UsageError(
-            f"{path} is a folder", code="not_a_file", remedy="name the file that the bundle becomes"
+            f"{path} is no file, but a device or a pipe",
+            code="not_a_file",
+            remedy="name the file that is to be made",
         )
     if not path.parent.is_dir():
         raise UsageError(

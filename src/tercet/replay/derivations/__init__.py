@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tercet.journal import events as e
-from tercet.replay.derivations import gate, plan, quality, run, session, step
+from tercet.replay.derivations import gate, people, plan, quality, run, session, step
 from tercet.replay.derivations.derived import Derived, at_its_time
 from tercet.replay.scene import Scene
 
@@ -44,6 +44,9 @@ DERIVED: dict[type[e.Event], Derive] = {
     e.RetryScheduled: step.judged,
     e.Settled: step.settled,
     e.GateOpened: gate.gate_opened,
+    e.GateAnswered: people.gate_answered,
+    e.SessionCancelled: people.session_cancelled,
+    e.BudgetExtended: people.budget_extended,
     e.ApprovalGranted: gate.approval_granted,
     e.CompensationBegun: gate.taken_back,
     e.EffectsKept: gate.taken_back,
@@ -56,11 +59,8 @@ DERIVED: dict[type[e.Event], Derive] = {
 
 FACTS: dict[type[e.Event], str] = {
     e.Abort: "what became of a call",
-    e.GateAnswered: "what a person said",
     e.MessageDropped: "what a person said too late",
     e.SessionPaused: "that somebody, or a process, let go of it",
-    e.SessionCancelled: "what a person said",
-    e.BudgetExtended: "what a person said",
     e.ModelAsked: "what a model was asked",
     e.ModelAnswered: "what a model answered",
     e.ExperienceDrawn: "what earlier runs have taught",

@@ -11,7 +11,7 @@ from tercet.replay.derivations.derived import Derived
 from tercet.replay.scene import Scene
 from tercet.runtime import commands as c
 from tercet.runtime.plans import read_plan
-from tercet.runtime.retrieving import asking, pinned, read_facts
+from tercet.runtime.retrieving import asking, pinned, read_facts, with_refs
 
 
 def plan_proposed(scene: Scene, event: e.PlanProposed) -> Derived | None:
@@ -38,17 +38,24 @@ def decomposed(scene: Scene, event: e.Decomposed) -> Derived | None:
 
 
 def evidence_retrieved(scene: Scene, event: e.EvidenceRetrieved) -> Derived | None:
-    """What was found is a fact and lies beside the events; what the plan is pinned to follows from it."""
+    """What was found for which step is a fact, and lies beside the events; the revision of the plan follows from it."""
     if scene.due(c.Retrieve, at=event.at) is None:
         return None
     plan, setting = read_plan(scene.state.plan), scene.setting
-    if not asking(plan, scene.state):
+    asked = asking(plan, scene.state)
+    if not asked:
         return Derived(event=pinned(plan, setting, event.at))
     if event.facts:
         setting = setting.with_facts(read_facts(scene.recording.blobs[event.facts]))
-    revised = read_plan(event.plan)
-    evidence = pinned(revised, setting, event.at).evidence
-    return Derived(event=msgspec.structs.replace(event, evidence=evidence, hash=revised.hash))
+    refs = {step.id: step.evidence_refs for step in read_plan(event.plan).steps}
+    revised = with_refs(plan, {step.id: refs.get(step.id, ()) for step in asked})
+    again = msgspec.structs.replace(
+        event,
+        evidence=pinned(revised, setting, event.at).evidence,
+        plan=revised.model_dump(mode="json", exclude_defaults=True),
+        hash=revised.hash,
+    )
+    return Derived(event=again)
 
 
 CHANGED = "what its tools reach outside had changed"

@@ -9,9 +9,7 @@ from tercet.replay.scene import Scene
 from tercet.runtime import commands as c
 from tercet.runtime import transcript
 from tercet.runtime.quality import Matter
-from tercet.runtime.rederiving import Judged, Unrecorded, judge_again
-
-UNANSWERED = "it rests on what a model would be asked, and nobody has"
+from tercet.runtime.rederiving import Judged, judge_again
 
 _DUE: dict[type[Judged], type[c.Command]] = {
     e.OutputsVerified: c.VerifyOutputs,
@@ -28,8 +26,5 @@ def outputs_judged(scene: Scene, event: Judged) -> Derived | None:
     matter = Matter(
         state=scene.state, setting=scene.setting, run=run, scored=score(run), repairers=event.repairers
     )
-    try:
-        return Derived(event=judge_again(matter, event, scene.blobs))
-    except Unrecorded:
-        # Under the pack of the run every answer is there; under another one nobody knows what a model would say.
-        return Derived(event=event, fact=UNANSWERED)
+    # A question that the record has no answer to raises, and is a difference: under its own pack every answer is there.
+    return Derived(event=judge_again(matter, event, scene.blobs))

@@ -19,6 +19,8 @@ def session_started(scene: Scene, event: e.SessionStarted) -> Derived | None:
     return Derived(
         event=msgspec.structs.replace(
             event,
+            session=scene.recording.session,
+            tenant=scene.recording.tenant,
             decision=spec.id,
             pack=pack.ref,
             pack_hash=pack.hash,

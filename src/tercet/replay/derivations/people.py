@@ -1,0 +1,43 @@
+"""What people said to a session: their words are facts; whether they could say them then, and there, is not."""
+
+from __future__ import annotations
+
+from tercet.journal import events as e
+from tercet.replay.derivations.derived import Derived
+from tercet.replay.scene import Scene
+from tercet.runtime import messages
+from tercet.runtime.messages import Cancel, Extend, Reply, Said
+
+PERSON = "what a person said"
+
+
+def gate_answered(scene: Scene, event: e.GateAnswered) -> Derived:
+    """An answer that its giver may give: to a gate that is open, in time, in the role that it takes."""
+    said = Reply(
+        session=scene.recording.session,
+        actor=event.actor,
+        roles=event.roles,
+        auth=event.auth,
+        note=event.note,
+        gate=event.gate,
+        answer=event.answer,
+        value=event.value,
+        listed=event.listed,
+    )
+    return _said(scene, said, event)
+
+
+def session_cancelled(scene: Scene, event: e.SessionCancelled) -> Derived:
+    """A run that could still be cancelled."""
+    return _said(scene, Cancel(session=scene.recording.session, actor=event.by, note=event.reason), event)
+
+
+def budget_extended(scene: Scene, event: e.BudgetExtended) -> Derived:
+    """An extension that is one, of a run that could still use it."""
+    return _said(scene, Extend(session=scene.recording.session, actor=event.by, more=event.more), event)
+
+
+def _said(scene: Scene, said: Said, event: e.GateAnswered | e.SessionCancelled | e.BudgetExtended) -> Derived:
+    """What it becomes; a refusal is raised, and is a difference."""
+    made = messages.event_of(said, scene.state, event.at, inbox=event.inbox, outside=event.outside)
+    return Derived(event=made, fact=PERSON)

@@ -1,0 +1,59 @@
+"""Golden runs from elsewhere: the name of a session in a bundle is somebody's word, and no path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runtime.workshop import ADA, ASK, Workshop, plan, step
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.memory import MemoryJournal
+from tercet.journal.protocol import Append
+from tercet.replay.bundle.exporting import export_run
+
+from .harness import Tercet
+
+
+def exported(workshop: Workshop, session: str, path: Path) -> None:
+    """A bundle of a run that has just begun, under any name."""
+    journal, other = MemoryJournal(), MemoryJournal()
+    workshop.tool("do.it")
+    pack = workshop.pack()
+
+    async def main() -> None:
+        async with workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+        [first] = await journal.read("default", result.session_id, limit=1)
+        start = codec.decode(first.data)
+        assert isinstance(start, e.SessionStarted)
+        event = codec.encode(msgspec.structs.replace(start, session=session))
+        await other.append(
+            Append(tenant="default", stream=session, expected=0, events=(event,), blobs=(pack.content,))
+        )
+        await export_run(other, "default", session, path)
+
+    workshop.run(main())
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/b", ".hidden", "a\nb", "-"])  # noqa: S108 - a name
+def test_a_bundle_names_no_path(tercet: Tercet, tmp_path: Path, name: str) -> None:
+    """A run whose session is called like a path is not kept, and nothing is written anywhere."""
+    bundle = tmp_path / "from-elsewhere.tercet"
+    exported(Workshop(), name, bundle)
+    assert tercet("replay", str(bundle)).code == 0
+    answer = tercet("golden", "add", str(bundle), "--to", str(tmp_path / "set" / "golden"), "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, "wrong_name")
+    assert [each.name for each in tmp_path.rglob("*.tercet")] == [bundle.name]
+
+
+def test_a_run_is_named_once(tercet: Tercet, tmp_path: Path) -> None:
+    """Two files of one session would be one in the set, so neither is kept."""
+    for name in ("a", "b"):
+        exported(Workshop(), "ses_1", tmp_path / f"{name}.tercet")
+    files = [str(tmp_path / f"{name}.tercet") for name in "ab"]
+    answer = tercet("golden", "add", *files, "--to", str(tmp_path / "golden"), "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, "named_twice")
+    assert tercet("golden", "add", files[0], "--to", str(tmp_path / "golden")).code == 0

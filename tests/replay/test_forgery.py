@@ -1,0 +1,116 @@
+"""What somebody would change in a journal to hide something: replay does not believe it, also where the chain is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from histories.stories import STORIES
+from runtime.quality_desk import BAD_TONE, GOOD, THRESHOLDS, TONE, WRITE, desk, model
+from runtime.test_retrieving import Planner, asks, fact, shelved
+from runtime.workshop import ADA, ASK, Workshop, plan, step
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.memory import MemoryJournal
+from tercet.replay.outcome import Difference
+from tercet.replay.recording import Recording, load
+from tercet.replay.replaying import replay_recording
+
+
+def told(workshop: Workshop, name: str) -> Recording:
+    """One of the stories."""
+    journal = MemoryJournal()
+
+    async def main() -> Recording:
+        return await load(journal, "default", await STORIES[name](workshop, journal))
+
+    return workshop.run(main())
+
+
+def place(recording: Recording, kind: type[e.Event]) -> tuple[int, Any]:
+    """The first event of a type, and its position."""
+    decoded = enumerate(map(codec.decode, recording.events), 1)
+    return next((n, event) for n, event in decoded if isinstance(event, kind))
+
+
+def forged(recording: Recording, changes: dict[int, e.Event], *, end: int | None = None) -> Difference | None:
+    """What replay says of other events in these positions; the checkpoints are gone, and what comes behind `end`."""
+    events = [
+        codec.encode(changes[n]) if n in changes else data for n, data in enumerate(recording.events[:end], 1)
+    ]
+    return replay_recording(
+        msgspec.structs.replace(recording, events=tuple(events), checkpoints=())
+    ).difference
+
+
+@pytest.mark.req("R273", "R276")
+def test_a_verdict_on_outputs_is_no_fact_because_its_question_was_changed(workshop: Workshop) -> None:
+    """Whoever changes the hash of a question and the verdict that its answer led to is found out."""
+    pack = desk(workshop, {"letter": GOOD}, quality={"rubric": TONE}, decision={"thresholds": THRESHOLDS})
+    journal = MemoryJournal()
+
+    async def main() -> Recording:
+        critics = [model(*[BAD_TONE] * 9, name="scripted:critic")]
+        async with workshop.runtime(pack, journal, critics=critics) as runtime:
+            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+        return await load(journal, "default", result.session_id)
+
+    recording = workshop.run(main())
+    asked, question = place(recording, e.ModelAsked)
+    said, critique = place(recording, e.OutputsCritiqued)
+    changes = {
+        asked: msgspec.structs.replace(question, prompt="sha256:" + "0" * 64),
+        said: msgspec.structs.replace(critique, rubric={**critique.rubric, "planted": 1}),
+    }
+    found = forged(recording, changes, end=said)
+    assert found is not None
+    assert found.position == said
+    assert "Unrecorded" in str(found.expected)
+
+
+@pytest.mark.req("R276")
+@pytest.mark.parametrize(
+    "other", [{"actor": "dan", "roles": ()}, {"actor": "policy:small"}, {"answer": "modify", "note": "no"}]
+)
+def test_an_answer_counts_only_from_whoever_could_give_it(workshop: Workshop, other: dict[str, Any]) -> None:
+    """A denial by somebody without a role, or in the name of a policy, was never let in: so it was not recorded either."""
+    recording = told(workshop, "denied")
+    position, answer = place(recording, e.GateAnswered)
+    found = forged(recording, {position: msgspec.structs.replace(answer, **other)}, end=position)
+    assert found is not None
+    assert (found.position, found.event) == (position, "gate_answered")
+
+
+@pytest.mark.req("R276")
+def test_retrieval_changes_nothing_but_what_is_pinned(workshop: Workshop) -> None:
+    """A plan that another step slipped into while evidence was looked up is not the one that was proposed."""
+    workshop.tool("do.it")
+    journal = MemoryJournal()
+
+    async def main() -> Recording:
+        store = await shelved(fact("ann"))
+        async with workshop.runtime(workshop.pack(), journal, evidence=store) as runtime:
+            result = await runtime.run(ASK, planner=Planner(plan(asks("a"), step("b"))), actor=ADA)
+        return await load(journal, "default", result.session_id)
+
+    recording = workshop.run(main())
+    position, retrieved = place(recording, e.EvidenceRetrieved)
+    slipped = {**retrieved.plan, "steps": [*retrieved.plan["steps"], {"id": "c", "tool": "do.it"}]}
+    for other in (slipped, {**retrieved.plan, "revision": 7}):
+        again = msgspec.structs.replace(retrieved, plan=other)
+        found = forged(recording, {position: again}, end=position)
+        assert found is not None
+        assert (found.position, found.field.split(".")[0]) == (position, "plan")
+
+
+@pytest.mark.req("R276")
+@pytest.mark.parametrize("field", ["session", "tenant"])
+def test_a_run_that_is_told_under_another_name_is_noticed(workshop: Workshop, field: str) -> None:
+    """The first event names the session and the tenant that it is kept under."""
+    recording = told(workshop, "completed")
+    position, start = place(recording, e.SessionStarted)
+    found = forged(recording, {position: msgspec.structs.replace(start, **{field: "other"})}, end=position)
+    assert found is not None
+    assert (found.position, found.field, found.recorded) == (position, field, "other")
