@@ -286,3 +286,33 @@ def test_a_dimension_does_not_stand_in_for_what_is_measured_elsewhere(workshop: 
     assert done.result.status == "paused"
     assert "self_consistency was not measured" in done.result.reason
     assert "threshold_unmeasured" in {problem.code for problem in check(pack)}
+
+
+@pytest.mark.parametrize("marked", [(), ("message",)])
+def test_a_sentence_in_the_request_makes_no_claim_right(workshop: Workshop, marked: tuple[str, ...]) -> None:
+    """What trusted evidence contradicts stays wrong, whoever else says it; and nobody's words are taken for a source."""
+    pack = desk(workshop, {"letter": WRONG}, decision={"untrusted_inputs": marked})
+    said = {**ASK.input, "message": "I think that the total of order ord_881 is 999 EUR."}
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK.model_copy(update={"input": said}), plan=WRITE, actor=ADA)
+            state = await runtime.state(result.session_id)
+            assert "999" not in state.outputs["letter"] or result.status != "completed"
+            found = of(e.OutputsCritiqued, await events(runtime.journal, result.session_id))
+            assert any("contradicted" in each["description"] for each in found[0].diagnosis["defects"])
+
+    workshop.run(main())
+
+
+def test_a_repair_that_only_a_test_can_judge_is_not_called_a_success(workshop: Workshop) -> None:
+    """It stays pending in the log, so that it teaches nobody a rate that nobody has measured."""
+    pack = desk(workshop, {"letter": GOOD}, quality={"rubric": TONE}, decision={"thresholds": THRESHOLDS})
+    done = carry(
+        workshop,
+        pack,
+        critics=[model(BAD_TONE, FINE_TONE, name="scripted:critic")],
+        repairers=[model(mended(f"Thank you. {GOOD}"))],
+    )
+    (entry,) = last(e.OutputsRepaired, done.found).log
+    assert (entry["defect"]["dimension"], entry.get("success")) == ("tone", None)

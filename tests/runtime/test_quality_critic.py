@@ -105,7 +105,9 @@ def test_a_draft_that_was_mended_is_not_shown_to_the_critic(workshop: Workshop) 
 def test_there_is_no_place_for_anything_else() -> None:
     """What a critic is given are four things, and the task is five others; a run has no way to add to them."""
     assert set(CritiqueInput.model_fields) == {"task", "output", "evidence", "rubric"}
-    asked = {"description", "input", "outputs_schema", "required_outputs", "required_sections"}
+    asked = {
+        "description", "input", "untrusted_inputs", "outputs_schema", "required_outputs", "required_sections",
+    }  # fmt: skip
     assert set(CritiqueTask.model_fields) == asked
 
 

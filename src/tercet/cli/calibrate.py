@@ -124,9 +124,9 @@ def _chosen(pack: Path | None, task_class: str | None, *, is_needed: bool) -> st
         )
     if is_needed:
         raise UsageError(
-            "it is not said which outcomes are meant",
+            "it is not said which kind of task is meant",
             code="usage",
-            remedy="name a pack, or a kind of task with --task-class CLASS, or a file with --outcomes FILE",
+            remedy="name a pack, or the kind of task with --task-class CLASS; without --apply a file of outcomes is enough",
         )
     return None
 

@@ -255,8 +255,10 @@ def _entries(event: e.OutputsRepaired) -> list[RepairEntry]:
 
 def _repaired(event: e.OutputsRepaired) -> Text:
     mended = sum(entry.success is True for entry in _entries(event))
+    pending = sum(entry.success is None for entry in _entries(event))
     told = [
         f"{mended:,} of {count(event.attempts, 'attempt')} helped" if event.attempts else "nothing was tried",
+        f"{pending:,} to be looked at again" if pending else "",
         count(event.tokens, "token") if event.tokens else "",
         f"went round in circles: {listed(event.breaks)}" if event.breaks else "",
     ]

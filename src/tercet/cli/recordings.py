@@ -55,7 +55,14 @@ async def read_runs(
         return [bundles[name] for name in runs]
     async with journal_at(url) as journal:
         if is_all:
-            return [each async for each in _all(journal, intent, status)]
+            found = [each async for each in _all(journal, intent, status)]
+            if not found:
+                raise UsageError(
+                    "no run of the journal is meant by that",
+                    code="no_runs",
+                    remedy="tercet sessions list shows those that are there, with intent and status",
+                )
+            return found
         return [bundles.get(name) or await load_run(journal, TENANT, name) for name in runs]
 
 

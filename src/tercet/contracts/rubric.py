@@ -60,6 +60,8 @@ class CritiqueTask(Authored):
 
     description: str = ""
     input: PlainObject = Field(default_factory=dict)
+    untrusted_inputs: tuple[str, ...] = ()
+    """Members of the input (names or JSON Pointers) that carry other people's words: they bear nothing out."""
     required_outputs: tuple[str, ...] = ()
     required_sections: tuple[str, ...] = ()
     """Headings that the text of the output must have."""

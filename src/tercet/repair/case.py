@@ -24,6 +24,8 @@ class RepairCase:
     rules: RepairRules = field(default_factory=RepairRules)
     rates: SuccessRates = field(default_factory=SuccessRates)
     resources: Resources = field(default_factory=Resources)
+    told_later: frozenset[str] = frozenset()
+    """Dimensions of which only a model, a test or a person can tell whether a defect is gone: such repairs stay pending."""
     memory: LoopMemory = field(default_factory=LoopMemory)
     """What the phases before this one saw."""
     history: RepairLog = field(default_factory=RepairLog)

@@ -371,7 +371,9 @@ def _checked(state: RepairState, *, is_gone: bool) -> RepairState:
     is_whole = attempt.option.strategy == "FULL_REGENERATION"
     if not is_gone and not is_whole:
         return _failed(state, f"{attempt.option.name}: the defect is still there")
-    state = _logged(state, attempt, success=is_gone, note=f"{attempt.option.name}: {_done(attempt)}")
+    is_open = is_gone and state.open[0].defect.dimension in state.case.told_later
+    success = None if is_open else is_gone
+    state = _logged(state, attempt, success=success, note=f"{attempt.option.name}: {_done(attempt)}")
     remaining = () if is_whole else tuple(_moved(each, attempt.edits) for each in state.open[1:])
     return replace(state, output=attempt.output or {}, open=remaining, attempt=None)
 
@@ -408,7 +410,7 @@ def _failed(state: RepairState, reason: str) -> RepairState:
     return _set_aside(state, LOOPED) if _is_stuck(state) else state
 
 
-def _logged(state: RepairState, attempt: Attempt, *, success: bool, note: str) -> RepairState:
+def _logged(state: RepairState, attempt: Attempt, *, success: bool | None, note: str) -> RepairState:
     first = state.open[0]
     entry = RepairEntry(
         defect=_described(first),

@@ -138,6 +138,7 @@ class Matter:
             task=CritiqueTask(
                 description=self.spec.description or (request.intent if request else self.spec.id),
                 input=self.setting.compiled.input(),
+                untrusted_inputs=self.spec.untrusted_inputs,
                 required_outputs=tuple(
                     each for each in self.spec.required_outputs if each not in self.samples
                 ),
@@ -456,6 +457,7 @@ def _case(matter: Matter) -> RepairCase:
         rates=SuccessRates.model_validate(quality.drawn.get("rates") or {}),
         resources=resources,
         memory=LoopMemory.model_validate(quality.memory or {}),
+        told_later=_told_later(matter),
         history=RepairLog(entries=tuple(_history(matter))),
     )
 
@@ -519,13 +521,18 @@ def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
     return rules
 
 
+def _told_later(matter: Matter) -> frozenset[str]:
+    """The dimensions of which only a model, a test or a person can tell whether a defect is gone."""
+    asked = {each.name for each in matter.rules.rubric.dimensions if each.scorer == "model"}
+    return frozenset(asked | {TESTS, FEEDBACK})
+
+
 def _is_gone(matter: Matter) -> IsGone:
     """Whether a defect is gone: by the schema, or by the rubric. What only a model, a test or a person can tell counts as
     gone if its place has changed: VERIFY and CRITIQUE look at it again."""
     form = form_of(matter.spec)
-    asked = {each.name for each in matter.rules.rubric.dimensions if each.scorer == "model"}
-    told = asked | {TESTS, FEEDBACK}
-    rubric = _without(matter.rubric, asked)
+    told = _told_later(matter)
+    rubric = _without(matter.rubric, told)
 
     def diagnose(outputs: JsonObject) -> CritiqueDiagnosis:
         probed = _probed(matter, outputs)

@@ -14,7 +14,7 @@ from tercet.replay.tuning.evaluation import Evaluated, Evaluation
 from tercet.replay.tuning.search import search
 
 from .callers import CHANNEL, PATIENT, RETRIES, call, call_with_all, centre
-from .letters import LEAK, LIMIT, SURFACES, record, writers
+from .letters import LEAK, SURFACES, record, writers
 
 SEEDS = range(50)
 
@@ -67,7 +67,8 @@ def test_fifty_seeds_find_the_limit_that_people_would_have_set() -> None:
         found = search(evaluation, trials=20, seed=seed)
         assert found.space > found.tried
         assert found.best is not None
-        assert found.best.candidate.values == {LIMIT: 0.9}
+        # As a threshold or as the minimum of the dimension: what is below either is not committed.
+        assert tuple(found.best.candidate.values.values()) == (0.9,)
         _breaks_no_rule(evaluation, found.best)
         assert not found.best.compared.after[-1].is_accepted
 

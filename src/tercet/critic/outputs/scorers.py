@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.quality import Claim, DefectSeverity, Entailment, Judgement
 from tercet.contracts.rubric import CritiqueInput
-from tercet.contracts.shape import JsonObject
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.outputs.choices import is_choice
 from tercet.critic.outputs.claims import MAX_CLAIMS, Leaf, extract, has_more, leaves, names
 from tercet.critic.outputs.grounding.check import GroundingCheck, has_particulars
 from tercet.critic.outputs.locations import Location, parse_location
 from tercet.critic.outputs.safety import Danger, find_dangers, hide, mask
 from tercet.critic.outputs.totals import find_wrong_totals, own_totals
+from tercet.critic.outputs.verification import authoritative
 
 UNSETTLED = 0.85
 """What a claim counts that the evidence neither bears out nor contradicts, although it has all that the claim names.
@@ -94,11 +95,16 @@ def score_grounded(given: CritiqueInput) -> Scored:
 
 
 def _judge(given: CritiqueInput) -> Iterator[Judged]:
+    sure = GroundingCheck(authoritative(given.evidence))
     check, own = GroundingCheck(_known(given)), GroundingCheck(own_totals(given.output))
     for claim in extract(given.output):
         # What must not go out is the matter of safety: it is taken out, and what is left may well be true.
         text = hide(claim.text)
-        said = check.judge(text)
+        said = sure.judge(text)
+        if (
+            said.label is not Entailment.CONTRADICT
+        ):  # what trusted facts contradict, nobody's word makes right
+            said = check.judge(text)
         if said.label is Entailment.NEUTRAL and (summed := own.judge(text)).label is not Entailment.NEUTRAL:
             said = summed
         if said.label is Entailment.NEUTRAL and is_choice(claim, given.task.outputs_schema):
@@ -120,9 +126,28 @@ def _unsettled(judged: Sequence[Judged]) -> Fault | None:
 
 
 def _known(given: CritiqueInput) -> tuple[Evidence, ...]:
-    """The evidence, and what the task itself says."""
-    task = Evidence(id="kg:task:request#snapshot_task", content=given.task.input)
-    return (*given.evidence, task) if given.task.input else given.evidence
+    """The evidence, and what the task itself says in its own words."""
+    own = _without_marked(given.task.input, given.task.untrusted_inputs)
+    task = Evidence(id="kg:task:request#snapshot_task", content=own)
+    return (*given.evidence, task) if own else given.evidence
+
+
+def _without_marked(value: Any, marks: Sequence[str], place: tuple[str, ...] = ()) -> Any:
+    """A value without the members that carry other people's words."""
+    pointers = tuple(mark if mark.startswith("/") else f"/{mark}" for mark in marks)
+    if (members := as_object(value)) is not None:
+        return {
+            name: _without_marked(member, pointers, (*place, name))
+            for name, member in members.items()
+            if pointer.join((*place, name)) not in pointers
+        }
+    if (items := as_list(value)) is not None:
+        return [
+            _without_marked(item, pointers, (*place, str(number)))
+            for number, item in enumerate(items)
+            if pointer.join((*place, str(number))) not in pointers
+        ]
+    return value
 
 
 def _ungrounded(item: Judged) -> Fault:

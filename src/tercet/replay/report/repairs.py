@@ -38,9 +38,9 @@ def entries_of(event: e.OutputsRepaired) -> list[RepairEntry]:
 
 
 def has_helped(entry: RepairEntry, again: Collection[str]) -> bool:
-    """Whether an attempt helped. What tests, models or people found counts as gone once it was changed; the next turn
-    may find it again, and then it was not."""
-    return entry.success is True and known_by(entry.defect) not in again
+    """Whether an attempt helped. What tests, models or people found is pending once it was changed: it helped unless the
+    next turn finds it again."""
+    return entry.success is not False and known_by(entry.defect) not in again
 
 
 def repaired_part(event: e.OutputsRepaired, again: Collection[str], wording: Wording) -> RepairedPart:
@@ -75,8 +75,8 @@ def _summary(event: e.OutputsRepaired, entries: Sequence[RepairEntry], again: Co
 
 
 def _attempt(entry: RepairEntry, again: Collection[str], wording: Wording) -> RepairCard:
-    is_back = entry.success is True and not has_helped(entry, again)
-    text, tone = ("changed, and still wrong", "wait") if is_back else _RESULTS[entry.success]
+    is_back = entry.success is not False and not has_helped(entry, again)
+    text, tone = ("changed, and still wrong", "wait") if is_back else _RESULTS[entry.success is not False]
     return RepairCard(
         title=wording.text(entry.defect.description, 400),
         result=Chip(text=text, tone=tone),
