@@ -20,7 +20,7 @@ from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.reliability_figure import draw_reliability
 from tercet.cli.reliability_view import show_calibration
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.text import json_text
+from tercet.cli.text import json_text, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.exit import Weights
 from tercet.executor.clock import SystemClock
@@ -97,6 +97,8 @@ def calibrate(
     )
     if svg is not None:
         _write(svg, draw_reliability(found.before, found.after))
+        if not as_json:
+            Screen(stderr=True).print(f"· drawn into {printable(str(svg))}", style="dim")
     if save is not None:
         _write(save, f"{json_text(found.weights.model_dump(mode='json'))}\n")
     if apply and url and chosen:

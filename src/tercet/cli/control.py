@@ -16,6 +16,7 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, PackFolder
 from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.text import printable
 from tercet.cli.trajectories import read_trajectories
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
@@ -75,6 +76,8 @@ def control(
     readings = [read_control(loaded, name, rows, start=start) for name in chosen]
     if svg is not None:
         _write(svg, draw_controls(loaded.ref, readings))
+        if not as_json:
+            Screen(stderr=True).print(f"· drawn into {printable(str(svg))}", style="dim")
     if as_json:
         print_json(_as_json(loaded, readings))
     else:

@@ -36,8 +36,8 @@ def read_plan(name: str) -> Plan:
     return load_plan(_read(name, "plan"))
 
 
-def read_input(text: str | None) -> JsonObject:
-    """The request's input: a JSON object, or `@` and the name of a file that holds one."""
+def read_input(text: str | None, option: str = "--input") -> JsonObject:
+    """The value of an option, such as the request's input: a JSON object, or `@` and the name of a file that holds one."""
     if text is None:
         return {}
     source = _read(text[1:], "input") if text.startswith("@") else text.encode(errors="surrogatepass")
@@ -45,15 +45,15 @@ def read_input(text: str | None) -> JsonObject:
         value: object = orjson.loads(source)
     except orjson.JSONDecodeError as error:
         raise UsageError(
-            f"the input is not JSON: {error}",
+            f"the {option.lstrip('-')} is not JSON: {error}",
             code="input_invalid",
-            remedy="""write --input '{"order_id": "ord_881"}', or --input @file.json""",
+            remedy=f"""write {option} '{{"order_id": "ord_881"}}', or {option} @file.json""",
         ) from error
     if not isinstance(value, dict):
         raise UsageError(
-            "the input is JSON, but no object",
+            f"the {option.lstrip('-')} is JSON, but no object",
             code="input_invalid",
-            remedy="""give the fields names: --input '{"order_id": "ord_881"}'""",
+            remedy=f"""give the fields names: {option} '{{"order_id": "ord_881"}}'""",
         )
     return cast("JsonObject", value)
 

@@ -61,7 +61,7 @@ def add(
     as_json: AsJson = False,
 ) -> ExitCode:
     """Attach a correction to the record of a run. The record itself does not change; your name and the time are kept."""
-    wanted = read_input(expected) if expected is not None else {}
+    wanted = read_input(expected, "--expected") if expected is not None else {}
     author = speaker_by(actors).actor.id
     made = asyncio.run(_add(journal, run, author, note, wanted))
     if as_json:

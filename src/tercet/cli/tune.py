@@ -32,16 +32,16 @@ from tercet.replay.tuning.search import search as look
 from tercet.runtime.feedback import read_feedback
 
 SEARCH_EXAMPLES = """\
-tercet tune examples/refunds --all
-tercet tune search examples/refunds --all --intent support.refund --trials 200 --seed 7 --out proposal
-tercet tune examples/refunds --runs ses_0123456789abcdef --runs run.tercet --json
+tercet tune examples/letters --all
+tercet tune search examples/letters --all --intent letters.write --trials 200 --seed 7 --out proposal
+tercet tune examples/letters --runs ses_0123456789abcdef --runs run.tercet --json
 """
 SHOW_EXAMPLES = """\
-tercet tune show refunds-proposal
-tercet tune show refunds-proposal --json
+tercet tune show letters-proposal
+tercet tune show letters-proposal --json
 """
 ACCEPT_EXAMPLES = """\
-tercet tune accept refunds-proposal --pack examples/refunds
+tercet tune accept letters-proposal --pack examples/letters
 """
 
 ProposalPath = Annotated[
