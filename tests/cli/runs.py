@@ -9,10 +9,14 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
+
+from tercet.runtime.messages import inbox_of
 
 from .harness import REFUNDS
 
@@ -75,6 +79,31 @@ class Kitchen:
             assert time.monotonic() < deadline, "the call did not begin"
             time.sleep(0.02)
         return running
+
+    def open_oven(self) -> None:
+        """Let the slow call end."""
+        (self.folder / "oven_is_open").touch()
+
+    @contextmanager
+    def opening_oven_when_told(self, session: str) -> Generator[None]:
+        """Let the slow call end when somebody has said something to the session, with a second to hear it."""
+
+        def open_when_told() -> None:
+            deadline = time.monotonic() + 50
+            while time.monotonic() < deadline and not self._is_told(session):
+                time.sleep(0.02)
+            time.sleep(1)
+            self.open_oven()
+
+        waiting = Thread(target=open_when_told)
+        waiting.start()
+        yield
+        waiting.join()
+
+    def _is_told(self, session: str) -> bool:
+        with closing(sqlite3.connect(self.folder / "tercet.db")) as db:
+            inbox = db.execute("SELECT 1 FROM streams WHERE stream = ?", (inbox_of(session),))
+            return inbox.fetchone() is not None
 
 
 def end(running: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str, str]:

@@ -31,9 +31,10 @@ def ended(running: subprocess.Popen[str]) -> tuple[int, str]:
 @pytest.mark.req("R256")
 def test_a_run_is_paused_from_another_terminal(tercet: Tercet, kitchen: Kitchen) -> None:
     """The call under way ends, no other begins, both terminals say so, and it is resumed with one effect."""
-    running = kitchen.start_baking(2)
+    running = kitchen.start_baking(60)
     session = carried(running)
-    told = tercet("sessions", "pause", session, "--note", "oven check")
+    with kitchen.opening_oven_when_told(session):
+        told = tercet("sessions", "pause", session, "--note", "oven check")
     assert told.code == 0
     assert "has this session, and is told" in told.text
     assert f"✓ {session} is paused, by agt_support" in told.out
@@ -49,9 +50,10 @@ def test_a_run_is_paused_from_another_terminal(tercet: Tercet, kitchen: Kitchen)
 @pytest.mark.req("R251")
 def test_a_run_is_cancelled_from_another_terminal(tercet: Tercet, kitchen: Kitchen) -> None:
     """The process that carries it brings it to its end: nothing more is called, and it exits with 5."""
-    running = kitchen.start_baking(2)
+    running = kitchen.start_baking(60)
     session = carried(running)
-    told = json.loads(tercet("sessions", "cancel", session, "--note", "enough bread", "--json").out)
+    with kitchen.opening_oven_when_told(session):
+        told = json.loads(tercet("sessions", "cancel", session, "--note", "enough bread", "--json").out)
     assert (told["order"], told["actor"], told["auth"]) == ("cancel", "agt_support", "local")
     code, out = ended(running)
     assert code == 5
@@ -192,7 +194,7 @@ def test_a_session_lives_no_longer_than_it_may(tercet: Tercet, kitchen: Kitchen)
 
 def test_what_was_said_is_kept_when_nobody_waits_for_it(kitchen: Kitchen) -> None:
     """Ctrl-C while the other process is busy ends the waiting with 130, and the run is paused all the same."""
-    running = kitchen.start_baking(4)
+    running = kitchen.start_baking(60)
     session = carried(running)
     asking = kitchen.start("sessions", "pause", session)
     assert asking.stdout is not None
@@ -200,6 +202,7 @@ def test_what_was_said_is_kept_when_nobody_waits_for_it(kitchen: Kitchen) -> Non
     code, out, _ = end(asking, signal.SIGINT)
     assert code == 130
     assert "· it is kept" in out
+    kitchen.open_oven()
     assert ended(running)[0] == 4
 
 

@@ -46,8 +46,9 @@ def test_what_is_stopped_is_not_called_until_it_is_lifted(
 
 def test_a_stop_reaches_a_run_that_is_under_way(tercet: Tercet, kitchen: Kitchen) -> None:
     """The call that has begun ends; the next one is not made, in a process that had begun before the stop."""
-    running = kitchen.start_baking(2)
+    running = kitchen.start_baking(60)
     assert tercet("stop", "tool", "bakery.look").code == 0
+    kitchen.open_oven()
     out, _ = running.communicate(timeout=50)
     assert running.returncode == 4
     assert "· paused: emergency stop of tool bakery.look by agt_support" in out

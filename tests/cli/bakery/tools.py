@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from tercet import NotDone, ToolContext, tool
 
@@ -24,7 +25,9 @@ def bake(ctx: ToolContext, bread: str, seconds: float) -> str:
     with _database() as db:
         db.execute("INSERT INTO calls VALUES (?, ?)", ("bake", ctx.idempotency_key))
         db.execute("INSERT INTO loaves VALUES (?, ?) ON CONFLICT DO NOTHING", (ctx.idempotency_key, bread))
-    time.sleep(seconds if ctx.attempt == 1 else 0)
+    end = time.monotonic() + (seconds if ctx.attempt == 1 else 0)
+    while time.monotonic() < end and not _is_oven_open():
+        time.sleep(0.02)
     return f"a loaf of {bread}"
 
 
@@ -44,6 +47,10 @@ def knead(ctx: ToolContext, fails: int) -> str:
     if ctx.attempt <= fails:
         raise NotDone("the machine did not start\x1b[31m")
     return "dough"
+
+
+def _is_oven_open() -> bool:
+    return Path(os.environ["BAKERY_DB"]).with_name("oven_is_open").exists()
 
 
 @contextmanager
