@@ -38,13 +38,13 @@ class Number(NamedTuple):
 
 
 def group_numbers(statements: Sequence[Statement]) -> list[list[Number]]:
-    """The numbers of each object of the evidence."""
+    """The numbers of each object of the evidence; of them, `MAX_GROUPS` are worked with."""
     groups: dict[tuple[int, str], list[Number]] = {}
     for said in statements:
         if said.reading.is_label and len(said.reading.quantities) == 1:
             holder = said.pointer.rpartition("/")[0]
             groups.setdefault((said.source, holder), []).append(Number(said.reading.quantities[0], said))
-    return [group[:MAX_NUMBERS] for group in groups.values() if len(group) > 1][:MAX_GROUPS]
+    return [group[:MAX_NUMBERS] for group in groups.values() if len(group) > 1]
 
 
 def work_out(
