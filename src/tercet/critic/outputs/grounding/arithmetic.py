@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 from typing import NamedTuple
 
 from tercet.critic.outputs.grounding import lexicon, quantities
@@ -56,9 +56,8 @@ def work_out(
     """
     if wanted.bound != "=" or wanted.is_vague or len(claim.quantities) > MAX_CLAIMED:
         return ()
-    ways = (
-        *_within(claim, wanted, borne),
-        *(way for group in groups for way in _among(claim, wanted, group)),
+    ways = chain(
+        _within(claim, wanted, borne), (way for group in groups for way in _among(claim, wanted, group))
     )
     return next(((one.statement, other.statement) for one, other in ways), ())
 

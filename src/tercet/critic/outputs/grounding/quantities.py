@@ -81,6 +81,8 @@ _QUANTITY = re.compile(
     rf"(?<![\w.])(?:(?P<figure>{_FIGURE})|(?P<article>an?\s+)?(?P<word>{_WORD})(?![\w-]))(?!\w*[_]){_AFTER}",
     re.IGNORECASE,
 )
+_COUNTED = re.compile(rf"\d|{_either([*_ONES, *_TENS, 'dozen'])}", re.IGNORECASE)
+"""What a text has that has a number: most have none, and looking for numbers in them takes long."""
 _SHARE = re.compile(
     rf"(?:(?P<hedge>{_HEDGES})\s+)?\b(?:a\s+|one\s+)?(?P<share>{_either(list(_SHARES))})\s+of\b",
     re.IGNORECASE,
@@ -146,7 +148,8 @@ def find_quantities(text: str) -> list[Quantity]:
         found += [quantity for match in pattern.finditer(shown) if (quantity := read(match)) is not None]
         if pattern is not _OUT_OF:
             shown = pattern.sub(lambda match: " " * len(match[0]), shown)
-    figures = [quantity for match in _QUANTITY.finditer(shown) if (quantity := _read(match)) is not None]
+    matches = _QUANTITY.finditer(shown) if _COUNTED.search(shown) else ()
+    figures = [quantity for match in matches if (quantity := _read(match)) is not None]
     found += _share_units(shown, figures)
     found += [Quantity(1.0, "share", *match.span(), is_vague=True) for match in _WHOLE.finditer(shown)]
     found += [
