@@ -20,6 +20,10 @@ class Behaviour(IntEnum):
     """A refusal lists what a tool takes in the order of the names. Before, it was the order in which the pack's author had
     written them, which the hash of a pack does not know: two packs with one hash gave two verdicts."""
 
+    EVIDENCE_BOUNDED = 3
+    """Evidence of more statements than can be read in reasonable time is a finding of its own. Before, all of it was read,
+    however long that took, and the lease of the session could run out meanwhile."""
+
 
 CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))
 """What a session that starts now goes by."""

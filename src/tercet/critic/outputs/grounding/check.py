@@ -11,12 +11,14 @@ with CONTRADICT, since that is what stops an output; a claim that it does not un
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
+from typing import NamedTuple
 
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.quality import Entailment, Judgement, Support
-from tercet.contracts.totals import key_words
+from tercet.contracts.totals import key_words, totals_in
 from tercet.critic.outputs.grounding.arithmetic import MAX_GROUPS, Number, group_numbers, work_out
 from tercet.critic.outputs.grounding.comparison import Anchor, Comparison, anchors, subjects
 from tercet.critic.outputs.grounding.index import Index
@@ -35,23 +37,48 @@ _AND = re.compile(r",?\s+and\s+(?=[a-z])|;\s+|,\s+who\s+|,\s+(?=[a-z])")
 _NOTHING: Mapping[Anchor, tuple[Statement, ...]] = {}
 
 
+class Said(NamedTuple):
+    """What one fact says."""
+
+    statements: list[Statement]
+    totals: frozenset[Decimal | None]
+    """What may be called the total by it."""
+
+
 class GroundingCheck:
     """Judges claims by numbers, dates, names, identifiers and negations. Deterministic, and needs no model."""
 
     name = VERSION
 
-    def __init__(self, evidence: Sequence[Evidence]) -> None:
+    def __init__(
+        self,
+        evidence: Sequence[Evidence],
+        *,
+        reader: Callable[[Evidence, int], Said] | None = None,
+        most: int | None = None,
+    ) -> None:
         self._evidence = tuple(evidence)
-        self._statements: list[Statement] = []
+        self._judged: dict[tuple[str, int | None], Judgement] = {}
+        reader = reader or read_fact
+        said: list[Said] = []
+        size = 0
         for number, fact in enumerate(self._evidence):
-            self._statements += state(fact.content, number, _topic(fact))
-            self._statements += compute(fact.content, number, _topic(fact))
-
-        self._totals = KnownTotals([fact.content for fact in self._evidence], self._statements)
+            if most is None or size <= most:
+                said.append(reader(fact, number))
+                size += len(said[-1].statements)
+        self.is_cut = most is not None and size > most
+        """Whether there is more evidence than `most` statements: the rest of it is not read."""
+        self._statements = [statement for each in said for statement in each.statements][:most]
+        self._totals = KnownTotals([each.totals for each in said], self._statements)
 
     def judge(self, claim: str, *, apart_from: int | None = None) -> Judgement:
         """What the evidence says about a claim; `apart_from` is the number of a fact that is left out."""
-        claim = claim[:MAX_SENTENCE]
+        asked = claim[:MAX_SENTENCE], apart_from
+        if asked not in self._judged:
+            self._judged[asked] = self._judge(*asked)
+        return self._judged[asked]
+
+    def _judge(self, claim: str, apart_from: int | None) -> Judgement:
         wrong = self._totals.find_wrong(read(claim)) if apart_from is None else None
         if wrong is not None:
             reason = f"{wrong[0]!r} is a wrong total"
@@ -128,6 +155,13 @@ class GroundingCheck:
 def has_particulars(claim: str) -> bool:
     """Whether a claim has a number, date, name or identifier: something that is in the evidence, or is not."""
     return any(not getattr(anchor, "is_vague", False) for anchor in anchors(read(claim[:MAX_SENTENCE])))
+
+
+def read_fact(fact: Evidence, number: int) -> Said:
+    """What a fact says, as the one of this number."""
+    topic = _topic(fact)
+    statements = [*state(fact.content, number, topic), *compute(fact.content, number, topic)]
+    return Said(statements, frozenset(totals_in(fact.content)))
 
 
 def _topic(fact: Evidence) -> str:

@@ -8,7 +8,7 @@ out bears claims out and contradicts none.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
@@ -26,7 +26,6 @@ from tercet.contracts.totals import (
     count_of,
     key_words,
     stated_line,
-    totals_in,
     totals_of,
 )
 from tercet.critic.outputs.grounding import quantities
@@ -172,8 +171,8 @@ def _added(worked: Worked) -> str:
 class KnownTotals:
     """What may be called the total by all evidence together, where there is one total and no more."""
 
-    def __init__(self, contents: Sequence[Any], statements: Sequence[Statement]) -> None:
-        totals = {total for content in contents for total in totals_in(content)}
+    def __init__(self, stated: Sequence[Collection[Decimal | None]], statements: Sequence[Statement]) -> None:
+        totals = {total for each in stated for total in each}
         self._right = next(iter(totals)) if len(totals) == 1 else None
         self._said = [said for said in statements if _is_total(said)]
 
