@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -171,9 +172,7 @@ class Interview:
                 else:
                     thought = await self._think(partial(inquiry.send, reply))
         finally:
-            if (
-                not inquiry.gi_running
-            ):  # one that still thinks is left behind: nobody waits for what it comes to
+            with suppress(ValueError):  # one that still thinks cannot be closed, and is left behind
                 inquiry.close()
         raise AssertionError  # an inquiry ends by returning
 

@@ -14,7 +14,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.outputs.choices import is_choice
 from tercet.critic.outputs.claims import MAX_CLAIMS, Leaf, extract, has_more, leaves, names
 from tercet.critic.outputs.grounding.check import GroundingCheck, has_particulars
-from tercet.critic.outputs.grounding.judges import MAX_READ, Judges
+from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location, parse_location
 from tercet.critic.outputs.safety import Danger, find_dangers, hide, mask
 from tercet.critic.outputs.totals import find_wrong_totals, own_totals
@@ -87,7 +87,7 @@ def score_grounded(given: CritiqueInput, judges: Judges) -> Scored:
         told = f"it makes more claims than the {MAX_CLAIMS} that are judged"
         return Scored(0.0, (Fault(told, None, "GLOBAL", "make it shorter, or several outputs of it"),))
     if judges(given.evidence).is_cut:
-        told = f"the evidence has more than the {MAX_READ:,} statements that are read"
+        told = f"the evidence has more than the {judges.most:,} statements that are read"
         return Scored(0.0, (Fault(told, None, "GLOBAL", "let the plan pin what the output stands on"),))
     judged = [judged for judged in _judge(given, judges) if not judged.is_idle]
     score = sum(map(_worth, judged)) / len(judged) if judged else 1.0

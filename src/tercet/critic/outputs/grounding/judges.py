@@ -23,7 +23,7 @@ class Judges:
     """Makes the judges of one phase. `most` is how many statements they read; None reads all."""
 
     def __init__(self, *, most: int | None = MAX_READ) -> None:
-        self._most = most
+        self.most = most
         self._prints: dict[int, tuple[Evidence, bytes]] = {}
         self._said: dict[bytes, tuple[int, Said]] = {}
         self._made: dict[tuple[bytes, ...], GroundingCheck] = {}
@@ -32,7 +32,7 @@ class Judges:
         """The judge for this evidence: the same one where it was asked for before."""
         key = tuple(map(self._print, evidence))
         if key not in self._made:
-            self._made[key] = GroundingCheck(evidence, reader=self._read, most=self._most)
+            self._made[key] = GroundingCheck(evidence, reader=self._read, most=self.most)
         return self._made[key]
 
     def _read(self, fact: Evidence, number: int) -> Said:
