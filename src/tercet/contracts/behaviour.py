@@ -20,9 +20,11 @@ class Behaviour(IntEnum):
     """A refusal lists what a tool takes in the order of the names. Before, it was the order in which the pack's author had
     written them, which the hash of a pack does not know: two packs with one hash gave two verdicts."""
 
-    EVIDENCE_BOUNDED = 3
-    """Evidence of more statements than can be read in reasonable time is a finding of its own. Before, all of it was read,
-    however long that took, and the lease of the session could run out meanwhile."""
+    EVIDENCE_READ_IN_ORDER = 3
+    """Outputs are held against evidence in the order of the names of its members, and against so much of it as can be read
+    in reasonable time; more is a finding. Before, it was the order in which they were written, which what a session keeps
+    does not know: of two members that bear a claim out alike, a replay named the other. And all of it was read, however
+    long the event loop was held."""
 
 
 CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))

@@ -56,7 +56,7 @@ from tercet.repair.forms import SCHEMA, diagnose_form, form_of, is_form_mended
 from tercet.repair.materials import Materials
 from tercet.repair.mending import IsGone, mend, with_feedback
 from tercet.repair.rechecking import gone_by
-from tercet.runtime.grounds import grounds_of
+from tercet.runtime.grounds import grounds_of, put_in_order
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 
@@ -95,13 +95,17 @@ class Matter:
     def evidence(self) -> tuple[Evidence, ...]:
         """What the outputs can stand on."""
         quality = self.state.quality
-        return grounds_of(self.run, quality.drafts, quality.fetched)
+        facts = grounds_of(self.run, quality.drafts, quality.fetched)
+        return put_in_order(facts) if self._reads_in_order else facts
 
     @cached_property
     def judges(self) -> Judges:
         """Those who hold outputs against the evidence, and read it once."""
-        is_bounded = self.setting.ctx.goes_by(Behaviour.EVIDENCE_BOUNDED)
-        return Judges(most=MAX_READ if is_bounded else None)
+        return Judges(most=MAX_READ if self._reads_in_order else None)
+
+    @property
+    def _reads_in_order(self) -> bool:
+        return self.setting.ctx.goes_by(Behaviour.EVIDENCE_READ_IN_ORDER)
 
     @cached_property
     def tests(self) -> TestResult | None:

@@ -67,8 +67,8 @@ class GroundingCheck:
                 said.append(reader(fact, number))
                 size += len(said[-1].statements)
         self.is_cut = most is not None and size > most
-        """Whether there is more evidence than `most` statements: the rest of it is not read."""
-        self._statements = [statement for each in said for statement in each.statements][:most]
+        """Whether there is more evidence than `most` statements: facts behind the one that goes beyond are not read."""
+        self._statements = [statement for each in said for statement in each.statements]
         self._totals = KnownTotals([each.totals for each in said], self._statements)
 
     def judge(self, claim: str, *, apart_from: int | None = None) -> Judgement:
