@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf, isfinite
 from typing import Literal, NamedTuple, TypeAlias
 
 from tercet.critic.outputs.grounding.units import (
@@ -277,6 +278,18 @@ def agrees(claimed: Quantity, given: Quantity) -> bool:
     if claimed.bound != "=":
         return given.value == claimed.value or _is_within(given, claimed)
     return _is_close(claimed, given)
+
+
+def range_of(claimed: Quantity) -> tuple[float, float]:
+    """Between which numbers those lie that can bear one out, or a little beyond."""
+    value = claimed.value
+    if not isfinite(value):
+        return value, value
+    rough = 1.2 * NEAR * abs(value) if claimed.is_rough else 0.0
+    slack = 2e-9 * max(abs(value), 1e-6) + 1.001 * claimed.step + rough
+    if claimed.bound == "=" or claimed.is_rough:
+        return value - slack, value + slack
+    return (value - slack, inf) if claimed.bound in (">", ">=") else (-inf, value + slack)
 
 
 def is_open(claimed: Quantity, given: Quantity) -> bool:

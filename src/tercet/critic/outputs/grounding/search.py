@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from math import inf, isfinite
 from typing import NamedTuple
 
 from tercet.critic.outputs.grounding import lexicon
@@ -29,7 +28,7 @@ from tercet.critic.outputs.grounding.dates import Date, Time
 from tercet.critic.outputs.grounding.index import Index
 from tercet.critic.outputs.grounding.masks import Tally, members
 from tercet.critic.outputs.grounding.names import Identifier, Name
-from tercet.critic.outputs.grounding.quantities import NEAR, Quantity
+from tercet.critic.outputs.grounding.quantities import Quantity, range_of
 from tercet.critic.outputs.grounding.statements import Reading
 from tercet.critic.outputs.grounding.weighing import (
     COVERED,
@@ -110,7 +109,7 @@ class Search:
         if anchor.is_vague:
             settled = index.every & ~index.own("is", "shared")
             return settled | self._checked(anchor, index.own("is", "shared"))
-        may_have = index.between(*_range(anchor)) | index.own("year", anchor.value)
+        may_have = index.between(*range_of(anchor)) | index.own("year", anchor.value)
         if not anchor.value:
             may_have |= index.own("is", "negated")
         return self._checked(anchor, may_have)
@@ -309,18 +308,3 @@ class Search:
         for anchor in wanted:
             found |= self.found[anchor]
         return found & self.about
-
-
-def _range(anchor: Quantity) -> tuple[float, float]:
-    """Where numbers lie that can bear one out, or a little beyond."""
-    value = anchor.value
-    if not isfinite(value):
-        return value, value
-    slack = (
-        2e-9 * max(abs(value), 1e-6)
-        + 1.001 * anchor.step
-        + (1.2 * NEAR * abs(value) if anchor.is_rough else 0)
-    )
-    if anchor.bound == "=" or anchor.is_rough:
-        return value - slack, value + slack
-    return (value - slack, inf) if anchor.bound in (">", ">=") else (-inf, value + slack)

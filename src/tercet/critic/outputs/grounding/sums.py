@@ -8,6 +8,7 @@ out bears claims out and contradicts none.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -175,6 +176,11 @@ class KnownTotals:
         totals = {total for each in stated for total in each}
         self._right = next(iter(totals)) if len(totals) == 1 else None
         self._said = [said for said in statements if _is_total(said)]
+        self._given = sorted(
+            (given for said in self._said for given in said.reading.quantities), key=lambda given: given.value
+        )
+        self._values = [given.value for given in self._given]
+        self._measures = {given.measure: given for given in self._given}
 
     def find_wrong(self, claim: Reading) -> tuple[str, Statement] | None:
         """A number that a claim plainly calls the total, and that nothing calls so; with what is the total instead."""
@@ -187,11 +193,13 @@ class KnownTotals:
         return None
 
     def _has(self, meant: Quantity) -> bool:
-        return any(
-            not quantities.is_same_measure(meant, given) or quantities.agrees(meant, given)
-            for said in self._said
-            for given in said.reading.quantities
-        )
+        """Whether something called a total bears a number out, or measures something else."""
+        # What is meant is a sum or a plain number: whether it is compared with another goes by the other's measure alone.
+        if any(not quantities.is_same_measure(meant, given) for given in self._measures.values()):
+            return True
+        least, most = quantities.range_of(meant)
+        near = self._given[bisect_left(self._values, least) : bisect_right(self._values, most)]
+        return any(quantities.agrees(meant, given) for given in near)
 
     def _best(self) -> Statement:
         right = float(self._right or 0)
