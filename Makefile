@@ -45,6 +45,7 @@ bench: $(PEERS) ## measure durable steps beside LangGraph, DBOS and the journal'
 	@$(BIN)/python bench/evidence.py
 	@$(BIN)/python bench/telemetry.py
 	@$(BIN)/python bench/replay.py
+	@$(BIN)/python bench/grounding.py
 
 bench-critic: $(READY) ## measure the critic against parsing the same plan
 	@$(BIN)/python bench/critic.py

@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from runtime.quality_desk import FACT, GOOD, WRITE, desk, last, of
 from runtime.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.memory import MemoryJournal
@@ -17,6 +19,7 @@ from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load
 from tercet.replay.replaying import replay_recording
 from tercet.replay.rulebook import Rulebook
+from tercet.runtime import quality
 
 UNSORTED: dict[str, Any] = {
     "type": "object",
@@ -119,3 +122,46 @@ def test_a_rule_of_a_later_version_is_not_guessed(
     with pytest.raises(UsageError, match="goes by rule 999") as told:
         replay_recording(other)
     assert told.value.code == "newer_rules"
+
+
+@pytest.mark.req("R271", "R273")
+@pytest.mark.parametrize(("rules", "is_bounded"), [((1,), False), (CURRENT, True)])
+def test_evidence_is_bounded_only_by_the_rule(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, rules: tuple[int, ...], is_bounded: bool
+) -> None:
+    """Before rule 3 all evidence was read, however much: such a run is judged again without the finding of too much."""
+    monkeypatch.setattr(quality, "MAX_READ", 2)
+    framed = Pack.run_context
+
+    def frame(self: Pack, **given: Any) -> Any:
+        return framed(self, **given).model_copy(update={"behaviour": rules})
+
+    with monkeypatch.context() as older:
+        older.setattr(Pack, "run_context", frame)
+        recording = judged(workshop, GOOD, FACT)
+    found = [codec.decode(each) for each in recording.events]
+    told = [each["description"] for each in of(e.OutputsCritiqued, found)[0].diagnosis["defects"]]
+    assert told == (["the evidence has more than the 2 statements that are read"] if is_bounded else [])
+    assert replay_recording(recording).difference is None
+
+
+@pytest.mark.req("R271", "R273")
+def test_of_members_that_bear_a_claim_out_alike_a_replay_names_the_same(workshop: Workshop) -> None:
+    """By rule 3 it does not matter in which order the author of the evidence has written them."""
+    fact = FACT.model_copy(update={"content": {"z_weight": 5, "a_weight": 5}})
+    recording = judged(workshop, "The weight is 5.", fact)
+    verified = last(e.OutputsVerified, map(codec.decode, recording.events))
+    assert verified.verdict["claims"][0]["support"][0]["pointer"] == "/a_weight"
+    assert replay_recording(recording).difference is None
+
+
+def judged(workshop: Workshop, letter: str, fact: Evidence) -> Recording:
+    """A run whose letter is held against a fact."""
+    pack, journal = desk(workshop, {"letter": letter}, evidence=(fact,)), MemoryJournal()
+
+    async def main() -> Recording:
+        async with workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            return await load(journal, "default", result.session_id)
+
+    return workshop.run(main())

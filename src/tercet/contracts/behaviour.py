@@ -20,6 +20,12 @@ class Behaviour(IntEnum):
     """A refusal lists what a tool takes in the order of the names. Before, it was the order in which the pack's author had
     written them, which the hash of a pack does not know: two packs with one hash gave two verdicts."""
 
+    EVIDENCE_READ_IN_ORDER = 3
+    """Outputs are held against evidence in the order of the names of its members, and against so much of it as can be read
+    in reasonable time; more is a finding. Before, it was the order in which they were written, which what a session keeps
+    does not know: of two members that bear a claim out alike, a replay named the other. And all of it was read, however
+    long the event loop was held."""
+
 
 CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))
 """What a session that starts now goes by."""

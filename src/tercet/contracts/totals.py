@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tercet.contracts.shape import JsonObject, as_list, as_object
@@ -59,7 +60,17 @@ class Totals(NamedTuple):
 
 def key_words(key: str) -> list[str]:
     """The words of a member's name: `price_eur` and `priceEur` are two."""
-    return [word.casefold() for word in _KEY_WORD.findall(key)]
+    return list(_split(key))
+
+
+@lru_cache(maxsize=4_096)
+def _split(key: str) -> tuple[str, ...]:
+    return tuple(word.casefold() for word in _KEY_WORD.findall(key))
+
+
+@lru_cache(maxsize=4_096)
+def _word_set(key: str) -> frozenset[str]:
+    return frozenset(_split(key))
 
 
 def to_decimal(value: Any) -> Decimal | None:
@@ -103,7 +114,7 @@ def _find(item: JsonObject, names: frozenset[str]) -> Decimal | None:
     found = [
         number
         for key, value in item.items()
-        if (words := set(key_words(key))) & names
+        if (words := _word_set(key)) & names
         and not words & _BESIDE
         and (number := to_decimal(value)) is not None
     ]
@@ -111,7 +122,7 @@ def _find(item: JsonObject, names: frozenset[str]) -> Decimal | None:
 
 
 def _has_beside(members: JsonObject) -> bool:
-    return any(set(key_words(key)) & _BESIDE for key in members)
+    return any(_word_set(key) & _BESIDE for key in members)
 
 
 def work_out(members: JsonObject) -> Worked | None:
@@ -176,7 +187,7 @@ def _beside(members: JsonObject) -> tuple[Decimal, list[tuple[str, Any]]]:
     """What is charged beside the items, less what is taken off; and what of it is no plain number."""
     total, unsure = Decimal(0), list[tuple[str, Any]]()
     for key, value in members.items():
-        words = set(key_words(key))
+        words = _word_set(key)
         if not words & _BESIDE or value is None:
             continue
         number = to_decimal(value)
@@ -189,7 +200,7 @@ def _beside(members: JsonObject) -> tuple[Decimal, list[tuple[str, Any]]]:
 
 def _rate(key: str, value: Any) -> Decimal | None:
     """What a rate multiplies a sum with: 20 per cent of tax by 1.2; None if it is no rate."""
-    words, number = set(key_words(key)), to_decimal(value)
+    words, number = _word_set(key), to_decimal(value)
     if number is None or not words & _RATES or not words & (_ADDED | _TAKEN_OFF):
         return None
     share = number if 0 < number < 1 else number / 100

@@ -9,12 +9,13 @@ and a critic does not get to know them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.references import Reference, scan
 from tercet.contracts.run import Run
+from tercet.contracts.shape import as_list, as_object
 from tercet.critic.flow import trusted_results
 from tercet.critic.outputs.results import evidence_of, results_of
 from tercet.critic.reading import pinned
@@ -44,6 +45,18 @@ def grounds_of(
     trusted = frozenset(trusted_results(Review(run.context, run.compiled, run.spec, run.plan)))
     results = results_of(run.transcript, run.compiled.surface, trusted)
     return (*kept, *evidence_of(results, {"drafts": drafts or {}, "outputs": run.outputs}))
+
+
+def put_in_order(facts: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """The same facts with their members in the order of their names, as what a session keeps has them."""
+    return tuple(fact.model_copy(update={"content": _ordered(fact.content)}) for fact in facts)
+
+
+def _ordered(value: Any) -> Any:
+    if (members := as_object(value)) is not None:
+        return {name: _ordered(members[name]) for name in sorted(members)}
+    items = as_list(value)
+    return value if items is None else [_ordered(item) for item in items]
 
 
 def _pinned(run: Run) -> frozenset[str]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from functools import partial
 from itertools import count
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -55,6 +58,19 @@ class Interrupted(Exception):  # noqa: N818 - a signal between two functions of 
 
 class _Late(ModelFault):
     """A call that was given up while it was under way."""
+
+
+class _Ended(NamedTuple, Generic[ResultT]):
+    """An inquiry has come to its result."""
+
+    result: ResultT
+
+
+def _thought(go_on: Callable[[], Question]) -> Question | _Ended[Any]:
+    try:
+        return go_on()
+    except StopIteration as ended:  # which no future can hold
+        return _Ended(ended.value)
 
 
 class Bench(Protocol):
@@ -126,7 +142,10 @@ class Interview:
         draw: Callable[[], float],
         limit: RoleLimit,
         role: Literal["planner", "critic"] = "planner",
+        threads: Executor | None = None,
     ) -> None:
+        """`threads` are for an inquiry that thinks long between two questions, and is pure; else it thinks in the loop."""
+        self._threads = threads
         self._bench = bench
         self._models = models
         self._clock = clock
@@ -141,20 +160,29 @@ class Interview:
     async def conduct(self, inquiry: Inquiry[ResultT]) -> ResultT:
         """What an inquiry comes to. Raises what it raises, and `Interrupted`."""
         try:
-            question = next(inquiry)
+            thought = await self._think(partial(next, inquiry))
             for number in count():
+                if isinstance(thought, _Ended):
+                    return thought.result
                 try:
-                    reply = await self._recorded(question) or await self._ask(question)
+                    reply = await self._recorded(thought) or await self._ask(thought)
                 except ModelFault as fault:
                     self.faults[str(number)] = storable(fault.message)
-                    question = inquiry.throw(fault)
+                    thought = await self._think(partial(inquiry.throw, fault))
                 else:
-                    question = inquiry.send(reply)
-        except StopIteration as ended:
-            return ended.value
+                    thought = await self._think(partial(inquiry.send, reply))
         finally:
-            inquiry.close()
+            with suppress(ValueError):  # one that still thinks cannot be closed, and is left behind
+                inquiry.close()
         raise AssertionError  # an inquiry ends by returning
+
+    async def _think(self, go_on: Callable[[], Question]) -> Question | _Ended[Any]:
+        """What an inquiry asks next, or comes to. The loop goes on meanwhile: the lease is renewed, and who wants the
+        session to stop is heard. Raises `Interrupted`."""
+        if self._threads is None:
+            return _thought(go_on)
+        loop = asyncio.get_running_loop()
+        return await self._unless_interrupted(loop.run_in_executor(self._threads, _thought, go_on))
 
     async def _recorded(self, question: Question) -> Reply | None:
         """The answer to this question that was recorded before; none if nobody has answered it yet."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.control import Escalation as Helper
 from tercet.contracts.control import GainEstimate, StopReason
 from tercet.contracts.decision import DecisionSpec
@@ -39,6 +40,7 @@ from tercet.critic.outputs.adversarial import judge_probes
 from tercet.critic.outputs.asking import verify_by_model
 from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
 from tercet.critic.outputs.critique import Found, critique, critique_by_model, find_unsafe, weigh
+from tercet.critic.outputs.grounding.judges import MAX_READ, Judges
 from tercet.critic.outputs.junit import pass_rate
 from tercet.critic.outputs.traces import analyse
 from tercet.critic.outputs.verification import verify_output
@@ -54,7 +56,7 @@ from tercet.repair.forms import SCHEMA, diagnose_form, form_of, is_form_mended
 from tercet.repair.materials import Materials
 from tercet.repair.mending import IsGone, mend, with_feedback
 from tercet.repair.rechecking import gone_by
-from tercet.runtime.grounds import grounds_of
+from tercet.runtime.grounds import grounds_of, put_in_order
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 
@@ -93,7 +95,17 @@ class Matter:
     def evidence(self) -> tuple[Evidence, ...]:
         """What the outputs can stand on."""
         quality = self.state.quality
-        return grounds_of(self.run, quality.drafts, quality.fetched)
+        facts = grounds_of(self.run, quality.drafts, quality.fetched)
+        return put_in_order(facts) if self._reads_in_order else facts
+
+    @cached_property
+    def judges(self) -> Judges:
+        """Those who hold outputs against the evidence, and read it once."""
+        return Judges(most=MAX_READ if self._reads_in_order else None)
+
+    @property
+    def _reads_in_order(self) -> bool:
+        return self.setting.ctx.goes_by(Behaviour.EVIDENCE_READ_IN_ORDER)
 
     @cached_property
     def tests(self) -> TestResult | None:
@@ -171,10 +183,12 @@ def verify(matter: Matter, now: int) -> Inquiry[e.OutputsVerified]:
     outputs = {**matter.outputs, **chosen}
     if rules.judge == "model":
         verdict = yield from verify_by_model(
-            matter.spec, outputs, matter.evidence, settings=rules.verification
+            matter.spec, outputs, matter.evidence, settings=rules.verification, judge=matter.judges
         )
     else:
-        verdict = verify_output(matter.spec, outputs, matter.evidence, settings=rules.verification)
+        verdict = verify_output(
+            matter.spec, outputs, matter.evidence, settings=rules.verification, judge=matter.judges
+        )
     following: Literal["critique", "repair", "exit"] = "critique"
     if not verdict.schema_valid:
         following = "repair" if matter.is_open_to_repair else "exit"
@@ -208,9 +222,9 @@ def criticise(matter: Matter, now: int) -> Inquiry[e.OutputsCritiqued]:
     besides = _besides(matter)
     given = matter.critique_input
     if any(dimension.scorer == "model" for dimension in given.rubric.dimensions):
-        diagnosis = yield from critique_by_model(given, besides=besides)
+        diagnosis = yield from critique_by_model(given, besides=besides, judges=matter.judges)
     else:
-        diagnosis = critique(given, besides=besides)
+        diagnosis = critique(given, besides=besides, judges=matter.judges)
     weighed = weigh(given.rubric, diagnosis.scores)
     features = features_of(matter, weighed.weighted)
     sure = estimate(features, _weights(matter.state.quality.drawn))
@@ -539,7 +553,7 @@ def _is_gone(matter: Matter) -> IsGone:
         if rubric is None:
             return CritiqueDiagnosis(scores={}, defects=tuple(found.defect for found in probed))
         given = matter.input_for(outputs).model_copy(update={"rubric": rubric})
-        return critique(given, besides=probed)
+        return critique(given, besides=probed, judges=matter.judges)
 
     by_rubric = gone_by(diagnose)
 

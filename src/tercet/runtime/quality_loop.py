@@ -22,6 +22,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.critic.outputs.junit import read_junit
 from tercet.critic.score import score
 from tercet.executor.attempt import Done, Ended
+from tercet.executor.threads import ToolThreads
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError
 from tercet.models.model import Model
@@ -48,6 +49,9 @@ class QualityLoop:
         self._desk = desk
         self._around = around
         self._calls = calls
+        # Judging is pure and may take seconds, which are the loop's to keep the lease in. These threads are daemons: a
+        # process that is told to stop does not wait for what a judgement comes to.
+        self._threads = ToolThreads()
 
     async def carry_out(self, command: Judging) -> None:
         """Carry a command out; nothing is recorded if the session is let go of on the way."""
@@ -139,7 +143,13 @@ class QualityLoop:
         around = self._around
         limit = around.work.limit_for("critic")
         interview = Interview(
-            self._desk, models, clock=around.clock, draw=around.draw, limit=limit, role="critic"
+            self._desk,
+            models,
+            clock=around.clock,
+            draw=around.draw,
+            limit=limit,
+            role="critic",
+            threads=self._threads,
         )
         judged = await interview.conduct(inquiry)
         return msgspec.structs.replace(judged, repairers=len(around.repairers), faults=dict(interview.faults))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.quality import Entailment
 from tercet.contracts.run import Outcome, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.tool import ToolSpec
+from tercet.critic.outputs.claims import is_text
 from tercet.critic.outputs.results import StepResult, evidence_of, results_of
 from tercet.critic.outputs.verification import verify_output
 
@@ -95,3 +98,17 @@ def test_a_step_may_have_any_name() -> None:
     """What would break the id of a fact is replaced."""
     (fact,) = evidence_of([StepResult("look up #1", "shop.order", {"n": 1})])
     assert fact.id == "kg:result:look_up_1#snapshot_run"
+
+
+@given(st.text("ab .\n", min_size=1, max_size=40), st.integers(0, 40), st.integers(0, 40))
+def test_a_part_of_a_draft_is_found_wherever_it_is_cut(text: str, start: int, end: int) -> None:
+    """Also in the middle of a word, and in nothing else than that text."""
+    draft = f"Here {text} and there is more of it, as one sees."
+    part = draft[start:end]
+    found = evidence_of(
+        [StepResult("s1", "t", {"text": part, "number": 1}, Trust.TRUSTED)], {"letter": draft}
+    )
+    content: Any = found[0].content
+    assert ("text" in content) == (not (is_text(part) and part in draft))
+    others = evidence_of([StepResult("s1", "t", {"text": f"{part} x"}, Trust.TRUSTED)], {"letter": draft})
+    assert len(others) == 1

@@ -23,6 +23,7 @@ from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import VerificationSettings
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.outputs.claims import extract
+from tercet.critic.outputs.entailment import MakesJudge
 from tercet.critic.outputs.grounding.check import GroundingCheck
 from tercet.critic.outputs.verification import authoritative, conclude, find_schema_faults, refuse
 from tercet.policy import schemas
@@ -44,6 +45,7 @@ def verify_by_model(
     evidence: Sequence[Evidence],
     *,
     settings: VerificationSettings | None = None,
+    judge: MakesJudge = GroundingCheck,
 ) -> Inquiry[VerificationVerdict]:
     """The same as `verify_output`, with a language model as judge of the claims."""
     settings = settings or VerificationSettings()
@@ -51,14 +53,16 @@ def verify_by_model(
     if faults:
         return refuse(faults, settings)
     claims = extract(outputs)
-    verdicts = yield from judge_claims(claims, evidence)
-    judge = f"{VERSION}+{GroundingCheck.name}"
-    return conclude(verdicts, settings, judge=judge, schema=spec.outputs_schema)
+    verdicts = yield from judge_claims(claims, evidence, judge=judge)
+    name = f"{VERSION}+{GroundingCheck.name}"
+    return conclude(verdicts, settings, judge=name, schema=spec.outputs_schema)
 
 
-def judge_claims(claims: Sequence[Claim], evidence: Sequence[Evidence]) -> Inquiry[tuple[ClaimVerdict, ...]]:
+def judge_claims(
+    claims: Sequence[Claim], evidence: Sequence[Evidence], *, judge: MakesJudge = GroundingCheck
+) -> Inquiry[tuple[ClaimVerdict, ...]]:
     """What a model, and the grounding check beside it, say about claims."""
-    check, sure = GroundingCheck(evidence), GroundingCheck(authoritative(evidence))
+    check, sure = judge(evidence), judge(authoritative(evidence))
     verdicts: list[ClaimVerdict] = []
     for first in range(0, len(claims), BATCH):
         batch = claims[first : first + BATCH]

@@ -18,6 +18,7 @@ from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricD
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.asking import read_answer
 from tercet.critic.outputs.claims import leaves
+from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location
 from tercet.critic.outputs.scorers import SCORERS, Fault, Scored
 
@@ -46,10 +47,12 @@ class Found(NamedTuple):
     hint: str
 
 
-def critique(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> CritiqueDiagnosis:
+def critique(
+    given: CritiqueInput, *, besides: Sequence[Found] = (), judges: Judges | None = None
+) -> CritiqueDiagnosis:
     """The diagnosis of an output by the deterministic scorers of its rubric.
 
-    `besides` are the findings of an adversarial critic. A rubric that asks a model goes to `critique_by_model`.
+    `besides` are the findings of an adversarial critic; `judges` have read the evidence before, if somebody has. A rubric that asks a model goes to `critique_by_model`.
     """
     asking = [dimension.name for dimension in given.rubric.dimensions if dimension.scorer == "model"]
     if asking:
@@ -58,7 +61,10 @@ def critique(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> Critique
             code="rubric_needs_model",
             remedy="use critique_by_model, or a deterministic scorer",
         )
-    scored = {dimension.name: SCORERS[dimension.scorer](given) for dimension in given.rubric.dimensions}
+    judges = judges or Judges()
+    scored = {
+        dimension.name: SCORERS[dimension.scorer](given, judges) for dimension in given.rubric.dimensions
+    }
     return diagnose(given.rubric, scored, besides)
 
 
@@ -76,18 +82,21 @@ def find_unsafe(output: JsonObject) -> tuple[Found, ...]:
             ),
             fault.hint,
         )
-        for fault in SCORERS["safe"](given).faults
+        for fault in SCORERS["safe"](given, Judges()).faults
     )
 
 
-def critique_by_model(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> Inquiry[CritiqueDiagnosis]:
+def critique_by_model(
+    given: CritiqueInput, *, besides: Sequence[Found] = (), judges: Judges | None = None
+) -> Inquiry[CritiqueDiagnosis]:
     """The diagnosis of an output, with a model asked about the dimensions that say so."""
+    judges = judges or Judges()
     scored: dict[str, Scored] = {}
     for dimension in given.rubric.dimensions:
         if dimension.scorer == "model":
             scored[dimension.name] = yield from _ask(given, dimension)
         else:
-            scored[dimension.name] = SCORERS[dimension.scorer](given)
+            scored[dimension.name] = SCORERS[dimension.scorer](given, judges)
     return diagnose(given.rubric, scored, besides)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tercet.contracts.evidence import Evidence
@@ -37,12 +38,32 @@ class StepResult(NamedTuple):
     """Pointers to the fields that carry other people's words, `*` for any item."""
 
 
+class _Texts:
+    """The texts of an output. Most of what tools bring back is told from them by its words, without searching them."""
+
+    def __init__(self, texts: Collection[str]) -> None:
+        self._texts = texts
+        self._words = {word for text in texts for word in text.split()}
+        self._pairs = {pair for text in texts for pair in pairwise(text.split())}
+
+    def have(self, value: Any) -> bool:
+        """Whether a text is one of the output's, or a part of one, or has one in it."""
+        if not isinstance(value, str) or not is_text(value):
+            return False
+        may_be_part = self._have_words(value.split()[1:-1])  # the first and the last may be parts of words
+        return any((may_be_part and value in text) or text in value for text in self._texts)
+
+    def _have_words(self, words: list[str]) -> bool:
+        return self._words.issuperset(words) and self._pairs.issuperset(pairwise(words))
+
+
 def evidence_of(results: Iterable[StepResult], drafts: JsonObject | None = None) -> tuple[Evidence, ...]:
     """Results as evidence, `kg:result:STEP#snapshot_run` each; `drafts` are the outputs as the tools left them."""
     texts = {
         leaf.value for leaf in leaves(drafts or {}) if isinstance(leaf.value, str) and is_text(leaf.value)
     }
-    return tuple(fact for result in results for fact in _facts(result, texts))
+    own = _Texts(texts)
+    return tuple(fact for result in results for fact in _facts(result, own))
 
 
 def results_of(
@@ -66,13 +87,13 @@ def results_of(
     )
 
 
-def _facts(result: StepResult, texts: Collection[str]) -> Iterator[Evidence]:
+def _facts(result: StepResult, texts: _Texts) -> Iterator[Evidence]:
     found = list(leaves(result.value))
-    is_draft = any(_is_of(leaf.value, texts) for leaf in found)
+    is_draft = any(texts.have(leaf.value) for leaf in found)
     is_trusted = result.trust is Trust.TRUSTED and ALL_FIELDS not in result.untrusted
     if is_draft and not is_trusted:
         return
-    own = _keep(result.value, lambda _, value: not _is_of(value, texts))
+    own = _keep(result.value, lambda _, value: not texts.have(value))
     if not is_trusted:
         yield from _fact(result, own, Trust.UNTRUSTED)
         return
@@ -88,13 +109,6 @@ def _fact(result: StepResult, content: Any, trust: Trust, part: str = "") -> Ite
     yield Evidence(
         id=f"kg:{CLASSIFICATION}:{key}{part}#snapshot_run", content=content, trust=trust, source=result.tool
     )
-
-
-def _is_of(value: Any, texts: Collection[str]) -> bool:
-    """Whether a text is one of the output's, or a part of one, or has one in it."""
-    if not isinstance(value, str) or not is_text(value):
-        return False
-    return any(value in text or text in value for text in texts)
 
 
 def _is_marked(result: StepResult, place: Place) -> bool:

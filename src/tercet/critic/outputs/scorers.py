@@ -14,6 +14,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.outputs.choices import is_choice
 from tercet.critic.outputs.claims import MAX_CLAIMS, Leaf, extract, has_more, leaves, names
 from tercet.critic.outputs.grounding.check import GroundingCheck, has_particulars
+from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location, parse_location
 from tercet.critic.outputs.safety import Danger, find_dangers, hide, mask
 from tercet.critic.outputs.totals import find_wrong_totals, own_totals
@@ -75,7 +76,7 @@ class Judged(NamedTuple):
         return is_open and not has_particulars(self.claim.text)
 
 
-def score_grounded(given: CritiqueInput) -> Scored:
+def score_grounded(given: CritiqueInput, judges: Judges) -> Scored:
     """The part of the claims that stand on the evidence.
 
     A claim that is contradicted counts nothing, and so does one with a number, date, name or identifier that is nowhere
@@ -85,7 +86,10 @@ def score_grounded(given: CritiqueInput) -> Scored:
     if has_more(given.output):  # what nobody has looked at is not borne out
         told = f"it makes more claims than the {MAX_CLAIMS} that are judged"
         return Scored(0.0, (Fault(told, None, "GLOBAL", "make it shorter, or several outputs of it"),))
-    judged = [judged for judged in _judge(given) if not judged.is_idle]
+    if judges(given.evidence).is_cut:
+        told = f"the evidence has more than the {judges.most:,} statements that are read"
+        return Scored(0.0, (Fault(told, None, "GLOBAL", "let the plan pin what the output stands on"),))
+    judged = [judged for judged in _judge(given, judges) if not judged.is_idle]
     score = sum(map(_worth, judged)) / len(judged) if judged else 1.0
     wrong = sorted(
         (item for item in judged if item.is_wrong),
@@ -94,9 +98,9 @@ def score_grounded(given: CritiqueInput) -> Scored:
     return Scored(round(score, 6), tuple(map(_ungrounded, wrong)), _unsettled(judged))
 
 
-def _judge(given: CritiqueInput) -> Iterator[Judged]:
-    sure = GroundingCheck(authoritative(given.evidence))
-    check, own = GroundingCheck(_known(given)), GroundingCheck(own_totals(given.output))
+def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
+    sure, check = judges(authoritative(given.evidence)), judges(_known(given))
+    own = GroundingCheck(own_totals(given.output))
     for claim in extract(given.output):
         # What must not go out is the matter of safety: it is taken out, and what is left may well be true.
         text = hide(claim.text)
@@ -168,7 +172,7 @@ def _ungrounded(item: Judged) -> Fault:
     return Fault(told, claim.location, hint=hint, least=DefectSeverity.MEDIUM)
 
 
-def score_complete(given: CritiqueInput) -> Scored:
+def score_complete(given: CritiqueInput, _: Judges) -> Scored:
     """The part of the required outputs and sections that is there, less what is only a placeholder."""
     faults = [*_missing_outputs(given), *_missing_sections(given)]
     required = len(given.task.required_outputs) + len(given.task.required_sections)
@@ -237,11 +241,11 @@ def _plain(text: str) -> str:
     return _SPACES.sub(" ", text).strip().casefold()
 
 
-def score_coherent(given: CritiqueInput) -> Scored:
+def score_coherent(given: CritiqueInput, judges: Judges) -> Scored:
     """The part of the claims that contradict no other, are not said twice, and add up."""
     claims = extract(given.output)[:MAX_COMPARED]
     sentences = tuple(claim for claim in claims if parse_location(claim.location).start is not None)
-    faults = [*_at_odds(sentences), *_repeated(given.output), *_wrong_sums(given)]
+    faults = [*_at_odds(sentences), *_repeated(given.output), *_wrong_sums(given, judges)]
     count = max(len(claims), len(faults), 1)
     return Scored(round(1 - len(faults) / count, 6), tuple(faults))
 
@@ -285,8 +289,7 @@ def _repeated(output: JsonObject) -> list[Fault]:
     return found
 
 
-def _wrong_sums(given: CritiqueInput) -> list[Fault]:
-    check = GroundingCheck(given.evidence)
+def _wrong_sums(given: CritiqueInput, judges: Judges) -> list[Fault]:
     return [
         Fault(
             f"the total is {wrong.given}, its items come to {wrong.computed}",
@@ -296,11 +299,11 @@ def _wrong_sums(given: CritiqueInput) -> list[Fault]:
         )
         for wrong in find_wrong_totals(given.output)
         # A total that the evidence states counts before the items beside it: it may know of a rebate.
-        if check.judge(f"total: {wrong.given}").label is not Entailment.ENTAIL
+        if judges(given.evidence).judge(f"total: {wrong.given}").label is not Entailment.ENTAIL
     ]
 
 
-def score_safe(given: CritiqueInput) -> Scored:
+def score_safe(given: CritiqueInput, _: Judges) -> Scored:
     """One, less what each danger takes off; a single secret leaves nothing."""
     found = [*_dangers(given.output)]
     faults = tuple(
@@ -323,7 +326,7 @@ def _dangers(output: JsonObject) -> Iterator[tuple[Danger, str]]:
             yield danger, pointer.join(name.place[:-1])
 
 
-SCORERS: Mapping[str, Callable[[CritiqueInput], Scored]] = {
+SCORERS: Mapping[str, Callable[[CritiqueInput, Judges], Scored]] = {
     "grounded": score_grounded,
     "complete": score_complete,
     "coherent": score_coherent,

@@ -42,10 +42,10 @@ def verify_output(
         return refuse(faults, settings)
     claims = extract(outputs)
     trusted = authoritative(evidence)
-    whole, sure = judge(evidence), judge(trusted)
-    is_all_trusted = len(trusted) == len(evidence)
+    whole = judge(evidence)
+    sure = whole if len(trusted) == len(evidence) else judge(trusted)
     verdicts = tuple(
-        _decide(claim, said, said if is_all_trusted else sure.judge(claim.text))
+        _decide(claim, said, said if sure is whole else sure.judge(claim.text))
         for claim in claims
         for said in (whole.judge(claim.text),)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 from typing import NamedTuple
 
 from tercet.critic.outputs.grounding import lexicon, quantities
@@ -38,13 +38,13 @@ class Number(NamedTuple):
 
 
 def group_numbers(statements: Sequence[Statement]) -> list[list[Number]]:
-    """The numbers of each object of the evidence."""
+    """The numbers of each object of the evidence; of them, `MAX_GROUPS` are worked with."""
     groups: dict[tuple[int, str], list[Number]] = {}
     for said in statements:
         if said.reading.is_label and len(said.reading.quantities) == 1:
             holder = said.pointer.rpartition("/")[0]
             groups.setdefault((said.source, holder), []).append(Number(said.reading.quantities[0], said))
-    return [group[:MAX_NUMBERS] for group in groups.values() if len(group) > 1][:MAX_GROUPS]
+    return [group[:MAX_NUMBERS] for group in groups.values() if len(group) > 1]
 
 
 def work_out(
@@ -56,9 +56,8 @@ def work_out(
     """
     if wanted.bound != "=" or wanted.is_vague or len(claim.quantities) > MAX_CLAIMED:
         return ()
-    ways = (
-        *_within(claim, wanted, borne),
-        *(way for group in groups for way in _among(claim, wanted, group)),
+    ways = chain(
+        _within(claim, wanted, borne), (way for group in groups for way in _among(claim, wanted, group))
     )
     return next(((one.statement, other.statement) for one, other in ways), ())
 
@@ -78,15 +77,24 @@ def _within(claim: Reading, wanted: Quantity, borne: Sequence[Number]) -> Iterat
 
 def _among(claim: Reading, wanted: Quantity, group: Sequence[Number]) -> Iterator[tuple[Number, Number]]:
     said = {lexicon.concept(word)[0] for word in _WORD.findall(claim.text)}
-    named = [number for number in group if number.statement.reading.label & said]
+    named = {id(number) for number in group if number.statement.reading.label & said}
     yield from _differences(claim, wanted, group)
-    for one, other in permutations(group, 2):
-        if _is_product(claim, one.quantity, other.quantity, wanted):
-            yield one, other
-        if one in named and _is_share_of(one.quantity, other.quantity, wanted):
-            yield one, other
-        if (one in named or other in named) and _is_ratio(one.quantity, other.quantity, wanted):
-            yield one, other
+    counts = {said.value for said in claim.quantities if not said.measure and said != wanted}
+    for one in group:
+        is_named = id(one) in named
+        may_count = not one.quantity.measure and one.quantity.value in counts
+        is_share = is_named and one.quantity.measure == "share"
+        if not (may_count or is_share or (named and wanted.measure == "share")):
+            continue  # there is nothing that it could be multiplied with, or a part of
+        for other in group:
+            if other is one:
+                continue
+            if _is_product(claim, one.quantity, other.quantity, wanted):
+                yield one, other
+            if is_named and _is_share_of(one.quantity, other.quantity, wanted):
+                yield one, other
+            if (is_named or id(other) in named) and _is_ratio(one.quantity, other.quantity, wanted):
+                yield one, other
 
 
 def _is_product(claim: Reading, count: Quantity, price: Quantity, wanted: Quantity) -> bool:
@@ -115,9 +123,10 @@ def _differences(
 ) -> Iterator[tuple[Number, Number]]:
     if not _LESS.search(claim.text):
         return
+    least, most = quantities.range_of(wanted)
     for one, other in permutations(numbers, 2):
-        is_alike = _are_alike(one.quantity, other.quantity, wanted)
-        if is_alike and _fits(wanted, one.quantity.value - other.quantity.value):
+        left = one.quantity.value - other.quantity.value
+        if least <= left <= most and _are_alike(one.quantity, other.quantity, wanted) and _fits(wanted, left):
             yield one, other
 
 

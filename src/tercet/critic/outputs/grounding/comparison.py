@@ -25,6 +25,7 @@ _EXISTING = re.compile(r"\b(?:has|have|had|include[sd]?|there (?:is|are|was|were
 _ONLY = re.compile(r"\b(?:only|solely|exclusively|alone)\b", re.IGNORECASE)
 _NOUN = re.compile(r"\s+([a-z]{3,})")
 _BY = re.compile(r"\bby\b")
+_NAME_WORD = re.compile(r"[^\W_][^\W_’']*(?:[’'-][^\W_]+)*")
 _ItemT = TypeVar("_ItemT", bound=Anchor)
 
 
@@ -79,7 +80,7 @@ class Comparison:
 def compare(claim: Reading, statement: Statement) -> Comparison:
     """Hold a claim against a statement."""
     known = statement.known
-    turned = {word: _turned(word, known) for word in claim.words if word not in known}
+    turned = _turn(claim, known)
     shared = frozenset(word for word in claim.words if word in known or turned.get(word))
     checked = tuple(_check_all(claim, statement))
     return Comparison(
@@ -89,7 +90,7 @@ def compare(claim: Reading, statement: Statement) -> Comparison:
         is_about=all(_is_named(claim, anchor, statement) for anchor in subjects(claim)),
         checked=checked,
         is_opposite=_is_opposite(claim, statement, turned),
-        is_reversed=_is_reversed(claim, statement.reading),
+        is_reversed=is_reversed(claim, statement.reading),
         is_by_another=_is_by_another(claim, statement.reading),
     )
 
@@ -106,6 +107,15 @@ def anchors(claim: Reading) -> list[Anchor]:
     """Everything in a claim that is found to the letter or not at all."""
     certain = [name for name in claim.names if name.is_certain]
     return [*claim.quantities, *claim.dates, *claim.times, *certain, *claim.identifiers]
+
+
+def is_opposite(claim: Reading, statement: Statement) -> bool:
+    """Whether one says no where the other says yes."""
+    return _is_opposite(claim, statement, _turn(claim, statement.known))
+
+
+def _turn(claim: Reading, known: frozenset[str]) -> dict[str, str | None]:
+    return {word: _turned(word, known) for word in claim.words if word not in known}
 
 
 def _turned(word: str, known: frozenset[str]) -> str | None:
@@ -139,7 +149,7 @@ def _check(claim: Reading, anchor: Anchor, statement: Statement) -> Finding:
         statement = replace(statement, context=None)
     match anchor:
         case Quantity():
-            return _check_quantity(claim, anchor, statement.reading)
+            return check_quantity(claim, anchor, statement.reading)
         case Date():
             return _check_date(claim, anchor, statement)
         case Time():
@@ -166,7 +176,8 @@ def _check_time(claim: Reading, anchor: Time, reading: Reading) -> Finding:
     return "other" if _rivals(reading.times, claim.times, agree) else "absent"
 
 
-def _check_quantity(claim: Reading, anchor: Quantity, reading: Reading) -> Finding:
+def check_quantity(claim: Reading, anchor: Quantity, reading: Reading) -> Finding:
+    """What becomes of a number of the claim."""
     given = [other for other in reading.quantities if _is_comparable(claim, anchor, other)]
     fitting = [other for other in given if quantities.agrees(anchor, other)]
     if anchor.is_vague:
@@ -194,6 +205,11 @@ def _is_comparable(claim: Reading, anchor: Quantity, other: Quantity) -> bool:
     if not anchor.measure and other.measure == MONEY and _is_count(claim, anchor):
         return False
     return quantities.is_same_measure(anchor, other)
+
+
+def has_share(quantity: Quantity) -> bool:
+    """Whether a number can be compared with `all` or `most`."""
+    return quantity.measure == "share" or (not quantity.measure and 0 < quantity.value < 1)
 
 
 def _is_count(claim: Reading, anchor: Quantity) -> bool:
@@ -248,7 +264,7 @@ def _is_named(claim: Reading, anchor: Anchor, statement: Statement) -> bool:
         case Name():
             return _has_name(anchor, statement)
         case Identifier():
-            return _has_identifier(anchor, statement)
+            return has_identifier(anchor, statement)
         case Date():
             return _check_date(claim, anchor, statement) == "found"
         case _:
@@ -260,12 +276,18 @@ def _texts(statement: Statement) -> str:
 
 
 def _has_name(name: Name, statement: Statement) -> bool:
-    words = set(re.findall(r"[^\W_][^\W_’']*(?:[’'-][^\W_]+)*", _texts(statement).casefold()))
-    words |= {word.removesuffix("'s").removesuffix("’s") for word in words}
+    words = name_words(_texts(statement))
     return all(word in words for word in name.words)
 
 
-def _has_identifier(identifier: Identifier, statement: Statement) -> bool:
+def name_words(text: str) -> set[str]:
+    """The words that a text has, as names are compared with them."""
+    words = set(_NAME_WORD.findall(text.casefold()))
+    return words | {word.removesuffix("'s").removesuffix("’s") for word in words}
+
+
+def has_identifier(identifier: Identifier, statement: Statement) -> bool:
+    """Whether a statement, or its context, has an identifier, with whatever spaces."""
     readings = [statement.reading, *([statement.context] if statement.context else [])]
     if any(identifier.key == other.key for reading in readings for other in reading.identifiers):
         return True
@@ -307,7 +329,7 @@ def _fits(one: str, other: str) -> bool:
 
 
 def _check_identifier(claim: Reading, anchor: Identifier, statement: Statement) -> Finding:
-    if _has_identifier(anchor, statement):
+    if has_identifier(anchor, statement):
         return "found"
     if anchor.start < claim.verb:
         return "absent"
@@ -317,18 +339,32 @@ def _check_identifier(claim: Reading, anchor: Identifier, statement: Statement) 
 
 def _is_by_another(claim: Reading, reading: Reading) -> bool:
     """Whether the claim has one doer, and the statement says `by` another."""
-    doers = [name for name in claim.names if name.start < claim.verb and name.is_certain]
-    others = [name for name in reading.names if _role(reading.text, name.start) == "by"]
+    doers, others = _subjects_named(claim), _doers(reading)
     if len(doers) != 1 or len(others) != 1 or _BY.search(claim.text):
         return False
     return not set(doers[0].words) & set(others[0].words) and not _has_word(reading.text, doers[0].words)
+
+
+def _subjects_named(claim: Reading) -> list[Name]:
+    return [name for name in claim.names if name.start < claim.verb and name.is_certain]
+
+
+def _doers(reading: Reading) -> list[Name]:
+    if "by" not in reading.text:
+        return []
+    return [name for name in reading.names if _role(reading.text, name.start) == "by"]
+
+
+def has_doer(reading: Reading) -> bool:
+    """Whether a statement says `by` somebody, and by nobody else."""
+    return len(_doers(reading)) == 1
 
 
 def _has_word(text: str, words: tuple[str, ...]) -> bool:
     return any(word in text.casefold() for word in words)
 
 
-def _is_reversed(claim: Reading, reading: Reading) -> bool:
+def is_reversed(claim: Reading, reading: Reading) -> bool:
     """Whether two names stand on the other sides of the same verb."""
     mine, its = _pair(claim), _pair(reading)
     if mine is None or its is None or not mine[2] & its[2] or mine[3] != its[3]:

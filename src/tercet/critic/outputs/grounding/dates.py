@@ -30,6 +30,7 @@ _PATTERNS = tuple(
         rf"(?:\b(?:in|since|until|of|last|this)\s+){_MONTH}",
     )
 )
+_DATED = re.compile(r"\d|quarter|" + "|".join(sorted({name[:3] for name in _MONTHS})), re.IGNORECASE)
 _BARE_YEAR = re.compile(rf"{_BOUND}(?<![\w.,#-]){_YEAR}(?![\w%°]|-\w)", re.IGNORECASE)
 _TIME = re.compile(
     r"(?<![\d:])(?P<hour>[01]?\d|2[0-4])(?:[:.](?P<minute>[0-5]\d)(?::[0-5]\d)?(?:\s*(?P<half>[ap])\.?m\b\.?)?|"
@@ -60,10 +61,15 @@ class Time(NamedTuple):
     end: int
 
 
+def may_have_dates(text: str) -> bool:
+    """Whether a text has a figure, or the name of a month or quarter: one without them has no date."""
+    return _DATED.search(text) is not None
+
+
 def find_dates(text: str) -> list[Date]:
     """The dates of a text that are more than a year."""
     found: list[Date] = []
-    for pattern in _PATTERNS:
+    for pattern in _PATTERNS if may_have_dates(text) else ():
         for match in pattern.finditer(text):
             found += _read(match)
         text = pattern.sub(lambda match: " " * len(match[0]) if _read(match) else match[0], text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf, isfinite
 from typing import Literal, NamedTuple, TypeAlias
 
 from tercet.critic.outputs.grounding.units import (
@@ -81,6 +82,8 @@ _QUANTITY = re.compile(
     rf"(?<![\w.])(?:(?P<figure>{_FIGURE})|(?P<article>an?\s+)?(?P<word>{_WORD})(?![\w-]))(?!\w*[_]){_AFTER}",
     re.IGNORECASE,
 )
+_COUNTED = re.compile(rf"\d|{_either([*_ONES, *_TENS, 'dozen'])}", re.IGNORECASE)
+"""What a text has that has a number: most have none, and looking for numbers in them takes long."""
 _SHARE = re.compile(
     rf"(?:(?P<hedge>{_HEDGES})\s+)?\b(?:a\s+|one\s+)?(?P<share>{_either(list(_SHARES))})\s+of\b",
     re.IGNORECASE,
@@ -146,7 +149,8 @@ def find_quantities(text: str) -> list[Quantity]:
         found += [quantity for match in pattern.finditer(shown) if (quantity := read(match)) is not None]
         if pattern is not _OUT_OF:
             shown = pattern.sub(lambda match: " " * len(match[0]), shown)
-    figures = [quantity for match in _QUANTITY.finditer(shown) if (quantity := _read(match)) is not None]
+    matches = _QUANTITY.finditer(shown) if _COUNTED.search(shown) else ()
+    figures = [quantity for match in matches if (quantity := _read(match)) is not None]
     found += _share_units(shown, figures)
     found += [Quantity(1.0, "share", *match.span(), is_vague=True) for match in _WHOLE.finditer(shown)]
     found += [
@@ -274,6 +278,18 @@ def agrees(claimed: Quantity, given: Quantity) -> bool:
     if claimed.bound != "=":
         return given.value == claimed.value or _is_within(given, claimed)
     return _is_close(claimed, given)
+
+
+def range_of(claimed: Quantity) -> tuple[float, float]:
+    """Between which numbers those lie that can bear one out, or a little beyond."""
+    value = claimed.value
+    if not isfinite(value):
+        return value, value
+    rough = 1.2 * NEAR * abs(value) if claimed.is_rough else 0.0
+    slack = 2e-9 * max(abs(value), 1e-6) + 1.001 * claimed.step + rough
+    if claimed.bound == "=" or claimed.is_rough:
+        return value - slack, value + slack
+    return (value - slack, inf) if claimed.bound in (">", ">=") else (-inf, value + slack)
 
 
 def is_open(claimed: Quantity, given: Quantity) -> bool:

@@ -239,10 +239,14 @@ def describe(members: JsonObject) -> str:
     """
     said: list[str] = []
     for key, member in members.items():
-        if isinstance(member, str) and len(member) <= 120 and not read(member).dates:
+        if isinstance(member, str) and len(member) <= 120 and not _is_dated(member):
             words = key_words(key)
             said.append(f"{' '.join(words)} {member}" if words and words[-1] in _IDENTIFYING else member)
     return " . ".join(said)
+
+
+def _is_dated(text: str) -> bool:
+    return dates.may_have_dates(text) and bool(read(text).dates)
 
 
 def currency_in(members: JsonObject) -> str | None:

@@ -8,9 +8,11 @@ out bears claims out and contradicts none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -25,12 +27,12 @@ from tercet.contracts.totals import (
     count_of,
     key_words,
     stated_line,
-    totals_in,
     totals_of,
 )
 from tercet.critic.outputs.grounding import quantities
 from tercet.critic.outputs.grounding.quantities import Quantity
 from tercet.critic.outputs.grounding.statements import (
+    MAX_SENTENCE,
     Reading,
     Statement,
     currency_in,
@@ -51,20 +53,42 @@ _TOTAL = re.compile(
 
 def compute(content: Any, source: int, topic: str = "") -> list[Statement]:
     """What one piece of evidence comes to, as statements; `topic` is what it is about as a whole."""
-    return list(islice(_walk(content, (), source, topic, None), MAX_COMPUTED))
+    return list(islice(_walk(content, (), source, _Context(lambda: topic), None), MAX_COMPUTED))
 
 
-def _walk(value: Any, place: Place, source: int, context: str, currency: str | None) -> Iterator[Statement]:
+class _Context:
+    """What stands around a sum, put into words when there is one: of many objects, few have any."""
+
+    def __init__(self, describe: Callable[[], str]) -> None:
+        self._describe = describe
+
+    @cached_property
+    def text(self) -> str:
+        """The words."""
+        return self._describe()
+
+    def with_object(self, members: JsonObject) -> _Context:
+        """The same with what an object says about itself."""
+        return _Context(lambda: " . ".join(part for part in (self.text, describe(members)) if part))
+
+    def with_key(self, key: str) -> _Context:
+        """The same with the name of a member."""
+        return _Context(lambda: f"{self.text} . {' '.join(key_words(key))}")
+
+
+def _walk(
+    value: Any, place: Place, source: int, context: _Context, currency: str | None
+) -> Iterator[Statement]:
     if (members := as_object(value)) is not None:
         currency = currency_in(members) or currency
-        context = " . ".join(part for part in (context, describe(members)) if part)
+        context = context.with_object(members)
         sums = [*_totals(members, context), *_line(members, context)]
         found = [replace(said, reading=_with_currency(said, currency)) for said in sums]
         for said in (*found, *_counts(members, context)):
             yield replace(said, source=source, pointer=pointer.join(place) + said.pointer)
         for key, member in members.items():
-            about = f"{context} . {' '.join(key_words(key))}"
-            yield from _walk(member, (*place, key), source, about, currency)
+            if isinstance(member, dict | list):
+                yield from _walk(member, (*place, key), source, context.with_key(key), currency)
     for index, item in enumerate(as_list(value) or ()):
         yield from _walk(item, (*place, index), source, context, currency)
 
@@ -74,12 +98,11 @@ def _with_currency(said: Statement, currency: str | None) -> Any:
     return replace(said.reading, quantities=(quantity._replace(measure=currency or MONEY),))
 
 
-def _totals(members: JsonObject, context: str) -> Iterator[Statement]:
+def _totals(members: JsonObject, context: _Context) -> Iterator[Statement]:
     found = totals_of(members)
     if found is None or found.worked is None:
         return
-    items = as_list(members[found.worked.member]) or []
-    about = " . ".join([context, *(describe(as_object(item) or {}) for item in items)])
+    about = _about(context, as_list(members[found.worked.member]) or [])
     where = pointer.join((found.worked.member,))
     if found.right is not None:
         yield _state(["total"], found.right, _working(found), where, about)
@@ -89,14 +112,24 @@ def _totals(members: JsonObject, context: str) -> Iterator[Statement]:
         yield replace(_state(["total"], other, working, where, about), is_lenient=True)
 
 
-def _line(members: JsonObject, context: str) -> Iterator[Statement]:
+def _about(context: _Context, items: list[Any]) -> str:
+    """What a list of items is about, as far as it is read."""
+    about = context.text
+    for item in items:
+        about += f" . {describe(as_object(item) or {})}"
+        if len(about) >= MAX_SENTENCE:
+            break
+    return about
+
+
+def _line(members: JsonObject, context: _Context) -> Iterator[Statement]:
     """What so many of an item come to, where the item does not say it."""
     amount = amount_of(members)
     if amount is not None and stated_line(members) is None:
-        yield replace(_state(["amount"], amount, "price by count", "", context), is_lenient=True)
+        yield replace(_state(["amount"], amount, "price by count", "", context.text), is_lenient=True)
 
 
-def _counts(members: JsonObject, context: str) -> Iterator[Statement]:
+def _counts(members: JsonObject, context: _Context) -> Iterator[Statement]:
     """How many there are in a list: its rows, and what their counts come to."""
     for key, member in members.items():
         rows = [as_object(item) or {} for item in as_list(member) or ()]
@@ -107,7 +140,7 @@ def _counts(members: JsonObject, context: str) -> Iterator[Statement]:
             else {Decimal(len(rows))}
         )
         for number in sorted(numbers) if rows and key_words(key) else ():
-            said = _state(key_words(key), number, "counted", pointer.join((key,)), context)
+            said = _state(key_words(key), number, "counted", pointer.join((key,)), context.text)
             yield replace(said, is_lenient=True)
 
 
@@ -139,10 +172,15 @@ def _added(worked: Worked) -> str:
 class KnownTotals:
     """What may be called the total by all evidence together, where there is one total and no more."""
 
-    def __init__(self, contents: Sequence[Any], statements: Sequence[Statement]) -> None:
-        totals = {total for content in contents for total in totals_in(content)}
+    def __init__(self, stated: Sequence[Collection[Decimal | None]], statements: Sequence[Statement]) -> None:
+        totals = {total for each in stated for total in each}
         self._right = next(iter(totals)) if len(totals) == 1 else None
         self._said = [said for said in statements if _is_total(said)]
+        self._given = sorted(
+            (given for said in self._said for given in said.reading.quantities), key=lambda given: given.value
+        )
+        self._values = [given.value for given in self._given]
+        self._measures = {given.measure: given for given in self._given}
 
     def find_wrong(self, claim: Reading) -> tuple[str, Statement] | None:
         """A number that a claim plainly calls the total, and that nothing calls so; with what is the total instead."""
@@ -155,11 +193,13 @@ class KnownTotals:
         return None
 
     def _has(self, meant: Quantity) -> bool:
-        return any(
-            not quantities.is_same_measure(meant, given) or quantities.agrees(meant, given)
-            for said in self._said
-            for given in said.reading.quantities
-        )
+        """Whether something called a total bears a number out, or measures something else."""
+        # What is meant is a sum or a plain number: whether it is compared with another goes by the other's measure alone.
+        if any(not quantities.is_same_measure(meant, given) for given in self._measures.values()):
+            return True
+        least, most = quantities.range_of(meant)
+        near = self._given[bisect_left(self._values, least) : bisect_right(self._values, most)]
+        return any(quantities.agrees(meant, given) for given in near)
 
     def _best(self) -> Statement:
         right = float(self._right or 0)
