@@ -2,5 +2,6 @@
 
 - `lexicon`, `units`: the words and units it knows; `quantities`, `dates`, `names`: what it finds in a text;
 - `statements`: evidence, cut into what it states; `comparison`: one claim against one statement;
-- `check`: the judge.
+- `weighing`: what a comparison comes to; `masks`, `index`, `search`: the few statements that a claim is compared with;
+- `check`: the judge; `judges`: makes judges that share what they have read.
 """
