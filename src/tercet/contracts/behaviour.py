@@ -20,6 +20,10 @@ class Behaviour(IntEnum):
     """A refusal lists what a tool takes in the order of the names. Before, it was the order in which the pack's author had
     written them, which the hash of a pack does not know: two packs with one hash gave two verdicts."""
 
+    BEST_HANDED_OVER = 2
+    """A quality loop that ends without a commit hands over the outputs that were judged best. Before, it was the last
+    ones, also where a repair had left them worse."""
+
 
 CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))
 """What a session that starts now goes by."""

@@ -370,7 +370,7 @@ class Driver:
                     at=now, step=command.step, policy=command.policy, digest=command.digest
                 )
             case c.GiveUp():
-                return e.GivenUp(at=now, reason=command.reason, iterations=self.state.iterations)
+                return work.give_up(self.state, self.setting, command, now)
             case c.Finish():
                 return work.finish(self.state, self.setting, self.course, self.blobs, now)
 
