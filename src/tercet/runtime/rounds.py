@@ -169,5 +169,10 @@ def told_round(found: Mapping[str, Any]) -> str:
     """Which outputs are handed over, in words; empty where they are the last."""
     if not found:
         return ""
-    which = f"after repair {found['round']} of {found['of']}" if found["round"] else "before any repair"
+    number, most = found["round"], found["of"]
+    which = (
+        f"after repair {number} of {most}"
+        if number
+        else f"before the first of {most} repair{'s'[: most > 1]}"
+    )
     return f"these are the outputs {which}: what came later was judged worse"
