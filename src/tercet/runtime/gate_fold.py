@@ -315,6 +315,23 @@ _FOLDS: dict[str, Callable[[State, OpenGate, e.GateAnswered], State]] = {
 }
 
 
+# --- outputs that are about to be committed ---
+
+
+def acceptances(state: State) -> tuple[Answer, ...]:
+    """The approvals by which outputs are being committed; none where nobody was asked for them."""
+    if state.phase is not P.COMMIT or state.quality.stage != "asking":
+        return ()
+    given = [answer for answer in state.answers if answer.answer == "approve" and not answer.step]
+    return tuple(answer for answer in given if answer.gate == given[-1].gate)
+
+
+def acceptance_lapsed(state: State, event: e.AcceptanceLapsed) -> State:
+    is_theirs = event.gate in {answer.gate for answer in acceptances(state)}
+    demand(state, event, is_met=is_theirs, why="the outputs were not accepted there")
+    return changed(state, phase=P.VERIFY, quality=with_quality(state, lapsed=event.reason))
+
+
 # --- in nobody's place ---
 
 

@@ -42,6 +42,7 @@ def afresh(quality: Quality) -> Quality:
         escalation={},
         best=None,
         restored={},
+        lapsed="",
     )
 
 

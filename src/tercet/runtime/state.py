@@ -245,6 +245,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The ids of all that was found for repairs of these outputs: they stand on it from then on."""
     best: Round | None = None
     """The best of the rounds before the last one."""
+    lapsed: str = ""
+    """Why people who accepted the outputs are asked again."""
     restored: dict[str, Any] = {}
     """The round that the outputs were taken from, of how many; empty where they are the last."""
 
