@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from .quality_desk import (
     told,
 )
 from .test_quality_tests import CODE, JUDGED_BY_TESTS, PLAN
-from .workshop import ADA, ASK, BOB, Workshop, events
+from .workshop import ADA, ASK, BOB, Death, Workshop, events
 
 ALL = 4
 
@@ -258,3 +259,37 @@ def test_an_unsafe_letter_is_not_the_best(workshop: Workshop) -> None:
     done = carry(workshop, pack, plan=WRITE, critics=[critic], repairers=[model(mended(LEAKY))])
     assert (done.result.status, done.result.outputs) == ("paused", {"letter": GOOD})
     assert last(e.RunReported, done.found).restored["round"] == 0
+
+
+@pytest.mark.req("R116")
+@pytest.mark.parametrize("point", ["before_append", "after_append"])
+def test_the_best_is_not_forgotten_when_a_process_dies(tmp_path: Path, point: str) -> None:
+    """Wherever a process dies, the next one hands over the same outputs, of the same round."""
+
+    def write(question: Question) -> JsonObject:
+        return code("0 worst" if "3 better" in told(question) else "3 better")(question)
+
+    async def live(workshop: Workshop, url: str, nth: int) -> bool:
+        pack = coded(workshop, "2 draft", budget={"max_repairs": 2})
+        death = Death(point, nth)
+        async with workshop.journal(url) as journal:
+            async with workshop.runtime(
+                pack, journal, repairers=[model(*[write] * 4)], crash=death
+            ) as mortal:
+                ended = await death.of(mortal.run(ASK, plan=PLAN, actor=ADA))
+            rows = await journal.sessions("default", limit=9)
+            if not rows:  # it died before anything was durable
+                return False
+            session = rows[0].session_id
+            async with workshop.runtime(pack, journal, repairers=[model(*[write] * 4)]) as heir:
+                if rows[0].status == "in_progress":  # else it was handed over before it died
+                    await heir.resume(session)
+                state, _ = await demand_within_bounds(journal, session)
+                assert (state.status, state.outputs) == ("paused", {"code": "3 better"})
+                assert state.quality.restored == {"round": 1, "of": 2}
+        return ended is not None
+
+    deaths = 0
+    while not (each := Workshop()).run(live(each, f"sqlite:///{tmp_path / f'{deaths}.db'}", deaths + 1)):
+        deaths += 1
+    assert deaths >= 8
