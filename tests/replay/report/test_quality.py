@@ -260,7 +260,7 @@ def test_outputs_that_are_not_the_last_are_told_as_such(workshop: Workshop) -> N
     run = mend(workshop, "1 draft", "3 better", "0 worst")
     part = loop_of(tell(Case(state=run.state, events=tuple(run.found))))
     assert part.changes_note == "These are the outputs after repair 1 of 2: what came later was judged worse."
-    assert told(part.changes[0].lines) == ["−1 draft", "+3 better"]  # noqa: RUF001 - a minus sign
+    assert told(part.changes[0].lines) == ["−1 draft", "+3 better"]
     assert part.exit is not None
     assert [each.number for each in part.exit.thresholds] == ["0.75"]
     tests = next(row for row in part.exit.confidence_parts if row.label == "tests passed")
