@@ -18,6 +18,7 @@ from tercet.contracts.plan_formats import load_plan
 from . import effects, sagas
 from .acting import TIMEOUT_MS, Scene, act
 from .effects import Effect
+from .letters import letter
 from .witness import witness
 
 REFUNDS = Path(__file__).parents[2] / "examples" / "refunds"
@@ -29,6 +30,8 @@ def scene(name: str) -> Scene:
     pack, _, declaration = name.partition(":")
     if pack in sagas.ENDINGS:
         return sagas.saga(pack, declaration)
+    if pack == "letter":
+        return letter()
     return {"twelve": _twelve, "refunds": _refunds}[pack](declaration)
 
 

@@ -12,6 +12,12 @@ from acceptance.schedule import HANGS
 from acceptance.tally import problems_of
 from acceptance.trial import RANDOM, Trial, run_trial
 from tercet.contracts.errors import UsageError
+from tercet.contracts.loop import Phase
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.opening import open_journal
+from tercet.runtime.machine import evolve
+from tercet.runtime.state import State
 from tercet.testing.crash_points import POINTS, CrashPlan
 
 EVERYWHERE = tuple(f"{point}:1" for point in POINTS)
@@ -71,6 +77,36 @@ def test_a_payment_that_outlives_its_time_happens_once(tmp_path: Path, scene: st
     """A call that has its effect and then hangs is settled by what its tool declares, also through a kill."""
     journal = f"sqlite:///{tmp_path / 'runs.db'}"
     asyncio.run(compare(journal, tmp_path, scene, RANDOM, hang=HANGS["refunds"]))
+
+
+IN_THE_LOOP = ("after_append:2", "before_append:2", "after_append:2", "inside_commit:2") * 4
+"""Each worker takes the run over with its first append; the second one holds what a phase came to."""
+
+
+@pytest.mark.req("R116", "R329")
+def test_a_run_killed_in_every_phase_of_the_quality_loop_leaves_what_a_calm_one_leaves(
+    tmp_path: Path,
+) -> None:
+    """Workers die where a test was run, and in VERIFY, CRITIQUE and REPAIR; the next one goes on there, the letter is
+    drafted once, and the record is the same."""
+    journal = f"sqlite:///{tmp_path / 'runs.db'}"
+    kills = asyncio.run(compare(journal, tmp_path, "letter:idempotent", *IN_THE_LOOP))
+    assert kills >= 8
+    died_in = asyncio.run(_taken_over_in(journal, f"{tmp_path.name}-letter-idempotent"))
+    assert {Phase.VERIFY, Phase.CRITIQUE, Phase.REPAIR} <= died_in
+
+
+async def _taken_over_in(url: str, tenant: str) -> set[Phase]:
+    """The phases that a session was in when a worker took it over."""
+    async with open_journal(url) as journal:
+        (row,) = await journal.sessions(tenant)
+        events = [codec.decode(stored.data) for stored in await journal.read(tenant, row.session_id)]
+    state, phases = State(), set[Phase]()
+    for event in events:
+        if isinstance(event, e.SessionResumed):
+            phases.add(state.phase)
+        state = evolve(state, event)
+    return phases
 
 
 @pytest.mark.parametrize("text", ["nowhere:1", "before_call:x", "before_call:1:faint"])

@@ -236,9 +236,10 @@ def test_a_run_that_was_handed_over_shows_all_that_is_known(tercet: Tercet, hand
     assert "✓ bake  bakery.bake" in page.out
     assert "✗ knead  bakery.knead" in page.out
     assert "critic    review ok" in page.out
-    for words in ("extend --tool-calls 10", "accept-partial", "abandon"):
+    for words in ("accept-partial", "abandon"):
         assert f"    tercet gates decide {handed_over} {words}\n" in page.out
-    assert "replan" not in page.out
+    assert "replan" not in page.out, "the caller's plan is never changed"
+    assert "decide " + handed_over + " extend" not in page.out, "nothing was short"
     packet = tercet("gates", "show", handed_over, "--json").json["packet"]
     assert [step["id"] for step in packet["plan"]["steps"]] == ["look", "bake", "knead"]
     assert len(packet["transcript"]) == 6

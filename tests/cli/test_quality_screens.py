@@ -7,8 +7,11 @@ import unicodedata
 
 import pytest
 
+from runtime.test_quality_best import mend
+from runtime.workshop import Workshop
 from tercet.cli.exit_view import score_text
-from tercet.cli.quality_view import MOST, details, headline
+from tercet.cli.quality_view import MOST, details, headline, show_quality
+from tercet.cli.screen import Screen
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
 from tercet.journal import events as e
 
@@ -260,3 +263,12 @@ def test_runs_without_the_loop_say_nothing_of_it(tercet: Tercet, studio: Studio)
     told = studio.write("letter", "good", "--shadow", "--json").json
     assert told["quality"] is None
     assert "verified 1" not in tercet("sessions", "show", told["session_id"]).text
+
+
+def test_outputs_that_are_not_the_last_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    """Below the exit stands which round it is about."""
+    run = mend(Workshop(), "3 draft", "1 worse")
+    show_quality(Screen(), run.found)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "test_pass_rate is 0.75, below 1.0" in text
+    assert "these are the outputs before the first of 1 repair: what came later was judged worse" in text

@@ -136,13 +136,16 @@ def test_the_failure_is_data_in_the_question() -> None:
 
 @pytest.mark.req("R246")
 def test_what_is_beyond_the_stand_in_goes_to_a_person_with_a_diagnosis() -> None:
-    """When no change is left, the tests that still fail are handed over, with their class and how often it was tried."""
-    result, _, events = mend("initials", Overheard())
+    """When no change is left, the best source is handed over, which is that before the changes, with what fails in it."""
+    result, outputs, events = mend("initials", Overheard())
     assert result.status == "paused"
-    assert "test_pass_rate is 0.0, below 1.0" in result.reason
-    assert "no repair is left" in result.reason
-    said = "tests: the test Initials.test_two_names fails (LOGIC_ERROR; tried 2 times: every fitting repair was tried)"
+    assert outputs["code"] == (CODE / "functions" / "initials.py").read_text(encoding="utf-8")
+    assert "test_pass_rate is 0.5, below 1.0" in result.reason
+    repairs = sum(isinstance(event, e.OutputsRepaired) for event in events)
+    assert f"these are the outputs before the first of {repairs} repairs" in result.reason
+    said = "tests: the test Initials.test_two_names fails: expected 'A. R.', found 'A.' (LOGIC_ERROR; tried 1 time: "
     assert said in result.reason
+    assert "test_one_name" not in result.reason, "it passes in what is handed over"
     last = [event for event in events if isinstance(event, e.OutputsRepaired)][-1]
     assert (last.outcome, last.escalation["root_cause"]) == ("escalated", "CAPABILITY_LIMIT")
     assert all(entry["success"] is False for entry in last.log)

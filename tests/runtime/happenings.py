@@ -14,7 +14,7 @@ from tercet.journal import events as e
 from tercet.journal.events.gate import Answered, GateKind
 from tercet.journal.events.turn import TurnAction
 from tercet.runtime.changes import ANSWERS
-from tercet.runtime.gate_fold import can_be_held
+from tercet.runtime.gate_fold import acceptances, can_be_held
 from tercet.runtime.state import UNDO, OpenGate, State, StepState
 
 from .workshop import plan, step
@@ -230,6 +230,8 @@ def _from_outside(state: State, at: int) -> Iterator[e.Event]:
 
 
 def _last(state: State, at: int) -> Iterator[e.Event]:
+    if given := acceptances(state):
+        yield e.AcceptanceLapsed(at=at, gate=given[-1].gate, reason="bob is no boss any more")
     for name in state.in_flight:
         yield from _ends(name, state.steps[name], at)
     yield from _answers(state, at)
@@ -485,6 +487,7 @@ ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
         answer=st.sampled_from([answer for answers in ANSWERS.values() for answer in answers]),
         value=st.none() | _MORE,
     ),
+    st.builds(e.AcceptanceLapsed, at=_TIMES, gate=_GATES, reason=_WORDS),
     st.builds(e.ApprovalGranted, at=_TIMES, step=_STEPS, policy=_WORDS, digest=_DIGESTS),
     st.builds(e.MessageDropped, at=_TIMES, inbox=_NUMBERS, code=_WORDS, reason=_WORDS),
     st.builds(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
@@ -17,7 +18,8 @@ from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
 from tercet.runtime.machine import evolve
 from tercet.runtime.result import RunResult
-from tercet.runtime.state import State
+from tercet.runtime.rounds import rank, round_of
+from tercet.runtime.state import Round, State
 from tercet.testing.models import Line, ScriptedModel
 from tercet.tools import ToolContext
 
@@ -182,7 +184,27 @@ async def demand_within_bounds(journal: Journal, session: str) -> tuple[State, l
         assert state.iterations <= budget.get("max_iterations", 50) + 1
     assert (state.used.reserved_tokens, state.used.reserved_cost) == (0, 0)
     assert state.asking is None
+    demand_best(found)
     return state, found
+
+
+def demand_best(found: Iterable[e.Event]) -> None:
+    """What must hold of outputs that are handed over: none that were judged before them, since they were produced or since
+    a person spoke, are better."""
+    state, rounds = State(), list[Round]()
+    for event in found:
+        before, state = state, evolve(state, event)
+        has_escalated = before.reason.startswith("escalated: ")
+        if isinstance(event, e.OutputsProduced | e.SessionMigrated | e.GateAnswered) or has_escalated:
+            rounds.clear()
+        if isinstance(event, e.OutputsRepaired) and not before.quality.feedback:
+            rounds.append(round_of(before))
+        if isinstance(event, e.RunReported | e.GivenUp) and getattr(event, "outcome", "") not in (
+            "accept",
+            "ask",
+        ):
+            goes_by = Behaviour.BEST_HANDED_OVER in state.start["behaviour"]
+            assert not goes_by or all(rank(each) <= rank(round_of(state)) for each in rounds)
 
 
 @dataclass(frozen=True)

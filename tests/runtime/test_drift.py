@@ -11,12 +11,15 @@ import pytest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
+from tercet.contracts.loop import Phase
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
 from tercet.runtime import commands as c
+from tercet.runtime.machine import IllegalEvent, evolve
 from tercet.runtime.runtime import RunResult, Runtime
+from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
 
 from .test_deciding import Case
@@ -300,3 +303,96 @@ def test_the_digest_binds_what_the_design_lists(
         return command.digest
 
     assert asked({}, {}) == asked({}, {}) != asked(planned, declared), what
+
+
+# --- outputs ---
+
+
+def accepted(workshop: Workshop, quorum: int, people: tuple[Actor, ...]) -> Pack:
+    """A pack whose outputs people of a list must accept; the list is no part of its hash."""
+    editor = Gate(name="EDITOR", roles=("boss",), quorum=quorum)
+    decision = {"requires_human_approval": True, "output_gate": "EDITOR"}
+    return workshop.pack(gates=(editor,), actors=people, decision=decision)
+
+
+ANN = Actor(id="ann", roles=("boss",))
+OUTPUT = plan(step("a"), outputs={"x": {"$from": "a#/n"}})
+
+
+@pytest.mark.req("R136")
+@pytest.mark.parametrize(
+    "left", [(Actor(id="bob", roles=("clerk",)), CLEO, ANN), (CLEO, ANN)], ids=["moved", "gone"]
+)
+def test_outputs_are_not_committed_on_the_word_of_somebody_who_lost_the_role(
+    workshop: Workshop, url: str, left: tuple[Actor, ...]
+) -> None:
+    """One of a quorum approves, loses the role, and the next one approves: nothing is committed, both are asked again, are
+    told why, and two who hold the role have it committed."""
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            before = accepted(workshop, 2, (BOB, CLEO, ANN))
+            async with workshop.runtime(before, journal) as runtime:
+                result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
+                await runtime.approve(gate_of(result), actor=BOB)
+            after = accepted(workshop, 2, left)
+            assert after.hash == before.hash
+            async with workshop.runtime(after, journal) as later:
+                await later.approve(gate_of(result), actor=CLEO)
+                again = await later.resume(result.session_id)
+                assert again.status == "awaiting_gate"
+                assert again.gate is not None
+                assert (again.gate.kind, again.gate.approvals) == ("output", ())
+                assert again.gate.shown["changed"] == "bob approved EDITOR, and no longer holds boss"
+                [lapsed] = [
+                    event
+                    for event in await events(journal, result.session_id)
+                    if isinstance(event, e.AcceptanceLapsed)
+                ]
+                assert lapsed.gate == gate_of(result)
+                for actor in (CLEO, ANN):
+                    await later.approve(gate_of(again), actor=actor)
+                assert (await later.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R136")
+def test_one_who_accepted_alone_and_lost_the_role_is_not_enough(workshop: Workshop) -> None:
+    """Also where one is enough: between the yes and the commit the role was taken away."""
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(accepted(workshop, 1, (BOB, CLEO)), journal) as runtime:
+                result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
+                await runtime.approve(gate_of(result), actor=BOB)
+            async with workshop.runtime(accepted(workshop, 1, (CLEO,)), journal) as later:
+                again = await later.resume(result.session_id)
+                assert again.status == "awaiting_gate"
+                await later.deny(gate_of(again), actor=CLEO)
+                assert (await later.resume(result.session_id)).status == "rejected"
+
+    workshop.run(main())
+
+
+def test_outputs_are_committed_where_enough_approvals_hold(workshop: Workshop) -> None:
+    """Whoever still holds the role, or never stood on a list, is counted as before."""
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        async with workshop.runtime(accepted(workshop, 2, (BOB,))) as runtime:
+            result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
+            for actor in (BOB, CLEO):
+                await runtime.approve(gate_of(result), actor=actor)
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+
+
+def test_nothing_lapses_that_nobody_accepted() -> None:
+    """A run that is committed without asking anybody cannot be held up by such an event."""
+    committing = State(phase=Phase.COMMIT, start={"run": "run_1"})
+    with pytest.raises(IllegalEvent, match="not accepted there"):
+        evolve(committing, e.AcceptanceLapsed(at=1, gate="ses_1.g1", reason="bob is no boss any more"))

@@ -10,12 +10,15 @@ from typing import Any, Literal
 
 import pytest
 
+from tercet.contracts.errors import UsageError
 from tercet.contracts.question import ModelFault, Question, Reply
 from tercet.contracts.shape import JsonObject
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.runtime.machine import evolve
 from tercet.runtime.runtime import Runtime
+from tercet.runtime.state import State
 from tercet.testing.models import ScriptedModel
 
 from .quality_desk import (
@@ -339,3 +342,113 @@ def test_a_test_command_that_was_cut_off_is_called_again(tmp_path: Path) -> None
                 assert len(of(e.TestsRun, await events(journal, row.session_id))) == 1
 
     workshop.run(main())
+
+
+@pytest.mark.req("R116", "R255", "R329")
+@pytest.mark.parametrize("purpose", PHASES)
+def test_a_process_that_dies_while_a_model_is_asked_is_replaced(tmp_path: Path, purpose: str) -> None:
+    """In each phase the next process asks what had no answer, and nothing else again; it ends as if nobody had died."""
+    workshop = Workshop()
+    pack = judged(workshop, is_gated=False)
+    first = [
+        Slow("slow:critic", opinion, "" if purpose == "repair" else purpose),
+        Slow("slow:mender", hand, purpose if purpose == "repair" else ""),
+    ]
+    second = [Slow("slow:critic", opinion, ""), Slow("slow:mender", hand, "")]
+
+    async def main() -> None:
+        reached = next(each for each in first if each.stuck == purpose).is_reached
+        async with workshop.journal(f"sqlite:///{tmp_path / 'runs.db'}") as journal:
+            async with workshop.runtime(pack, journal, critics=first[:1], repairers=first[1:]) as mortal:
+                running = asyncio.ensure_future(mortal.run(ASK, plan=WRITE, actor=ADA))
+                await reached.wait()
+                running.cancel()
+                await asyncio.wait([running])
+            (row,) = await journal.sessions("default", limit=9)
+            state, _ = await _as_left(journal, row.session_id)
+            assert (state.phase, row.status) == (PHASES[purpose], "in_progress")
+            async with workshop.runtime(pack, journal, critics=second[:1], repairers=second[1:]) as heir:
+                done = await heir.resume(row.session_id)
+                assert (done.status, done.outputs) == ("completed", {"letter": KIND})
+                await demand_within_bounds(journal, row.session_id)
+
+    workshop.run(main())
+    answered = [question.hash for each in first for question in each.questions]
+    again = [question.hash for each in second for question in each.questions]
+    assert not set(answered) & set(again)
+    assert workshop.calls.count(("draft", 1)) == 1
+
+
+async def _as_left(journal: Journal, session: str) -> tuple[State, list[e.Event]]:
+    """A session as a dead process has left it."""
+    found, state = await events(journal, session), State()
+    for event in found:
+        state = evolve(state, event)
+    return state, found
+
+
+# --- by another version of the pack ---
+
+
+def moved(workshop: Workshop, pack: Pack) -> Pack:
+    """The next version of a pack: it wants a section besides, and has the words for it."""
+    spec = pack.decisions[0]
+    assert spec.quality is not None
+    words = {"heading": "Returns", "text": "It can be returned within 30 days."}
+    tone, safety = TONE["dimensions"]
+    whole = {"name": "whole", "weight": 0.2, "minimum": 0.9, "scorer": "complete"}
+    rules = spec.quality.model_dump(mode="json") | {
+        "rubric": {"dimensions": [{**tone, "weight": 0.4}, safety, whole]},
+        "required_sections": ["Returns"],
+        "repair": {"sections": [words]},
+    }
+    decision = spec.model_dump(mode="json") | {"quality": rules}
+    return workshop.pack(decision=decision, version="1.1.0", evidence=pack.evidence)
+
+
+@pytest.mark.req("R253", "R264", "R326")
+@pytest.mark.parametrize("has_died", [False, True], ids=["paused", "died"])
+@pytest.mark.parametrize("purpose", PHASES)
+def test_a_session_in_the_loop_is_moved_to_another_version_of_its_pack(
+    tmp_path: Path, purpose: str, has_died: bool
+) -> None:
+    """Nothing goes on under other rules by itself. Moved, the plan is reviewed anew, its step is not called again, and what
+    it brought is judged and mended by the rules of the new version from the beginning."""
+    workshop = Workshop()
+    old = judged(workshop, is_gated=False)
+    new = moved(workshop, old)
+    slow = [
+        Slow("slow:critic", opinion, "" if purpose == "repair" else purpose),
+        Slow("slow:mender", hand, purpose if purpose == "repair" else ""),
+    ]
+
+    async def main() -> None:
+        reached = next(each for each in slow if each.stuck == purpose).is_reached
+        async with workshop.journal(f"sqlite:///{tmp_path / 'runs.db'}") as journal:
+            async with workshop.runtime(old, journal, critics=slow[:1], repairers=slow[1:]) as first:
+                running = asyncio.ensure_future(first.run(ASK, plan=WRITE, actor=ADA))
+                await reached.wait()
+                if has_died:
+                    running.cancel()
+                else:
+                    first.stop()
+                await asyncio.wait([running])
+            (row,) = await journal.sessions("default", limit=9)
+            left, _ = await _as_left(journal, row.session_id)
+            assert PHASES[purpose] == (left.phase if has_died else left.halted_from)
+            critics, menders = [model(*[opinion] * 20)], [model(*[hand] * 20)]
+            async with workshop.runtime(new, journal, critics=critics, repairers=menders) as second:
+                with pytest.raises(UsageError) as caught:
+                    await second.resume(row.session_id)
+                assert caught.value.code == "pack_version_mismatch"
+                done = await second.migrate(row.session_id, actor=BOB)
+                assert done.status == "completed", done.reason
+                assert "It can be returned within 30 days." in done.outputs["letter"]
+                state, found = await demand_within_bounds(journal, row.session_id)
+                assert state.start["pack"] == "workshop@1.1.0"
+                at = next(n for n, event in enumerate(found) if isinstance(event, e.SessionMigrated))
+                assert way(found[at:])[:2] == ["outputs_produced", "tests_run"]
+                assert len(of(e.ExperienceDrawn, found[at:])) == 1
+
+    workshop.run(main())
+    assert workshop.calls.count(("draft", 1)) == 1

@@ -129,6 +129,8 @@ def _about_session(event: e.Event) -> Text | None:
             return _line("·", "dim", f"resumed{calls}")
         case e.GateOpened():
             return _line("?", "yellow", _asked(event))
+        case e.AcceptanceLapsed():
+            return _line("?", "yellow", f"not committed, people are asked again: {_short(event.reason)}")
         case e.ApprovalGranted():
             how = f"granted by policy {printable(event.policy, 120)}"
             return _line("✓", "green", f"{printable(event.step, 120)}: {how}")

@@ -120,6 +120,8 @@ def _approval(gate: OpenGate) -> Iterator[Row]:
 def _produced(gate: OpenGate) -> Iterator[Row]:
     """Why a person is asked about outputs, what is advised, and what they were judged by."""
     shown = gate.shown
+    if shown.get("changed"):
+        yield "changed", Text(printable(str(shown["changed"]), WHOLE), style="bold yellow")
     yield "why", str(shown.get("reason", ""))
     yield "advice", _ADVICE.get(str(shown.get("recommended")), str(shown.get("recommended", "")))
     left = tuple(map(str, as_list(shown.get("left")) or ()))

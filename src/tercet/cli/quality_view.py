@@ -29,6 +29,7 @@ from tercet.contracts.quality import (
 )
 from tercet.contracts.repair import EscalationVerdict
 from tercet.journal import events as e
+from tercet.runtime.rounds import told_round
 
 Judged = (
     e.ExperienceDrawn
@@ -53,10 +54,12 @@ def show_quality(screen: Screen, events: Sequence[e.Event]) -> None:
         screen.put(headline(event), rest="  ")
         for line in details(event):
             screen.put(line, first="    ", rest="      ")
-    exits = [event.exit for event in events if isinstance(event, e.RunReported) and event.exit]
-    if exits:
-        screen.put(exit_text(exits[-1]), rest="  ")
-        for line in exit_lines(exits[-1]):
+    reported = [event for event in events if isinstance(event, e.RunReported) and event.exit]
+    if reported:
+        screen.put(exit_text(reported[-1].exit), rest="  ")
+        if told := told_round(reported[-1].restored):
+            screen.put(Text(told), first="    ", rest="      ")
+        for line in exit_lines(reported[-1].exit):
             screen.put(line, first="    ", rest="      ")
 
 

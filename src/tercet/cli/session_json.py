@@ -86,6 +86,7 @@ def _quality(state: State, events: Sequence[e.Event]) -> dict[str, Any] | None:
         "task_class": quality.drawn.get("task_class"),
         "phases": phases,
         "repairs": state.used.repairs,
+        "restored": quality.restored or None,
         "course": list(quality.course),
         "exit": quality.exit or None,
         "confidence": quality.confidence or None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
@@ -13,6 +14,7 @@ from tercet.cli.samples import sample
 from tercet.cli.text import json_text
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.session import SessionStatus
+from tercet.runtime.messages import session_of
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.state import OpenGate, State
 
@@ -123,13 +125,13 @@ class Commands:
                     self._said("gates", "settle", gate.id, "--did-not-happen"),
                 ]
             case "escalation":
-                options = gate.shown.get("options", ())
-                short = _extension(str(gate.shown.get("reason", "")))
-                ways = {**_OPTIONS, "extend": ("extend", *short)}
-                # More of a budget helps where one was short; elsewhere it comes last.
-                is_short = " are left" in str(gate.shown.get("reason", ""))
-                ordered = sorted(options, key=lambda word: word == "extend" and not is_short)
-                return [self._said("gates", "decide", gate.id, *ways[word]) for word in ordered]
+                # More of a budget helps where one was short, and nowhere else.
+                more = _extension(str(gate.shown.get("reason", "")))
+                ways = {**_OPTIONS, **({"extend": ("extend", *more)} if more else {})}
+                options = [word for word in gate.shown.get("options", ()) if word in ways]
+                # A step that failed may succeed as it stands; outputs would only be judged as they were.
+                again = [self.resume(session_of(gate.id))] if gate.step and not more else []
+                return [*(self._said("gates", "decide", gate.id, *ways[word]) for word in options), *again]
             case "compensation":
                 return [self._said("gates", "decide", gate.id, word) for word in ("compensate", "keep")]
             case "output":
@@ -147,7 +149,7 @@ class Commands:
         asked = [
             line for gate in state.gates.values() for line in (self.show_gate(gate.id), *self.answers(gate))
         ]
-        return [*asked, self.resume(session)]
+        return list(dict.fromkeys((*asked, self.resume(session))))
 
     def _said(self, *words: str) -> str:
         """A command that somebody is recorded with."""
@@ -157,21 +159,43 @@ class Commands:
         return shlex.join(["tercet", *words, *journal_words(self.journal)])
 
 
-def _extension(reason: str) -> tuple[str, str]:
-    """What a run would have to be given more of, as far as the reason that it was handed over for says."""
-    return next(
-        (words for unit, words in _EXTENSIONS.items() if f" {unit} " in f"{reason} "),
-        _EXTENSIONS["tool calls"],
-    )
+def _extension(reason: str) -> tuple[str, ...]:
+    """What a run would have to be given more of, and how much, by the reason that it was handed over for; nothing where no
+    budget was short."""
+    for pattern in _SHORT:
+        for found in pattern.finditer(reason):
+            missing = _number(found["needed"]) - _number(found["left"])
+            option, least = _EXTENSIONS[found["unit"]]
+            if missing > 0:
+                return option, str(max(least, missing))
+    return ()
 
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+_SHORT = (
+    re.compile(
+        r"(?P<needed>\d[\d,]*) (?P<unit>ms of wall clock|tokens|micro-cents|tool calls)(?: of the executor)?"
+        r"(?: are needed)?, (?P<left>-?\d[\d,]*) are left"
+    ),
+    re.compile(r"takes (?P<needed>\d[\d,]*) (?P<unit>ms), (?P<left>-?\d[\d,]*) ms are left"),
+    re.compile(
+        r"(?:wall clock|tokens|tool calls|cost): (?P<needed>\d[\d,]*) of (?P<left>\d[\d,]*) (?P<unit>ms|tokens|calls|micro-cents)"
+    ),
+)
+"""How it is told that a budget does not last, or did not."""
 
 _EXTENSIONS = {
-    "ms of wall clock": ("--wall-clock-ms", "60000"),
-    "tokens": ("--tokens", "1000"),
-    "micro-cents": ("--cost-microcents", "1000000"),
-    "tool calls": ("--tool-calls", "10"),
+    "ms of wall clock": ("--wall-clock-ms", 60_000),
+    "ms": ("--wall-clock-ms", 60_000),
+    "tokens": ("--tokens", 1_000),
+    "micro-cents": ("--cost-microcents", 1_000_000),
+    "tool calls": ("--tool-calls", 10),
+    "calls": ("--tool-calls", 10),
 }
-"""How more of each dimension of a budget is typed."""
+"""How more of each dimension of a budget is typed, and how much more at least."""
 
 _OPTIONS = {
     "replan": ("replan", "--note", "what to do otherwise"),

@@ -20,6 +20,10 @@ class Behaviour(IntEnum):
     """A refusal lists what a tool takes in the order of the names. Before, it was the order in which the pack's author had
     written them, which the hash of a pack does not know: two packs with one hash gave two verdicts."""
 
+    BEST_HANDED_OVER = 2
+    """A quality loop that ends without a commit hands over the outputs that were judged best. Before, it was the last
+    ones, also where a repair had left them worse."""
+
     EVIDENCE_READ_IN_ORDER = 3
     """Outputs are held against evidence in the order of the names of its members, and against so much of it as can be read
     in reasonable time; more is a finding. Before, it was the order in which they were written, which what a session keeps

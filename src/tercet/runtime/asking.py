@@ -119,6 +119,7 @@ def ask_for_outputs(state: State, setting: Setting) -> c.Ask:
         needs={gate.name: Need(roles=gate.roles, quorum=gate.quorum)} if gate else {"": Need()},
         digest=digest(bound),
         shown={
+            **({"changed": state.quality.lapsed} if state.quality.lapsed else {}),
             "reason": decided.reason,
             "outputs": state.outputs,
             "exit": state.quality.exit,

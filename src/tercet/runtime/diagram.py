@@ -46,6 +46,7 @@ MOVES: tuple[tuple[Phase, str, Phase], ...] = (
     (P.VERIFY, "run_reported: replan", P.PLAN),
     (P.VERIFY, "run_reported: escalate", P.HALT),
     (P.VERIFY, "gate_answered: approve", P.COMMIT),
+    (P.COMMIT, "acceptance_lapsed", P.VERIFY),
     (P.VERIFY, "gate_answered: modify", P.REPAIR),
     (P.VERIFY, "gate_answered: deny", P.FAIL),
     (P.HALT, "gate_answered: deny", P.FAIL),

@@ -1,4 +1,5 @@
 """What may have changed between an approval and the call: looked at again when the call is due; any drift fails closed.
+The same for outputs that people have accepted, when they are to be committed.
 
 That the call itself is another one shows in its digest, that the pack or the evidence is, in the session's pins. What is
 left is what time and people change: evidence that has expired, and approvers who no longer hold their role.
@@ -10,7 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tercet.contracts.effective import EffectiveStep
+from tercet.journal.events import Need
+from tercet.runtime.asking import accepting
 from tercet.runtime.changes import ROLE_LOST
+from tercet.runtime.gate_fold import acceptances
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import Answer, OpenGate, State
 
@@ -39,6 +43,18 @@ def approved_drift(
         if name in gate.calls and (lost := _lost(gate, roles)):
             return Drift(code=ROLE_LOST, reason=lost)
     return None
+
+
+def accepted_drift(
+    state: State, setting: Setting, roles: Callable[[str], tuple[str, ...] | None]
+) -> Drift | None:
+    """Why outputs that people have accepted must not be committed any more; None if nothing speaks against it."""
+    given, gate = acceptances(state), accepting(setting)
+    if not given or gate is None:
+        return None
+    needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum)}
+    lost = _lost(OpenGate(id=given[-1].gate, kind="output", step="", needs=needs, approvals=given), roles)
+    return Drift(code=ROLE_LOST, reason=lost) if lost else None
 
 
 def _lost(gate: OpenGate, roles: Callable[[str], tuple[str, ...] | None]) -> str:

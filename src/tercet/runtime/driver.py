@@ -37,8 +37,9 @@ from tercet.runtime import commands as c
 from tercet.runtime import deciding, mail, messages, undoing
 from tercet.runtime.calls import Calls
 from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED
-from tercet.runtime.drift import approved_drift
+from tercet.runtime.drift import accepted_drift, approved_drift
 from tercet.runtime.expiry import overdue
+from tercet.runtime.gate_fold import acceptances
 from tercet.runtime.ledger import Ledger
 from tercet.runtime.messages import Cancel, Pause
 from tercet.runtime.noticeboard import Stop
@@ -370,7 +371,7 @@ class Driver:
                     at=now, step=command.step, policy=command.policy, digest=command.digest
                 )
             case c.GiveUp():
-                return e.GivenUp(at=now, reason=command.reason, iterations=self.state.iterations)
+                return work.give_up(self.state, self.setting, command, now)
             case c.Finish():
                 return work.finish(self.state, self.setting, self.course, self.blobs, now)
 
@@ -446,6 +447,8 @@ class Driver:
                     work.score(self.state, self.setting, self.course, events, self.blobs, self.now())
                 )
                 self.ledger.point("run")
+            case c.End() if (lapsed := self._lapsed()) is not None:
+                self._record(lapsed)
             case c.End():
                 await self._thinking.remember()
                 await self._judging.teach(events)
@@ -515,6 +518,14 @@ class Driver:
         if found is None or self.state.steps[name].is_unsettled:
             return None
         return e.StepRefused(at=now, step=name, code=found.code, reason=found.reason)
+
+    def _lapsed(self) -> e.AcceptanceLapsed | None:
+        """Why people have to be asked about the outputs again: looked at just before they are committed."""
+        found = accepted_drift(self.state, self.setting, self.around.roles)
+        if found is None:
+            return None
+        gate = acceptances(self.state)[-1].gate
+        return e.AcceptanceLapsed(at=self.now(), gate=gate, reason=found.reason)
 
     def _note(self, command: c.Note) -> None:
         now = self.now()

@@ -26,6 +26,7 @@ from tercet.runtime.changes import (
     with_step,
 )
 from tercet.runtime.quality_fold import with_quality
+from tercet.runtime.rounds import told_round
 from tercet.runtime.saga_fold import effects_kept
 from tercet.runtime.session_fold import ending, extended, revived
 from tercet.runtime.state import Answer, OpenGate, State, StepState
@@ -265,6 +266,8 @@ def _replan(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 def _accept_partial(state: State, _: OpenGate, event: e.GateAnswered) -> State:
     is_known = not any(state.steps[name].is_reserving for name in state.frontier)
     demand(state, event, is_met=is_known, why="the outcome of a call is not known")
+    said = f"accepted as partial by {event.actor}: {event.note}".rstrip(": ")
+    told = told_round(state.quality.restored)
     return changed(
         state,
         gates={},
@@ -273,7 +276,7 @@ def _accept_partial(state: State, _: OpenGate, event: e.GateAnswered) -> State:
         halted_from=None,
         status="in_progress",
         partial=event.actor,
-        reason=f"accepted as partial by {event.actor}: {event.note}".rstrip(": "),
+        reason=f"{said}; {told}" if told else said,
     )
 
 
@@ -310,6 +313,23 @@ _FOLDS: dict[str, Callable[[State, OpenGate, e.GateAnswered], State]] = {
     "compensate": _compensate,
     "keep": _keep,
 }
+
+
+# --- outputs that are about to be committed ---
+
+
+def acceptances(state: State) -> tuple[Answer, ...]:
+    """The approvals by which outputs are being committed; none where nobody was asked for them."""
+    if state.phase is not P.COMMIT or state.quality.stage != "asking":
+        return ()
+    given = [answer for answer in state.answers if answer.answer == "approve" and not answer.step]
+    return tuple(answer for answer in given if answer.gate == given[-1].gate)
+
+
+def acceptance_lapsed(state: State, event: e.AcceptanceLapsed) -> State:
+    is_theirs = event.gate in {answer.gate for answer in acceptances(state)}
+    demand(state, event, is_met=is_theirs, why="the outputs were not accepted there")
+    return changed(state, phase=P.VERIFY, quality=with_quality(state, lapsed=event.reason))
 
 
 # --- in nobody's place ---

@@ -6,7 +6,7 @@
     ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT;  ACT ──gate_answered: deny──▶ FAIL
     HALT ──gate_answered: extend──▶ where it was, replan ──▶ PLAN, accept_partial ──▶ COMMIT, abandon ──▶ FAIL
     VERIFY ──outputs_verified──▶ CRITIQUE ──outputs_critiqued──▶ REPAIR ──outputs_repaired──▶ VERIFY
-    VERIFY ──gate_answered: approve──▶ COMMIT, modify ──▶ REPAIR, deny ──▶ FAIL
+    VERIFY ──gate_answered: approve──▶ COMMIT, modify ──▶ REPAIR, deny ──▶ FAIL;  COMMIT ──acceptance_lapsed──▶ VERIFY
     PLAN ──planning_failed: fail──▶ FAIL, replan ──▶ PLAN, escalate ──▶ HALT
     ACT, PLAN ──turn_judged: continue, retry, replan──▶ PLAN, stop, escalate ──▶ HALT, limit ──▶ FAIL
     any ──session_cancelled, session_expired, given_up──▶ FAIL, where effects are taken back before the end
@@ -87,6 +87,7 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.OutputsCritiqued: frozenset({P.CRITIQUE}),
     e.OutputsRepaired: frozenset({P.REPAIR}),
     e.EvidenceFetched: frozenset({P.REPAIR}),
+    e.AcceptanceLapsed: frozenset({P.COMMIT}),
 }
 """In which phases an event may happen. What it leads to is in the function of its name, in the fold of its family."""
 
@@ -230,6 +231,7 @@ _HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
     e.OutputsCritiqued: quality_fold.outputs_critiqued,
     e.OutputsRepaired: quality_fold.outputs_repaired,
     e.EvidenceFetched: quality_fold.evidence_fetched,
+    e.AcceptanceLapsed: gate_fold.acceptance_lapsed,
 }
 
 __all__ = ["TABLE", "TRANSITIONS", "IllegalEvent", "evolve"]

@@ -9,7 +9,7 @@ Who may say what is decided here, against the state that the message meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -209,8 +209,9 @@ def demand_extension(more: Any) -> dict[str, int]:
 def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) -> e.GateAnswered:
     gate = _gate_of(said, state)
     if said.answer not in ANSWERS[gate.kind]:
+        options: Sequence[str] = gate.shown.get("options", ANSWERS[gate.kind])
         raise UsageError(
-            f"gate {said.gate} asks for {' or '.join(ANSWERS[gate.kind])}, not {said.answer}",
+            f"gate {said.gate} asks for {' or '.join(options)}, not {said.answer}",
             code="wrong_answer",
             remedy=f"tercet gates show {said.gate} tells what it asks",
         )

@@ -14,6 +14,7 @@ import msgspec
 from tercet.contracts.loop import Phase
 from tercet.journal import events as e
 from tercet.runtime.changes import changed, demand, more
+from tercet.runtime.rounds import remembered
 from tercet.runtime.state import Quality, State
 
 P = Phase
@@ -39,6 +40,9 @@ def afresh(quality: Quality) -> Quality:
         confidence={},
         exit={},
         escalation={},
+        best=None,
+        restored={},
+        lapsed="",
     )
 
 
@@ -125,6 +129,7 @@ def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
         feedback="",
         has_fetched=False,
         fresh=(),
+        best=remembered(state),
     )
     return changed(
         state,

@@ -22,6 +22,7 @@ from tercet.runtime.changes import (
 )
 from tercet.runtime.model_fold import cut_off
 from tercet.runtime.quality_fold import afresh, with_quality
+from tercet.runtime.rounds import restored
 from tercet.runtime.state import Ending, State, StepState, Used
 
 P = Phase
@@ -111,7 +112,7 @@ def session_paused(state: State, event: e.SessionPaused) -> State:
 
 def given_up(state: State, event: e.GivenUp) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    return ending(state, "failed", event.reason)
+    return ending(restored(state, event.restored), "failed", event.reason)
 
 
 def session_cancelled(state: State, event: e.SessionCancelled) -> State:
@@ -263,9 +264,9 @@ def outputs_produced(state: State, event: e.OutputsProduced) -> State:
 def run_reported(state: State, event: e.RunReported) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
     demand(state, event, is_met=not state.gates, why="a person is asked about the outputs")
-    reported = changed(state, report=event.report, envelope=event.envelope)
+    reported = changed(restored(state, event.restored), report=event.report, envelope=event.envelope)
     if event.exit:
-        reported = changed(reported, quality=with_quality(state, exit=event.exit))
+        reported = changed(reported, quality=with_quality(reported, exit=event.exit))
     match event.outcome:
         case "accept":
             return changed(reported, phase=P.COMMIT)

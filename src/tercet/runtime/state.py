@@ -193,6 +193,22 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     blob: str = ""
 
 
+class Round(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Outputs, and what was said of them."""
+
+    number: int
+    """How many repairs the run had made before."""
+    outputs: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    tests: tuple[dict[str, Any], ...] = ()
+    verdict: dict[str, Any] = {}
+    consistency: dict[str, Any] = {}
+    diagnosis: dict[str, Any] = {}
+    rubric: dict[str, Any] = {}
+    confidence: dict[str, Any] = {}
+    exit: dict[str, Any] = {}
+
+
 class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """How far the judging and mending of the outputs is."""
 
@@ -227,6 +243,12 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The ids of what was found."""
     fetched: tuple[str, ...] = ()
     """The ids of all that was found for repairs of these outputs: they stand on it from then on."""
+    best: Round | None = None
+    """The best of the rounds before the last one."""
+    lapsed: str = ""
+    """Why people who accepted the outputs are asked again."""
+    restored: dict[str, Any] = {}
+    """The round that the outputs were taken from, of how many; empty where they are the last."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

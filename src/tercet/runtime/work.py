@@ -54,6 +54,7 @@ from tercet.runtime.quality import Matter, final_exit
 from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
 from tercet.runtime.retrieving import carried_over
+from tercet.runtime.rounds import better_round, restored, told_round
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
@@ -440,6 +441,8 @@ class Work:
         """The critic's scorecard, report and verdict on the whole run."""
         if course is None:
             raise ValueError("a run without a plan cannot be scored")
+        better = better_round(state, setting)
+        state = restored(state, better)
         run = transcript.run_of(setting, course, state, events, blobs)
         self._scored = (state.position, run)
         scored = score(run, reading=self._reading)
@@ -458,6 +461,8 @@ class Work:
         if verdict.ok and (is_judged or spec.requires_human_approval):
             ending = final_exit(Matter(state=state, setting=setting, run=run, scored=scored))
             outcome, reasons = _led_to(state, setting, ending)
+        if better:
+            reasons = (*reasons[:1], told_round(better), *reasons[1:])
         if outcome in ("escalate", "replan", "fail") and verdict.ok:
             report = report.model_copy(update={"status": "refused_by_critic", "rationale": reasons[0]})
         published = "escalate" if outcome in ("ask", "fail") else outcome
@@ -468,6 +473,16 @@ class Work:
             reasons=reasons,
             envelope=print_envelope(run, scored, cast("RunOutcome", published), state.trips),
             exit=ending.model_dump(mode="json") if ending else {},
+            restored=better,
+        )
+
+    def give_up(self, state: State, setting: Setting, command: c.GiveUp, now: int) -> e.GivenUp:
+        """The end of a run that has gone through as many phases as it may; the best of its outputs are left."""
+        return e.GivenUp(
+            at=now,
+            reason=command.reason,
+            iterations=state.iterations,
+            restored=better_round(state, setting),
         )
 
     def end(

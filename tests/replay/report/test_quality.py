@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from runtime.quality_desk import WRONG, carry, desk, rewritten
+from runtime.test_quality_best import mend
 from runtime.test_quality_tests import BROKEN, MENDED, adding, carried
 from runtime.test_retrieving import Planner, shelved
 from runtime.workshop import ADA, ASK, Workshop, plan, step
@@ -136,7 +137,7 @@ def test_a_key_that_a_draft_gave_away_stands_nowhere_in_its_report(intent: str) 
 
 
 def test_what_no_rule_can_mend_says_where_it_went() -> None:
-    """What is left stands with its cause and why nothing was tried; the exit says what is advised."""
+    """What is left stands with its cause and why nothing was tried; nobody is advised to send back what cannot be."""
     part = loop_of(tell(letter("total", "date")))
     first, second = part.turns
     assert first.repaired is not None
@@ -146,10 +147,7 @@ def test_what_no_rule_can_mend_says_where_it_went() -> None:
     assert left.note == "factual error; no repair was tried: nothing fits it"
     assert (second.next, second.tone, second.is_open) == ("no repair is left", "bad", True)
     assert part.exit is not None
-    assert (part.exit.outcome.text, part.exit.advice) == (
-        "handed to a person",
-        "send them back: a limit is missed",
-    )
+    assert (part.exit.outcome.text, part.exit.advice) == ("handed to a person", "")
 
 
 def test_the_controller_is_drawn_with_what_it_foresaw_and_what_came() -> None:
@@ -255,6 +253,18 @@ def test_evidence_that_was_looked_up_for_a_repair_stands_with_its_question(works
     turn = next(each for each in loop_of(page).turns if each.fetched)
     assert turn.fetched[0].text.startswith("order: ")
     assert turn.fetched[-1].text == fetched[0].refs[0]
+
+
+def test_outputs_that_are_not_the_last_are_told_as_such(workshop: Workshop) -> None:
+    """What was handed over stands with its own exit and confidence, what repairs made of it, and which round it is."""
+    run = mend(workshop, "1 draft", "3 better", "0 worst")
+    part = loop_of(tell(Case(state=run.state, events=tuple(run.found))))
+    assert part.changes_note == "These are the outputs after repair 1 of 2: what came later was judged worse."
+    assert told(part.changes[0].lines) == ["−1 draft", "+3 better"]
+    assert part.exit is not None
+    assert [each.number for each in part.exit.thresholds] == ["0.75"]
+    tests = next(row for row in part.exit.confidence_parts if row.label == "tests passed")
+    assert tests.note == "at 0.75"
 
 
 def test_each_event_of_the_loop_is_a_sentence() -> None:

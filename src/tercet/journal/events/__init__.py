@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tercet.journal.events.gate import ApprovalGranted, GateAnswered, GateOpened, MessageDropped, Need
+from tercet.journal.events.gate import (
+    AcceptanceLapsed,
+    ApprovalGranted,
+    GateAnswered,
+    GateOpened,
+    MessageDropped,
+    Need,
+)
 from tercet.journal.events.model import ModelAnswered, ModelAsked
 from tercet.journal.events.plan import (
     Decomposed,
@@ -91,10 +98,12 @@ Event: TypeAlias = (
     | OutputsCritiqued
     | OutputsRepaired
     | EvidenceFetched
+    | AcceptanceLapsed
 )
 
 __all__ = [
     "Abort",
+    "AcceptanceLapsed",
     "ApprovalGranted",
     "BudgetExtended",
     "CompensationBegun",

@@ -73,6 +73,13 @@ class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
     """Where it stood in the session's inbox, if it came from there."""
 
 
+class AcceptanceLapsed(Fact, frozen=True, kw_only=True, tag="acceptance_lapsed"):
+    """Whoever accepted the outputs no longer held the role for it when they were to be committed: people are asked again."""
+
+    gate: str
+    reason: str
+
+
 class ApprovalGranted(Fact, frozen=True, kw_only=True, tag="approval_granted"):
     """A policy of the pack gave the approval that a call would have waited for."""
 

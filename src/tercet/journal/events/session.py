@@ -126,6 +126,8 @@ class GivenUp(Fact, frozen=True, kw_only=True, tag="given_up"):
 
     reason: str
     iterations: int
+    restored: dict[str, Any] = {}
+    """The round whose outputs are left because they were judged better than the last; empty where the last are the best."""
 
 
 class SessionEnded(Fact, frozen=True, kw_only=True, tag="session_ended"):

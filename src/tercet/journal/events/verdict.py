@@ -34,3 +34,6 @@ class RunReported(Fact, frozen=True, kw_only=True, tag="run_reported"):
     reasons: tuple[str, ...] = ()
     exit: dict[str, Any] = {}
     """Thresholds, confidence and what asks for a person, where the outputs went through the quality loop or to a person."""
+    restored: dict[str, Any] = {}
+    """The round whose outputs are handed over because they were judged better than the last: after how many repairs, of
+    how many, and what is left to be mended in them; empty where the last are the best."""

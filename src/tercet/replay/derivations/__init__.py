@@ -47,6 +47,7 @@ DERIVED: dict[type[e.Event], Derive] = {
     e.GateAnswered: people.gate_answered,
     e.SessionCancelled: people.session_cancelled,
     e.BudgetExtended: people.budget_extended,
+    e.AcceptanceLapsed: gate.acceptance_lapsed,
     e.ApprovalGranted: gate.approval_granted,
     e.CompensationBegun: gate.taken_back,
     e.EffectsKept: gate.taken_back,

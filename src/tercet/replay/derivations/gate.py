@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tercet.journal import events as e
 from tercet.replay.derivations.derived import Derived
+from tercet.replay.derivations.step import PEOPLE
 from tercet.replay.scene import Scene
 from tercet.runtime import commands as c
 from tercet.runtime import undoing
 from tercet.runtime.deciding import Acting
+from tercet.runtime.gate_fold import acceptances
 
 BREAKER = "the circuit of its tool was open"
 
@@ -35,6 +39,14 @@ def _asked(scene: Scene, event: e.GateOpened) -> Derived | None:
     acting = Acting(scene.state, scene.setting, scene.followed, scene.blobs)
     asked = scene.work.ask(scene.state, acting.ask_whether(event.step, step), event.at)
     return Derived(event=asked, fact=BREAKER)
+
+
+def acceptance_lapsed(scene: Scene, event: e.AcceptanceLapsed) -> Derived | None:
+    """That somebody lost a role is a fact; that the outputs were accepted by them, and not committed yet, is not."""
+    given = acceptances(scene.state)
+    if not given or scene.due(c.End, at=event.at) is None:
+        return None
+    return Derived(event=msgspec.structs.replace(event, gate=given[-1].gate), fact=PEOPLE)
 
 
 def _handed_over(scene: Scene, event: e.GateOpened) -> Derived | None:

@@ -64,9 +64,7 @@ def given_up(scene: Scene, event: e.GivenUp) -> Derived | None:
     command = scene.due(c.GiveUp, at=event.at)
     if command is None:
         return None
-    return Derived(
-        event=e.GivenUp(at=event.at, reason=command.reason, iterations=scene.state.iterations),
-    )
+    return Derived(event=scene.work.give_up(scene.state, scene.setting, command, event.at))
 
 
 def session_ended(scene: Scene, event: e.SessionEnded) -> Derived | None:

@@ -18,8 +18,8 @@ from tercet.runtime.drift import approved_drift
 from tercet.runtime.state import UNDO, StepState
 
 BREAKER = "the circuit of its tool was open"
-PEOPLE = "who holds a role had changed"
 ANSWERED = "its tool looked the outcome up"
+PEOPLE = "who holds a role had changed"
 
 _LEAST, _MOST = (lambda: 0.0), (lambda: 1.0)
 """The bounds of a jitter; what was drawn between them is a fact."""

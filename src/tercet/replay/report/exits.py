@@ -63,7 +63,6 @@ def grade(name: str, value: float | None, limit: float | None, tone: Tone) -> Gr
 def exit_card(given: Mapping[str, Any], sure: Mapping[str, Any], wording: Wording) -> ExitCard:
     """An exit as it was decided; `sure` is the confidence that was estimated, and empty where none was."""
     decided = ExitDecision.model_validate(given)
-    is_asking = decided.outcome == "ESCALATE"
     return ExitCard(
         outcome=outcome_chip(decided),
         reason=wording.text(decided.reason, 1_000),
@@ -72,7 +71,8 @@ def exit_card(given: Mapping[str, Any], sure: Mapping[str, Any], wording: Wordin
         confidence_note=wording.text(_leads(decided, sure), 400),
         confidence_parts=tuple(_parts(sure)),
         triggers=tuple(_TRIGGERS[trigger] for trigger in decided.triggers),
-        advice=_ADVICE[recommend(decided)] if is_asking else "",
+        # What was handed over takes no approval and no wish for changes: its gate says what can be chosen.
+        advice=_ADVICE[recommend(decided)] if decided.needs_approval else "",
     )
 
 

@@ -58,7 +58,12 @@ def sentence(event: e.Event) -> Told:
         case e.StepJudged() | e.LoopGuardTripped() | e.RunReported() | e.TurnJudged() | e.PlanReviewed():
             return _of_critic(event)
         case (
-            e.GateOpened() | e.GateAnswered() | e.ApprovalGranted() | e.MessageDropped() | e.BudgetExtended()
+            e.GateOpened()
+            | e.GateAnswered()
+            | e.AcceptanceLapsed()
+            | e.ApprovalGranted()
+            | e.MessageDropped()
+            | e.BudgetExtended()
         ):
             return _of_people(event)
         case (
@@ -154,7 +159,12 @@ def _good(is_good: bool) -> Tone:  # noqa: FBT001 - the one thing that it is ask
 
 
 def _of_people(
-    event: e.GateOpened | e.GateAnswered | e.ApprovalGranted | e.MessageDropped | e.BudgetExtended,
+    event: e.GateOpened
+    | e.GateAnswered
+    | e.AcceptanceLapsed
+    | e.ApprovalGranted
+    | e.MessageDropped
+    | e.BudgetExtended,
 ) -> Told:
     match event:
         case e.GateOpened(kind="output"):
@@ -166,6 +176,8 @@ def _of_people(
             note = f": {event.note}" if event.note else ""
             tone = _good(event.answer not in ("deny", "abandon", "withdraw"))
             return f"{event.actor} answers {event.answer.replace('_', ' ')}{note}", tone
+        case e.AcceptanceLapsed():
+            return f"the outputs are not committed, and people are asked again: {event.reason}", "wait"
         case e.ApprovalGranted():
             return f"policy {event.policy} grants {event.step}", "good"
         case e.MessageDropped():

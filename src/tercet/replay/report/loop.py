@@ -19,6 +19,7 @@ from tercet.replay.report.repairs import known_by
 from tercet.replay.report.turns import Passage, answer_row, turn
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, joined, score
+from tercet.runtime.rounds import told_round
 
 MOST = 20
 _FEW = 3
@@ -38,7 +39,7 @@ def loop_part(case: Case, wording: Wording) -> LoopPart | None:
         answered=tuple(answer_row(event, wording) for event in _last_answers(case.events)),
         curve=draw_curve(_controls(case.events), wording),
         changes=changed,
-        changes_note=changes_note,
+        changes_note=" ".join(filter(None, (_handed_over(case), changes_note))),
         turns=tuple(turn(passage, case.minimums, wording) for passage in passages[-MOST:]),
         turns_note=f"{count(more, 'earlier turn')} are left out." if more > 0 else "",
     )
@@ -47,6 +48,12 @@ def loop_part(case: Case, wording: Wording) -> LoopPart | None:
 def _mended(case: Case) -> Mapping[str, Any]:
     """What is compared with the drafts; the same where nothing was ever repaired."""
     return case.state.outputs if case.state.quality.drafts else {}
+
+
+def _handed_over(case: Case) -> str:
+    """Which outputs are compared, where they are not those of the last turn."""
+    told = told_round(case.state.quality.restored)
+    return f"{told[0].upper()}{told[1:]}." if told else ""
 
 
 # --- turns ---
@@ -137,6 +144,8 @@ def _exit(case: Case, wording: Wording) -> ExitCard | None:
     reported = [event.exit for event in case.events if isinstance(event, e.RunReported) and event.exit]
     critiqued = [event for event in case.events if isinstance(event, e.OutputsCritiqued)]
     sure = critiqued[-1].confidence if critiqued else {}
+    if case.state.quality.restored:  # what was handed over is not what was judged last
+        sure = case.state.quality.confidence
     given = reported[-1] if reported else critiqued[-1].exit if critiqued else {}
     return exit_card(given, sure, wording) if given else None
 
