@@ -7,7 +7,7 @@ with the recorded bytes. It stops at the first difference: what comes after it f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 
 import msgspec
 
@@ -23,7 +23,7 @@ from tercet.replay.derivations import VERDICTS, derive
 from tercet.replay.derivations.derived import Derived
 from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.outcome import Count, Difference, ReplayReport
-from tercet.replay.pool import on_all_cores
+from tercet.replay.pool import on_all_cores, one_by_one
 from tercet.replay.recording import Recording, load
 from tercet.replay.rulebook import Rulebook
 from tercet.replay.scene import Scene
@@ -53,8 +53,14 @@ def replay_many(
     progress: Callable[[int], None] | None = None,
 ) -> list[ReplayReport]:
     """Judge many recorded runs again, on all cores where they are many."""
-    job = _Job(tuple(pack.content for pack in packs))
-    return on_all_cores(job, runs, workers=workers, progress=progress)
+    return on_all_cores(_Job.of(packs), runs, workers=workers, progress=progress)
+
+
+def replay_each(
+    runs: Iterable[Recording], *, packs: Iterable[Pack] = (), workers: int | None = None
+) -> Generator[ReplayReport]:
+    """The same, each report as it comes; of the runs only a batch for each core is in memory."""
+    return one_by_one(_Job.of(packs), runs, workers=workers)
 
 
 class _Job:
@@ -63,6 +69,11 @@ class _Job:
     def __init__(self, contents: tuple[bytes, ...]) -> None:
         self._contents = contents
         self._rulebook: Rulebook | None = None
+
+    @classmethod
+    def of(cls, packs: Iterable[Pack]) -> _Job:
+        """One that has these packs installed."""
+        return cls(tuple(pack.content for pack in packs))
 
     def __reduce__(self) -> tuple[type[_Job], tuple[tuple[bytes, ...]]]:
         return _Job, (self._contents,)
