@@ -86,7 +86,7 @@ def _review(verdict: Mapping[str, Any]) -> Said:
 
 
 def _planning_failed(scene: Scene, event: e.PlanningFailed) -> Both | None:
-    derived = plans.planning_failed(scene, event)
+    derived = plans.planning_failed_as_told(scene, event)
     if derived is None or not isinstance(derived.event, e.PlanningFailed):
         return None
     old, new = (Said(verdict=each.outcome, reasons=(each.reason,)) for each in (event, derived.event))
