@@ -61,7 +61,7 @@ def replay(
 ) -> ExitCode:
     """Judge recorded runs again, offline: does every verdict follow from the facts that were recorded before it?
 
-    No tool, model or planner is called. Exits with 0 if everything comes out the same; with 3 if something differs, and
+    No tool or model is called. Exits with 0 if everything comes out the same; with 3 if something differs, and
     names the first event, step and field. Runs are read as they are needed, so there may be any number of them; Ctrl-C shows
     what was found until then, and exits with 130. With --pack the facts stay as they were and the rules are the other pack's: each
     run is judged up to the first verdict that would be another one, and the exit code is 3 if there is any.

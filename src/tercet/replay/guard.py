@@ -88,7 +88,7 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
         try:
             told = IoRefused(
                 f"replay must not touch the world, and this is {event} {args[:1]!r:.120}",
-                remedy="this is a bug: what is judged again must be pure, and what it reads loaded before",
+                remedy="this is a bug: what is judged again must be pure, and so must a critic that is declared so",
             )
         finally:
             _section.is_guarded = True

@@ -18,6 +18,7 @@ from tercet.journal.codec import CodecError
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
+from tercet.replay.agents import Agents, Recalls
 from tercet.replay.comparison import NOTHING, compare, event_type, not_due
 from tercet.replay.derivations import VERDICTS, derive
 from tercet.replay.derivations.derived import Derived
@@ -33,16 +34,26 @@ from tercet.runtime.state import State
 
 
 async def replay(
-    journal: Journal, session: str, *, tenant: str = "default", packs: Iterable[Pack] = ()
+    journal: Journal,
+    session: str,
+    *,
+    tenant: str = "default",
+    packs: Iterable[Pack] = (),
+    agents: Iterable[Recalls] = (),
 ) -> ReplayReport:
-    """Judge a run of a journal again; `packs` are installed ones, for sessions that have not kept theirs."""
-    return replay_recording(await load(journal, tenant, session), Rulebook(packs))
+    """Judge a run of a journal again; `packs` are installed ones, for sessions that have not kept theirs, and `agents`
+    the Engines whose critics are asked again where all of them are pure."""
+    return replay_recording(
+        await load(journal, tenant, session), Rulebook(packs, agents=Agents(agents, has_installed=True))
+    )
 
 
 def replay_recording(recording: Recording, rulebook: Rulebook | None = None) -> ReplayReport:
     """Judge a recorded run again. Nothing is read, written or called while that is done."""
+    rules = rulebook or Rulebook()
+    rules.prepare(recording)
     with guarded():
-        return _Replay(recording, rulebook or Rulebook()).report()
+        return _Replay(recording, rules).report()
 
 
 def replay_many(
@@ -80,7 +91,8 @@ class _Job:
 
     def __call__(self, recording: Recording) -> ReplayReport:
         if self._rulebook is None:
-            self._rulebook = Rulebook(map(read_declarations, self._contents))
+            packs = map(read_declarations, self._contents)
+            self._rulebook = Rulebook(packs, agents=Agents(has_installed=True))
         return replay_recording(recording, self._rulebook)
 
 
