@@ -15,6 +15,7 @@ from tercet.replay.comparison import event_type
 from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.pool import on_all_cores, one_by_one
 from tercet.replay.recording import Recording
+from tercet.replay.replaying import is_not_judgeable
 from tercet.replay.rulebook import Rulebook
 from tercet.replay.scene import Scene
 from tercet.replay.verdicts import Both, Said, as_builtins, both
@@ -148,6 +149,8 @@ class _Judging:
         self._last = State()
 
     def result(self) -> Rejudged:
+        if not self._recording.events:
+            return self.told(outcome="unreadable", error="nothing is recorded of it")
         events = [codec.decode(data) for data in self._recording.events]
         self._last = _folded(events)
         for position, event in enumerate(events, 1):
@@ -157,7 +160,7 @@ class _Judging:
                     return change
                 self._scene.fold(event)
             except TercetError as error:
-                if not isinstance(event, e.SessionStarted):
+                if not isinstance(event, e.SessionStarted) or is_not_judgeable(error):
                     raise
                 return self._not_started(position, event, error)
         return self.told(outcome="unchanged")
