@@ -28,7 +28,7 @@ COMMAND = re.compile(
 SHOWN = list(COMMAND.finditer((EXAMPLES / "README.md").read_text(encoding="utf-8")))
 COMMANDS = {match["folder"]: shlex.split(match["words"]) for match in SHOWN}
 ASKING = {match["folder"] for match in SHOWN if match["remark"] == "as the model answers"}
-"""Those whose command asks a real model, which takes its time; their own tests replay what it planned as well."""
+"""Those whose command asks a real model, which takes its time: their own tests ask it, and are replayed like all here."""
 
 
 @pytest.fixture
@@ -66,15 +66,13 @@ def carry_out(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_folder_has_a_command_to_replay() -> None:
-    """An example that is new is on the page, with a command, or this fails."""
+    """An example that is new is on the page, with a command, or this fails; one that asks a model has tests of its own."""
     assert set(COMMANDS) == set(FOLDERS)
+    assert all((Path(__file__).parent / f"test_{name}.py").is_file() for name in ASKING)
 
 
 @pytest.mark.req("R272", "R275")
-@pytest.mark.parametrize(
-    "folder",
-    [pytest.param(name, marks=pytest.mark.slow if name in ASKING else ()) for name in FOLDERS],
-)
+@pytest.mark.parametrize("folder", [name for name in FOLDERS if name not in ASKING])
 def test_every_run_of_an_example_comes_out_the_same(
     folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: list[int]
 ) -> None:
