@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sqlite3
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from tercet.cli.replay import gather
 
 from .harness import Tercet
 from .runs import BAKERY, LOOK, ORDER_881, REFUND, Kitchen
@@ -115,3 +119,36 @@ def test_golden_runs_are_kept_and_checked(tercet: Tercet, kitchen: Kitchen, pack
     assert answer.code == 3
     [run] = answer.json["runs"]
     assert (run["outcome"], "record" in run["error"]) == ("unreadable", True)
+
+
+def test_ctrl_c_leaves_what_was_found() -> None:
+    """A real SIGINT while the third run is judged: the two before it count, and what was open is closed."""
+    steps: list[str] = []
+
+    def judge() -> Generator[int]:
+        try:
+            yield from (1, 2)
+            signal.raise_signal(signal.SIGINT)
+            yield 3
+        finally:
+            steps.append("closed")
+
+    taken: list[int] = []
+    cut = gather(judge(), taken.append, 5, is_shown=True)
+    assert isinstance(cut, KeyboardInterrupt)
+    assert (taken, steps) == ([1, 2], ["closed"])
+
+
+def test_a_run_that_is_damaged_does_not_hide_what_was_found_before(tercet: Tercet, kitchen: Kitchen) -> None:
+    """The newest run is judged, then the damaged one is told: exit 5; a program gets the error alone."""
+    run_two(tercet, kitchen)
+    with closing(sqlite3.connect(kitchen.folder / "tercet.db")) as db:
+        db.execute("UPDATE events SET data = CAST(replace(CAST(data AS TEXT), 'rye', 'rxe') AS BLOB)")
+        db.commit()
+    answer = tercet("replay", "--all")
+    assert answer.code == 5
+    assert "replay_equal" in answer.text
+    assert "1 of 2 runs had been judged by then" in answer.text
+    assert "the journal is damaged at event" in answer.text
+    told = tercet("replay", "--all", "--json")
+    assert (told.code, set(told.json)) == (5, {"error"})

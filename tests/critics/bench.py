@@ -93,14 +93,15 @@ def play(main: Coroutine[Any, Any, _T], clock: VirtualClock | None = None) -> _T
 
 
 def run(agent: Any, critics: Sequence[Any] = (), task: Any = "a task", **more: Any) -> EngineResult:
-    """One run of an agent, as far as it goes; what was recorded of it comes out the same when it is judged again."""
+    """One run of an agent, as far as it goes; what was recorded of it comes out the same when it is judged again, by its critics
+    too where they are pure."""
     clock = VirtualClock()
     engine = Engine(agent, critics, clock=clock, **more)
 
     async def looking_back() -> EngineResult:
         result = await engine.run(task)
         async with engine.runtime() as runtime:
-            report = await replay(runtime.journal, result.session_id)
+            report = await replay(runtime.journal, result.session_id, agents=[engine])
             assert report.difference is None, report.difference
         return result
 

@@ -139,13 +139,13 @@ def split(data: bytes) -> list[bytes]:
     return parts
 
 
-def put_in(path: Path, blob: bytes) -> None:
-    """One more blob for a bundle, where it belongs."""
+def put_in(path: Path, *blobs: bytes) -> None:
+    """More blobs for a bundle, each where it belongs."""
     records: list[tuple[dict[str, Any], bytes]] = []
     for part in split(path.read_bytes())[1:-1]:
         line, _, payload = part.partition(b"\n")
         records.append((json.loads(line[65:]), payload[:-1]))
-    records.append(({"kind": "blob", "sha256": sha256(blob).hexdigest()}, blob))
+    records += [({"kind": "blob", "sha256": sha256(blob).hexdigest()}, blob) for blob in blobs]
     # The kinds stand in an order of their own, and so do the blobs; a sort leaves everything else where it was.
     records.sort(
         key=lambda each: (ORDER.index(each[0]["kind"]), each[0]["sha256"] * (each[0]["kind"] == "blob"))

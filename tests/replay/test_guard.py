@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import importlib
 import os
 import socket
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -54,11 +56,48 @@ def test_io_is_refused_inside_and_left_alone_outside(
     assert (tmp_path / "there").read_text() == "here"
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python tells of new threads from 3.12 on")
-def test_a_guarded_section_starts_no_thread() -> None:
-    """A thread of its own would be a way around the guard."""
-    with pytest.raises(IoRefused), guarded():
-        threading.Thread(target=print).start()
+def in_a_pool(job: Callable[[], None]) -> None:
+    """Do something in the thread of a pool."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(job).result()
+
+
+STARTS: dict[str, Callable[[Callable[[], None]], object]] = {
+    "a thread": lambda job: threading.Thread(target=job).start(),
+    "a timer": lambda job: threading.Timer(0, job).start(),
+    "a pool": in_a_pool,
+    "by hand": lambda job: _thread.start_new_thread(job, ()),
+}
+
+
+@pytest.mark.req("R272")
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS.keys())
+def test_a_guarded_section_starts_no_thread(start: Callable[[Callable[[], None]], object]) -> None:
+    """A thread of its own would be a way around the guard; none of them runs, and outside each of them does."""
+    ran = threading.Event()
+    before = threading.active_count()
+    with pytest.raises(IoRefused, match=r"start_\w+_thread"), guarded():
+        start(ran.set)
+    assert not ran.is_set()
+    assert threading.active_count() == before
+    start(ran.set)
+    assert ran.wait(10)
+
+
+def test_other_threads_start_threads_while_one_is_guarded() -> None:
+    """Only who judges again is watched: a journal's writer may start beside it."""
+    inside, ran = threading.Event(), threading.Event()
+
+    def begin_another() -> None:
+        inside.wait()
+        threading.Thread(target=ran.set).start()
+
+    other = threading.Thread(target=begin_another)
+    other.start()
+    with guarded():
+        inside.set()
+        assert ran.wait(10)
+    other.join()
 
 
 def test_sections_stand_in_one_another(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def test_a_run_comes_out_the_same(workshop: Workshop) -> None:
     assert counts["plan_reviewed"] == counts["gate_opened"] == counts["run_reported"] == 1
     assert counts["step_judged"] == counts["INTENT"] == 3
     assert {each.event: each.reason for each in report.facts} == {
+        "plan_proposed": "what a planner, or a caller, proposed",
         "COMPLETE": "what a tool answers",
         "gate_answered": "what a person said",
     }

@@ -16,7 +16,7 @@ from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson
 from tercet.cli.recordings import is_file, read_runs
 from tercet.cli.replay import progress_over
-from tercet.cli.replay_view import show_change, show_difference, show_replayed
+from tercet.cli.replay_view import Tally, show_change, show_difference, show_replayed
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
@@ -53,13 +53,16 @@ def add(
     as_json: AsJson = False,
 ) -> ExitCode:
     """Keep runs in a folder, each as one file. One that does not come out the same even now is not kept: exit 3."""
-    found = asyncio.run(read_runs(journal, runs, is_all=False))
+    found = read_runs(journal, runs, is_all=False)
     reports = replay_many(found)
     if wrong := [report for report in reports if not report.is_equal]:
         if as_json:
             print_json({"added": [], "different": [each.model_dump(mode="json") for each in wrong]})
         else:
-            show_replayed(Screen(), wrong)
+            tally = Tally(is_whole=True)
+            for each in wrong:
+                tally.take(each)
+            show_replayed(Screen(), tally)
         return ExitCode.REFUSED
     targets = [to / file_name(recording.session) for recording in found]
     _demand_free(targets, is_forced=force)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias, get_args
 
@@ -46,29 +48,61 @@ def demand_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, status
         )
 
 
-async def read_runs(
+class RunReader:
+    """The runs that were asked for, each read when it is its turn: however many there are, they need no memory."""
+
+    def __init__(self, names: Sequence[str], read: Callable[[str], Recording]) -> None:
+        self._names = names
+        self._read = read
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[Recording]:
+        return map(self._read, self._names)
+
+
+@contextmanager
+def open_runs(
+    url: str, runs: Sequence[str], *, is_all: bool, intent: str | None = None, status: str | None = None
+) -> Generator[RunReader]:
+    """The runs as long as it lasts; a journal is opened only if it is needed. Raises `UsageError` if there are none."""
+    with asyncio.Runner() as runner:
+        if not is_all and all(map(is_file, runs)):
+            yield RunReader(runs, lambda name: runner.run(load_bundle(Path(name))))
+            return
+        at = journal_at(url)
+        journal = runner.run(at.__aenter__())
+        try:
+            names = runner.run(_names(journal, intent, status)) if is_all else runs
+            yield RunReader(names, lambda name: runner.run(_read(journal, name, is_all=is_all)))
+        finally:
+            runner.run(at.__aexit__(None, None, None))
+
+
+async def _names(journal: Journal, intent: str | None, status: str | None) -> list[str]:
+    rows = list_rows(journal, TENANT, intent=intent, status=status)
+    if not (found := [row.session_id async for row in rows]):
+        raise UsageError(
+            "no run of the journal is meant by that",
+            code="no_runs",
+            remedy="tercet sessions list shows those that are there, with intent and status",
+        )
+    return found
+
+
+async def _read(journal: Journal, name: str, *, is_all: bool) -> Recording:
+    if is_all:
+        return await load(journal, TENANT, name)
+    return await (load_bundle(Path(name)) if is_file(name) else load_run(journal, TENANT, name))
+
+
+def read_runs(
     url: str, runs: Sequence[str], *, is_all: bool, intent: str | None = None, status: str | None = None
 ) -> list[Recording]:
-    """The runs, loaded whole; a journal is opened only if it is needed."""
-    bundles = {name: await load_bundle(Path(name)) for name in runs if is_file(name)}
-    if len(bundles) == len(set(runs)) and not is_all:
-        return [bundles[name] for name in runs]
-    async with journal_at(url) as journal:
-        if is_all:
-            found = [each async for each in _all(journal, intent, status)]
-            if not found:
-                raise UsageError(
-                    "no run of the journal is meant by that",
-                    code="no_runs",
-                    remedy="tercet sessions list shows those that are there, with intent and status",
-                )
-            return found
-        return [bundles.get(name) or await load_run(journal, TENANT, name) for name in runs]
-
-
-async def _all(journal: Journal, intent: str | None, status: str | None) -> AsyncIterator[Recording]:
-    async for row in list_rows(journal, TENANT, intent=intent, status=status):
-        yield await load(journal, TENANT, row.session_id)
+    """The same, all of them in memory, for those who look at each again and again."""
+    with open_runs(url, runs, is_all=is_all, intent=intent, status=status) as found:
+        return list(found)
 
 
 def is_file(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.text import Text
@@ -17,25 +17,37 @@ MOST = 50
 """Of more runs, only those that differ are shown."""
 
 
-def show_replayed(screen: Screen, reports: Sequence[ReplayReport]) -> None:
+@dataclass
+class Tally:
+    """What came of runs that are judged one after the other; those that nobody will be shown are counted and let go of."""
+
+    is_whole: bool
+    """Whether every run will be shown, and not only those that differ."""
+    runs: int = 0
+    different: int = 0
+    rederived: int = 0
+    facts: int = 0
+    kept: list[ReplayReport] = field(default_factory=list[ReplayReport])
+
+    def take(self, report: ReplayReport) -> None:
+        """Count a run, and keep what will be shown of it."""
+        self.runs += 1
+        self.different += not report.is_equal
+        self.rederived += report.verdicts_rederived
+        self.facts += report.verdicts_as_facts
+        if self.is_whole or not report.is_equal:
+            self.kept.append(report)
+
+
+def show_replayed(screen: Screen, tally: Tally) -> None:
     """Show what came of each run, and of all of them if there are several."""
-    for report in reports:
-        if len(reports) <= MOST or not report.is_equal:
-            _show_report(screen, report, is_alone=len(reports) == 1)
-    if len(reports) != 1:
-        _show_sum(screen, reports)
-
-
-def _show_sum(screen: Screen, reports: Sequence[ReplayReport]) -> None:
-    different = sum(not each.is_equal for each in reports)
-    rederived, facts = (
-        sum(each.verdicts_rederived for each in reports),
-        sum(each.verdicts_as_facts for each in reports),
-    )
-    screen.say(
-        f"{count(len(reports), 'run')}: {len(reports) - different:,} equal, {different:,} different; "
-        f"{count(rederived, 'verdict')} re-derived, {facts:,} taken as facts"
-    )
+    for report in tally.kept:
+        _show_report(screen, report, is_alone=tally.runs == 1)
+    if tally.runs != 1:
+        screen.say(
+            f"{count(tally.runs, 'run')}: {tally.runs - tally.different:,} equal, {tally.different:,} different; "
+            f"{count(tally.rederived, 'verdict')} re-derived, {tally.facts:,} taken as facts"
+        )
 
 
 def _show_report(screen: Screen, report: ReplayReport, *, is_alone: bool) -> None:

@@ -88,7 +88,7 @@ def search(
     demand_runs(runs or (), is_all=everything, intent=intent, status=status)
     demand_optuna()
     loaded = load_pack(pack)
-    found = asyncio.run(read_runs(journal, runs or (), is_all=everything, intent=intent, status=status))
+    found = read_runs(journal, runs or (), is_all=everything, intent=intent, status=status)
     corrected = asyncio.run(_corrected(journal, found, has_journal=everything or not _are_files(runs or ())))
     evaluation = Evaluation(loaded, found, corrected=corrected, workers=workers)
     with _progress(trials, is_shown=not as_json) as told:

@@ -24,7 +24,7 @@ from tercet.critic.pluggable.stop import FinalResult, MaxSteps, StopCriterion
 from tercet.critics.agent import Agent, asks_models, demand_agent
 from tercet.critics.hooks import AnyHook, Hooks, Moment
 from tercet.critics.result import EngineResult, tell
-from tercet.critics.stepper import TASK, AnySteps, AskingSteps, PlainSteps, task_of
+from tercet.critics.stepper import TASK, AnySteps, AskingSteps, PlainSteps, RecalledSteps, task_of
 from tercet.critics.toolbox import demand_tools, pack_of
 from tercet.executor.clock import Clock
 from tercet.journal import events as e
@@ -85,7 +85,7 @@ class Engine:
         self._actor = actor
         self._tenant = tenant
         # In memory the journal lives as long as the Engine: a run that waits is still there when it is resumed.
-        self._journal = MemoryJournal() if journal == "memory:" else journal
+        self.journal = MemoryJournal() if journal == "memory:" else journal
         self._clock = clock
         self._ids = ids or (lambda: os.urandom(8).hex())
         self._lease_ms = lease_ms
@@ -98,7 +98,7 @@ class Engine:
         """A runtime on the same journal, to answer gates and to look: `async with engine.runtime() as runtime`."""
         return Runtime(
             self.pack,
-            self._journal,
+            self.journal,
             tenant=self._tenant,
             clock=self._clock,
             ids=self._ids,
@@ -132,6 +132,24 @@ class Engine:
             result = await runtime.resume(session_id, planner=steps)
             return await self._told(runtime, result, steps)
 
+    # --- looking back ---
+
+    @property
+    def name(self) -> str:
+        """The planner that sessions of this agent are recorded with."""
+        return f"agent:{type(self.agent).__name__}"
+
+    @property
+    def pack_hash(self) -> str:
+        """The hash of the pack that sessions of this agent are recorded with."""
+        return self.pack.hash
+
+    def recall(self) -> RecalledSteps | None:
+        """The agent at the beginning of a run that is judged again; None unless every critic is pure. No hook hears of it."""
+        if not self._chain.is_pure:
+            return None
+        return RecalledSteps(self.agent, self._chain, self._criteria, Hooks.of(()), name=self.name)
+
     # --- parts ---
 
     def _request(self, task: object) -> Request:
@@ -143,23 +161,18 @@ class Engine:
         except ValidationError as error:
             raise _wrong_task(str(error.errors(include_url=False)[0]["msg"])) from error
 
-    @property
-    def _name(self) -> str:
-        """The planner that sessions of this agent are recorded with."""
-        return f"agent:{type(self.agent).__name__}"
-
     def _steps(self) -> AnySteps:
         kind = AskingSteps if asks_models(self.agent) else PlainSteps
-        steps = kind(self.agent, self._chain, self._criteria, self._hooks.again(), name=self._name)
+        steps = kind(self.agent, self._chain, self._criteria, self._hooks.again(), name=self.name)
         if isinstance(steps, AskingSteps):
             steps.models = self._models
         return steps
 
     def _task(self, events: Sequence[e.Event], session_id: str) -> Any:
         started = events[0]
-        if not isinstance(started, e.SessionStarted) or started.planner != self._name:
+        if not isinstance(started, e.SessionStarted) or started.planner != self.name:
             raise UsageError(
-                f"session {session_id} was not started by {self._name}",
+                f"session {session_id} was not started by {self.name}",
                 code="wrong_agent",
                 remedy="resume it with what it was started with",
             )

@@ -259,6 +259,19 @@ class PlainSteps(Steps):
         return plan
 
 
+class RecalledSteps(Steps):
+    """A run of an agent that is judged again: its decisions and results are those that were recorded."""
+
+    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:  # noqa: ARG002 - a planner's signature
+        """Nothing is decided anew."""
+        raise PlanningError(f"{self.name} is only judged again", code="nothing_decided")
+
+    async def reflect(self, turn: Turn, sofar: Sofar) -> Reflection:
+        """Take in a turn and let it be judged."""
+        self._before_deciding(())  # what it leaves in the state, critics may see
+        return await super().reflect(turn, sofar)
+
+
 class AskingSteps(Steps):
     """The run of an agent whose `decide` yields questions to language models."""
 
@@ -315,6 +328,8 @@ def _recorded(returned: Any, decision: Decision, changed: tuple[str, ...]) -> Js
         recorded["rationale"] = storable(decision.rationale)
     if (members := as_object(returned)) is not None and not_plain(members) is None:
         recorded["said"] = copy.deepcopy(members)
+    elif not isinstance(returned, Decision):
+        recorded["own"] = type(returned).__name__
     if changed:
         recorded["left_out"] = list(changed)
     return recorded

@@ -38,7 +38,7 @@ def decode(data: bytes) -> Event:
         )
     try:
         return _decoder.decode(data[1:])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CodecError(
             f"this event cannot be read: {error}", remedy="the journal is damaged, or newer than this Tercet"
         ) from error

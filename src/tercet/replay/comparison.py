@@ -13,6 +13,11 @@ from tercet.replay.outcome import Difference
 NOTHING = "(nothing)"
 """What stands for a field that is not there."""
 
+LONGEST = 4_000
+"""A value with more bytes is told by how it begins."""
+MOST_NESTED = 200
+"""So is one with more lists and objects in it."""
+
 _CHECKS: dict[type[e.Event], str] = {
     e.SessionStarted: "the pack or the evidence is not what the session was started with, or this version compiles it otherwise",
     e.SessionEnded: "the record was made of other facts, or this version makes records otherwise",
@@ -41,11 +46,22 @@ def compare(position: int, recorded: e.Event, expected: e.Event) -> Difference |
         position=position,
         event=event_type(recorded),
         step=getattr(recorded, "step", None) or None,
-        field=path,
-        recorded=said,
-        expected=due,
+        field=path[:LONGEST],
+        recorded=brief(said),
+        expected=brief(due),
         check=_CHECKS.get(type(recorded), _USUAL),
     )
+
+
+def brief(value: Any) -> Any:
+    """A value as a report tells it: as it is, or, where it is large or deeply nested, how its JSON begins.
+
+    What was recorded may be anything, and whoever prints the report has to be able to.
+    """
+    text = msgspec.json.encode(value)
+    if len(text) <= LONGEST and text.count(b"{") + text.count(b"[") <= MOST_NESTED:
+        return value
+    return f"{text[:LONGEST].decode('utf-8', 'ignore')} …"
 
 
 def _fields(event: e.Event) -> Any:

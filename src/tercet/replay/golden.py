@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,15 +122,13 @@ def check(
     progress: Callable[[int], None] | None = None,
 ) -> GoldenReport:
     """Judge every run of a folder again, as it was or under another pack."""
-    files = files_in(folder)
-    loaded = {file: _load(file) for file in files}
-    runs = [run for run in loaded.values() if isinstance(run, Recording)]
-    judged = iter(_judged(runs, pack, workers, progress))
+    files, unreadable = files_in(folder), dict[Path, str]()
+    judged = iter(_judged(_readable(files, unreadable), pack, workers, progress))
     found = tuple(
-        GoldenRun(file=file.name, outcome="unreadable", error=run)
-        if isinstance(run, str)
+        GoldenRun(file=file.name, outcome="unreadable", error=unreadable[file])
+        if file in unreadable
         else _golden(file, next(judged))
-        for file, run in loaded.items()
+        for file in files
     )
     outcomes = [each.outcome for each in found]
     return GoldenReport(
@@ -143,16 +141,17 @@ def check(
     )
 
 
-def _load(file: Path) -> Recording | str:
-    """The run in a file, or why it cannot be read."""
-    try:
-        return asyncio.run(load_bundle(file))
-    except TercetError as error:
-        return str(error)
+def _readable(files: Iterable[Path], unreadable: dict[Path, str]) -> Iterator[Recording]:
+    """The runs in files, each when it is asked for; of one that cannot be read it is kept why."""
+    for file in files:
+        try:
+            yield asyncio.run(load_bundle(file))
+        except TercetError as error:
+            unreadable[file] = str(error)
 
 
 def _judged(
-    runs: Sequence[Recording],
+    runs: Iterable[Recording],
     pack: Pack | None,
     workers: int | None,
     progress: Callable[[int], None] | None,

@@ -2,8 +2,10 @@
 
 Python tells audit hooks of every file that is opened, every socket, process and thread. A hook cannot be taken away once
 it is there, so this one is put in place when it is first needed and looks at nothing outside of a guarded section.
-A section belongs to its thread: what other threads do meanwhile is their own business. Python tells of new threads from
-3.12 on; from then on a guarded one starts none.
+A section belongs to its thread: what other threads do meanwhile is their own business, and a guarded one starts none.
+Python tells of new threads from 3.12 on. Before, the functions that start them are replaced, as lastingly as the hook is
+there, by ones that look where they are called and else do what they did. Unseen are threads that C code starts by itself,
+in every version, and before 3.12 whoever has kept such a function from before the first section.
 
 One thing is let through. Libraries load parts of themselves when they are first used: an import is allowed if its package
 has been imported before, and then only code files of the interpreter and of what is installed with it are opened. A pack's
@@ -12,10 +14,11 @@ code is neither, so it cannot be imported here.
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -85,7 +88,7 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
         try:
             told = IoRefused(
                 f"replay must not touch the world, and this is {event} {args[:1]!r:.120}",
-                remedy="this is a bug: what is judged again must be pure, and what it reads loaded before",
+                remedy="this is a bug: what is judged again must be pure, and so must a critic that is declared so",
             )
         finally:
             _section.is_guarded = True
@@ -97,7 +100,28 @@ def _place() -> None:
     with _lock:
         if not _placed:
             sys.addaudithook(_look)
+            if sys.version_info < (3, 12):
+                _watch_threads()
             _placed.append(_look)
+
+
+_STARTERS = ((_thread, "start_new_thread"), (_thread, "start_new"), (threading, "_start_new_thread"))
+"""Every name by which the standard library starts a thread."""
+
+
+def _watch_threads() -> None:
+    for module, name in _STARTERS:
+        setattr(module, name, _watched(getattr(module, name)))
+
+
+def _watched(start: Callable[..., int]) -> Callable[..., int]:
+    """The same function, which tells of a thread before it starts one, as those of later versions do."""
+
+    def start_new_thread(function: Callable[..., object], *rest: Any) -> int:
+        _look("_thread.start_new_thread", (function, *rest))
+        return start(function, *rest)
+
+    return start_new_thread
 
 
 @contextmanager

@@ -1,89 +1,165 @@
-"""Many recorded runs at once: one process for each core, a few runs at a time.
+"""Many recorded runs: one process for each core, a batch of runs for each, and never many more than that in memory.
 
 Judging again is pure computing, which Python's threads cannot share. Processes are started anew and not forked: a journal
-has threads of its own, which a forked process would be left without.
+has threads of its own, which a forked process would be left without. Runs are taken as they are needed and handed over in
+batches, one for each process and one to come; so it does not matter how many runs there are.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from itertools import islice
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar, cast
 
-_ItemT = TypeVar("_ItemT")
+from tercet.replay.recording import Recording
+
 _FoundT = TypeVar("_FoundT")
 
-CHUNK = 20
+BATCH = 20
 """How many runs are handed over at a time."""
+BATCH_BYTES = 8 * 2**20
+"""A batch with so many bytes is full, however few runs that are."""
 FEW = 60
 """So many runs are judged sooner than another process is started."""
 
 _job: list[Callable[[Any], Any]] = []
-"""What this process, one of a pool, does with each item."""
+"""What this process, one of a pool, does with each run."""
+
+
+def most_held(workers: int) -> int:
+    """How many runs are in memory at most while so many processes judge them."""
+    return 1 if workers < 2 else BATCH * (workers + 1)
 
 
 def on_all_cores(
-    job: Callable[[_ItemT], _FoundT],
-    items: Iterable[_ItemT],
+    job: Callable[[Recording], _FoundT],
+    runs: Iterable[Recording],
     *,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[_FoundT]:
-    """What a job makes of each item, in order. Without `workers`, few items are done here, and many on all cores."""
-    told = progress or _untold
-    rest = iter(items)
-    head = list(islice(rest, FEW)) if workers is None else []
+    """What a job makes of each run, in order; `progress` is told how many are done."""
+    found: list[_FoundT] = []
+    with closing(one_by_one(job, runs, workers=workers)) as coming:
+        for each in coming:
+            found.append(each)
+            if progress is not None:
+                progress(len(found))
+    return found
+
+
+def one_by_one(
+    job: Callable[[Recording], _FoundT], runs: Iterable[Recording], *, workers: int | None = None
+) -> Generator[_FoundT]:
+    """The same as it comes. Without `workers`, few runs are judged here, and many on all cores; close it to stop early.
+
+    What raises while runs are taken is raised once those before it are judged.
+    """
+    source = _Source(runs)
     limit = workers or (os.cpu_count() or 1)
-    if limit < 2 or (workers is None and len(head) < FEW):
-        return list(_here(job, _chain(head, rest), told))
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        limit, mp_context=context, initializer=_prepare, initargs=(cast("Callable[[Any], Any]", job),)
-    ) as pool:
-        return list(_there(pool, _chain(head, rest), told, ahead=2 * limit))
+    # A few are looked at to know whether there are many. What was looked at is let go of as it is judged.
+    head = deque(_batch(source, FEW)) if workers is None and limit > 1 else deque[Recording]()
+    is_few = workers is None and len(head) < FEW and sum(map(size_of, head)) < BATCH_BYTES
+    coming = _chain(head, source)
+    if limit < 2 or is_few:
+        yield from map(job, coming)
+    else:
+        with _pool(job, limit) as pool:
+            yield from _there(pool, coming, ahead=limit + 1)
+    if source.error is not None:
+        raise source.error
 
 
-def _untold(_: int) -> None:
-    """Nobody wants to know how far it is."""
+class _Source(Iterator[Recording]):
+    """Runs up to the first that cannot be had, and why."""
+
+    def __init__(self, runs: Iterable[Recording]) -> None:
+        self._runs = iter(runs)
+        self.error: Exception | None = None
+
+    def __next__(self) -> Recording:
+        if self.error is not None:
+            raise StopIteration
+        try:
+            return next(self._runs)
+        except StopIteration:
+            raise
+        except Exception as error:
+            self.error = error
+            raise StopIteration from error
 
 
-def _chain(head: list[_ItemT], rest: Iterator[_ItemT]) -> Iterator[_ItemT]:
-    yield from head
+def size_of(run: Recording) -> int:
+    """How many bytes a run has."""
+    return sum(map(len, run.events)) + sum(map(len, run.blobs.values()))
+
+
+def _chain(head: deque[Recording], rest: Iterator[Recording]) -> Iterator[Recording]:
+    while head:
+        yield head.popleft()
     yield from rest
 
 
-def _here(
-    job: Callable[[_ItemT], _FoundT], items: Iterator[_ItemT], told: Callable[[int], None]
-) -> Iterator[_FoundT]:
-    for done, item in enumerate(items, 1):
-        yield job(item)
-        told(done)
+def _batch(runs: Iterator[Recording], most: int = BATCH) -> list[Recording]:
+    """The next few runs, or the next large one."""
+    batch: list[Recording] = []
+    size = 0
+    for run in runs:
+        batch.append(run)
+        size += size_of(run)
+        if len(batch) >= most or size >= BATCH_BYTES:
+            break
+    return batch
 
 
-def _there(
-    pool: ProcessPoolExecutor, items: Iterator[Any], told: Callable[[int], None], *, ahead: int
-) -> Iterator[Any]:
-    """Hand chunks over, never many more than there are processes: the runs of a journal may not fit into memory."""
-    done = 0
+@contextmanager
+def _pool(job: Callable[[Recording], Any], limit: int) -> Generator[ProcessPoolExecutor]:
+    """Processes that do a job; whoever leaves early does not wait for what nobody has begun."""
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(limit, mp_context=context, initializer=_prepare, initargs=(job,))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _there(pool: ProcessPoolExecutor, runs: Iterator[Recording], *, ahead: int) -> Iterator[Any]:
+    """Hand batches over, one for each process and one to come."""
     under_way: deque[Future[list[Any]]] = deque()
     while True:
-        while len(under_way) < ahead and (chunk := list(islice(items, CHUNK))):
-            under_way.append(pool.submit(_do, chunk))
+        while len(under_way) < ahead and (batch := _batch(runs)):
+            with _uninterrupted():
+                under_way.append(pool.submit(_do, batch))
+            del batch
         if not under_way:
             return
-        found = under_way.popleft().result()
-        done += len(found)
-        told(done)
-        yield from found
+        yield from under_way.popleft().result()
 
 
-def _prepare(job: Callable[[Any], Any]) -> None:
-    _job[:] = [job]
+@contextmanager
+def _uninterrupted() -> Generator[None]:
+    """A terminal sends Ctrl-C to every process. Those that are started here never hear it: this one tells them to stop.
+
+    They inherit what is held back; here it comes a moment later.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _do(chunk: list[Any]) -> list[Any]:
-    return [_job[0](item) for item in chunk]
+def _prepare(job: Callable[[Recording], Any]) -> None:
+    _job[:] = [cast("Callable[[Any], Any]", job)]
+
+
+def _do(batch: list[Recording]) -> list[Any]:
+    return [_job[0](run) for run in batch]

@@ -73,7 +73,7 @@ async def _blobs(journal: Journal, tenant: str, events: Iterable[e.Event]) -> di
 
 def _named(events: Iterable[e.Event]) -> Iterator[tuple[str, bool]]:
     """The digests that events name, and whether replay is impossible without them: an installed pack may take the
-    place of the one that a session has kept."""
+    place of the one that a session has kept, and a question may be taken at its word."""
     for event in events:
         match event:
             case e.SessionStarted() | e.SessionMigrated():
@@ -83,5 +83,7 @@ def _named(events: Iterable[e.Event]) -> Iterator[tuple[str, bool]]:
                 yield event.facts, True
             case e.Complete() | e.ModelAnswered():
                 yield event.blob, True
+            case e.ModelAsked():
+                yield event.prompt, False
             case _:
                 pass

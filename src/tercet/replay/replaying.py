@@ -7,7 +7,7 @@ with the recorded bytes. It stops at the first difference: what comes after it f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 
 import msgspec
 
@@ -18,12 +18,13 @@ from tercet.journal.codec import CodecError
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
+from tercet.replay.agents import Agents, Recalls
 from tercet.replay.comparison import NOTHING, compare, event_type, not_due
 from tercet.replay.derivations import VERDICTS, derive
 from tercet.replay.derivations.derived import Derived
 from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.outcome import Count, Difference, ReplayReport
-from tercet.replay.pool import on_all_cores
+from tercet.replay.pool import on_all_cores, one_by_one
 from tercet.replay.recording import Recording, load
 from tercet.replay.rulebook import Rulebook
 from tercet.replay.scene import Scene
@@ -33,16 +34,26 @@ from tercet.runtime.state import State
 
 
 async def replay(
-    journal: Journal, session: str, *, tenant: str = "default", packs: Iterable[Pack] = ()
+    journal: Journal,
+    session: str,
+    *,
+    tenant: str = "default",
+    packs: Iterable[Pack] = (),
+    agents: Iterable[Recalls] = (),
 ) -> ReplayReport:
-    """Judge a run of a journal again; `packs` are installed ones, for sessions that have not kept theirs."""
-    return replay_recording(await load(journal, tenant, session), Rulebook(packs))
+    """Judge a run of a journal again; `packs` are installed ones, for sessions that have not kept theirs, and `agents`
+    the Engines whose critics are asked again where all of them are pure."""
+    return replay_recording(
+        await load(journal, tenant, session), Rulebook(packs, agents=Agents(agents, has_installed=True))
+    )
 
 
 def replay_recording(recording: Recording, rulebook: Rulebook | None = None) -> ReplayReport:
     """Judge a recorded run again. Nothing is read, written or called while that is done."""
+    rules = rulebook or Rulebook()
+    rules.prepare(recording)
     with guarded():
-        return _Replay(recording, rulebook or Rulebook()).report()
+        return _Replay(recording, rules).report()
 
 
 def replay_many(
@@ -53,8 +64,14 @@ def replay_many(
     progress: Callable[[int], None] | None = None,
 ) -> list[ReplayReport]:
     """Judge many recorded runs again, on all cores where they are many."""
-    job = _Job(tuple(pack.content for pack in packs))
-    return on_all_cores(job, runs, workers=workers, progress=progress)
+    return on_all_cores(_Job.of(packs), runs, workers=workers, progress=progress)
+
+
+def replay_each(
+    runs: Iterable[Recording], *, packs: Iterable[Pack] = (), workers: int | None = None
+) -> Generator[ReplayReport]:
+    """The same, each report as it comes; of the runs only a batch for each core is in memory."""
+    return one_by_one(_Job.of(packs), runs, workers=workers)
 
 
 class _Job:
@@ -64,12 +81,18 @@ class _Job:
         self._contents = contents
         self._rulebook: Rulebook | None = None
 
+    @classmethod
+    def of(cls, packs: Iterable[Pack]) -> _Job:
+        """One that has these packs installed."""
+        return cls(tuple(pack.content for pack in packs))
+
     def __reduce__(self) -> tuple[type[_Job], tuple[tuple[bytes, ...]]]:
         return _Job, (self._contents,)
 
     def __call__(self, recording: Recording) -> ReplayReport:
         if self._rulebook is None:
-            self._rulebook = Rulebook(map(read_declarations, self._contents))
+            packs = map(read_declarations, self._contents)
+            self._rulebook = Rulebook(packs, agents=Agents(has_installed=True))
         return replay_recording(recording, self._rulebook)
 
 
@@ -103,6 +126,8 @@ class _Replay:
         )
 
     def _difference(self) -> Difference | None:
+        if not self._recording.events:
+            return _nothing_recorded()
         points = _by_position(self._recording.checkpoints)
         for position, data in enumerate(self._recording.events, 1):
             found = self._event(position, data)
@@ -196,6 +221,17 @@ def _nonsense(position: int, event: e.Event, error: Exception) -> Difference:
     )
 
 
+def _nothing_recorded() -> Difference:
+    return Difference(
+        position=1,
+        event="session_started",
+        field="type",
+        recorded=NOTHING,
+        expected="session_started",
+        check="the journal holds no event of this session",
+    )
+
+
 def _tag(kind: type[e.Event]) -> str:
     return str(kind.__struct_config__.tag)
 
@@ -224,8 +260,13 @@ def _is_same(state: State, stored: StoredCheckpoint) -> bool:
         verdict = checkpoint.read_point(stored).verdict
         return checkpoint.point(state, verdict).data == stored.data
     # As the values that they hold and not as bytes: a set has no order, and zlib may compress otherwise.
-    here = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=State)
-    return checkpoint.read_fold(stored) == here
+    packed = msgspec.msgpack.encode(state)
+    most = 2 * len(packed) + _SPARE
+    return checkpoint.read_fold(stored, most) == msgspec.msgpack.decode(packed, type=State)
+
+
+_SPARE = 2**16
+"""How much larger than a state, and than twice a state, a fold of it may be: one of another version says things otherwise."""
 
 
 def _other_checkpoint(stored: StoredCheckpoint, recorded: str, expected: str) -> Difference:

@@ -11,11 +11,13 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
+from tercet.replay.agents import Agents
 from tercet.replay.recording import Recording
 from tercet.runtime import opening
 from tercet.runtime.library import NO_SHELF, Shelf
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
+from tercet.runtime.turns import RecalledStepper
 
 MOST_KEPT = 64
 """How many packs with their evidence are kept: many runs are pinned to the same."""
@@ -24,13 +26,27 @@ MOST_KEPT = 64
 class Rulebook:
     """Packs by their hash. One serves any number of runs, and keeps what it has worked out for them."""
 
-    def __init__(self, packs: Iterable[Pack] = (), *, instead: Pack | None = None) -> None:
+    def __init__(
+        self, packs: Iterable[Pack] = (), *, instead: Pack | None = None, agents: Agents | None = None
+    ) -> None:
         """`packs` are installed ones, for journals that have not kept theirs; `instead` judges every run, whatever pack
-        it was recorded with."""
+        it was recorded with; `agents` are those whose critics are asked again where they are pure."""
         self.instead = instead
+        self._agents = agents or Agents()
         self._installed = {pack.hash: pack for pack in packs}
         self._read: dict[str, Pack] = {}
         self._with_evidence: dict[tuple[str, str, str], Pack] = {}
+
+    def prepare(self, recording: Recording) -> None:
+        """Load what a run needs and is installed here; nothing is loaded any more while it is judged."""
+        if self.instead is None:
+            self._agents.prepare(recording)
+
+    def recall(self, state: State) -> RecalledStepper | None:
+        """The agent of a session, to ask its critics again; None where they are not here, or not pure."""
+        if self.instead is not None:
+            return None
+        return self._agents.recall(str(state.start.get("planner", "")), str(state.start["pack_hash"]))
 
     def pack_for(self, recording: Recording, state: State) -> Pack:
         """The pack of a session with the evidence that the session has kept; raises `UsageError` if it is nowhere."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tercet.replay.agents import Agents, Recalls
 from tercet.replay.outcome import ReplayReport
 from tercet.replay.replaying import replay_recording
 from tercet.replay.rulebook import Rulebook
@@ -12,6 +15,11 @@ from tercet.runtime import runtime
 class Runtime(runtime.Runtime):
     """Runs a pack's decisions on a journal, and judges past runs again."""
 
-    async def replay(self, run_id: str) -> ReplayReport:
-        """Judge a run of this journal again, by its session or run id. Nothing is called, and nothing written."""
-        return replay_recording(await load_run(self.journal, self.tenant, run_id), Rulebook((self.pack,)))
+    async def replay(self, run_id: str, *, agents: Iterable[Recalls] = ()) -> ReplayReport:
+        """Judge a run of this journal again, by its session or run id. Nothing is called, and nothing written.
+
+        `agents` are the Engines of runs that an agent decided in: critics that are pure are asked again.
+        """
+        recording = await load_run(self.journal, self.tenant, run_id)
+        rules = Rulebook((self.pack,), agents=Agents(agents, has_installed=True))
+        return replay_recording(recording, rules)

@@ -15,6 +15,7 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
+from tercet.replay.driving import drive
 from tercet.replay.recording import Recording
 from tercet.replay.rulebook import Rulebook
 from tercet.runtime import commands as c
@@ -24,6 +25,7 @@ from tercet.runtime.plans import read_plan
 from tercet.runtime.retrieving import read_facts
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State
+from tercet.runtime.turns import is_recorded_whole
 from tercet.runtime.work import Work
 from tercet.tools.tool import Tool
 
@@ -49,6 +51,8 @@ class Scene:
         self._made_of: tuple[object, object, object] = (None, None, None)
         self._course: Course | None = None
         self._course_of: tuple[object, object] = (self.state.plan, self.state.undo)
+        self._agent: Work | None = None
+        """The agent with its critics, where they can be asked again."""
         self._due: tuple[int, tuple[c.Command, ...]] = (-1, ())
 
     # --- folding ---
@@ -67,6 +71,9 @@ class Scene:
         pack, setting = self._rulebook.setting_for(self.recording, state)
         work = _Replayed(state, limit_for=partial(pack.limit_for, decision=setting.spec))
         self._pinned = pack, setting, work
+        is_new = isinstance(event, e.SessionStarted)  # under another pack its critics are not asked any more
+        stepper = self._rulebook.recall(state) if is_new else None
+        self._agent = None if stepper is None else Work(stepper, None, limit_for=work.limit_for)
         self._tools = {tool.name: tool for tool in pack.tools}
         self._made_of, self._current = (None, None, None), None
         self._course_of = (None, None) if state.plan else (state.plan, state.undo)
@@ -140,6 +147,19 @@ class Scene:
     def plan(self) -> Plan:
         """The plan of the state."""
         return self.followed.plan
+
+    # --- an agent ---
+
+    def reflect(self, at: int) -> e.TurnJudged | None:
+        """What the agent's critics say of the last turn; None where they cannot be asked again, from then on."""
+        decided = (each for each in reversed(self.events) if isinstance(each, e.PlanProposed))
+        if self._agent is not None and not is_recorded_whole(next(decided).decision):
+            self._agent = None
+        if self._agent is None:
+            return None
+        drive(self._agent.begin(self.setting, self.events, self.blobs))
+        args = self.state, self.setting, self.followed, self.events, self.blobs, at
+        return drive(self._agent.reflect(*args))
 
     # --- what is due ---
 

@@ -15,6 +15,7 @@ import msgspec
 from tercet.contracts.canonical import digest
 from tercet.contracts.shape import as_object
 from tercet.journal import events as e
+from tercet.replay.comparison import brief
 from tercet.replay.derivations import plan as plans
 from tercet.replay.derivations import quality
 from tercet.replay.scene import Scene
@@ -86,7 +87,7 @@ def _review(verdict: Mapping[str, Any]) -> Said:
 
 
 def _planning_failed(scene: Scene, event: e.PlanningFailed) -> Both | None:
-    derived = plans.planning_failed(scene, event)
+    derived = plans.planning_failed_as_told(scene, event)
     if derived is None or not isinstance(derived.event, e.PlanningFailed):
         return None
     old, new = (Said(verdict=each.outcome, reasons=(each.reason,)) for each in (event, derived.event))
@@ -267,4 +268,7 @@ _COMPARE: dict[type[e.Event], Callable[[Scene, Any], Both | None]] = {
 
 def as_builtins(details: Mapping[str, Any]) -> dict[str, Any]:
     """What must be the same, as JSON, without what is empty."""
-    return msgspec.json.decode(msgspec.json.encode({name: value for name, value in details.items() if value}))
+    plain = msgspec.json.decode(
+        msgspec.json.encode({name: value for name, value in details.items() if value})
+    )
+    return {name: brief(value) for name, value in plain.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Literal
 
 from tercet.contracts.errors import TercetError
@@ -13,8 +13,9 @@ from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import IoRefused, guarded
-from tercet.replay.pool import on_all_cores
+from tercet.replay.pool import on_all_cores, one_by_one
 from tercet.replay.recording import Recording
+from tercet.replay.replaying import is_not_judgeable
 from tercet.replay.rulebook import Rulebook
 from tercet.replay.scene import Scene
 from tercet.replay.verdicts import Both, Said, as_builtins, both
@@ -72,6 +73,19 @@ class WhatIfReport(Published):
     unreadable: int
     runs: tuple[Rejudged, ...]
 
+    @classmethod
+    def of(cls, pack: Pack, found: Sequence[Rejudged]) -> WhatIfReport:
+        """The report of what was found under a pack."""
+        outcomes = [each.outcome for each in found]
+        return cls(
+            pack=pack.ref,
+            pack_hash=pack.hash,
+            changed=outcomes.count("changed"),
+            unchanged=outcomes.count("unchanged"),
+            unreadable=outcomes.count("unreadable"),
+            runs=tuple(found),
+        )
+
     @property
     def is_unchanged(self) -> bool:
         """Whether every run would be judged as it was."""
@@ -87,15 +101,12 @@ def what_if(
 ) -> WhatIfReport:
     """Judge recorded runs under another pack, in so many processes; `progress` is told how many are done."""
     found = on_all_cores(_Rejudge(pack.content), runs, workers=workers, progress=progress)
-    outcomes = [each.outcome for each in found]
-    return WhatIfReport(
-        pack=pack.ref,
-        pack_hash=pack.hash,
-        changed=outcomes.count("changed"),
-        unchanged=outcomes.count("unchanged"),
-        unreadable=outcomes.count("unreadable"),
-        runs=tuple(found),
-    )
+    return WhatIfReport.of(pack, found)
+
+
+def rejudge_each(runs: Iterable[Recording], pack: Pack, *, workers: int | None = None) -> Generator[Rejudged]:
+    """The same, each run as it comes; only a batch for each core is in memory."""
+    return one_by_one(_Rejudge(pack.content), runs, workers=workers)
 
 
 class _Rejudge:
@@ -138,6 +149,8 @@ class _Judging:
         self._last = State()
 
     def result(self) -> Rejudged:
+        if not self._recording.events:
+            return self.told(outcome="unreadable", error="nothing is recorded of it")
         events = [codec.decode(data) for data in self._recording.events]
         self._last = _folded(events)
         for position, event in enumerate(events, 1):
@@ -147,7 +160,7 @@ class _Judging:
                     return change
                 self._scene.fold(event)
             except TercetError as error:
-                if not isinstance(event, e.SessionStarted):
+                if not isinstance(event, e.SessionStarted) or is_not_judgeable(error):
                     raise
                 return self._not_started(position, event, error)
         return self.told(outcome="unchanged")

@@ -89,11 +89,11 @@ def fold(state: State) -> NewCheckpoint:
     return NewCheckpoint(kind="fold", seq=state.position, data=data)
 
 
-def read_fold(stored: StoredCheckpoint) -> State:
-    """The state in a fold."""
+def read_fold(stored: StoredCheckpoint, most: int | None = None) -> State:
+    """The state in a fold; one from elsewhere is unpacked to so many bytes at most."""
     try:
-        return _fold_decoder.decode(zlib.decompress(stored.data))
-    except (msgspec.DecodeError, UnicodeDecodeError, zlib.error) as error:
+        return _fold_decoder.decode(_unpacked(stored.data, most))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, zlib.error) as error:
         raise ReplayError(
             recorded=f"a fold at position {stored.seq}",
             expected="the state of this version",
@@ -101,11 +101,21 @@ def read_fold(stored: StoredCheckpoint) -> State:
         ) from error
 
 
+def _unpacked(data: bytes, most: int | None) -> bytes:
+    if most is None:
+        return zlib.decompress(data)
+    unpacking = zlib.decompressobj()
+    found = unpacking.decompress(data, most)
+    if not unpacking.eof:
+        raise zlib.error(f"it ends nowhere within {most:,} bytes")
+    return found
+
+
 def read_point(stored: StoredCheckpoint) -> Point:
     """Where a run stood, as a checkpoint says."""
     try:
         return _point_decoder.decode(stored.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReplayError(
             recorded=f"a point at position {stored.seq}",
             expected="a point of this version",

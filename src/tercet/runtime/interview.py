@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -31,9 +31,11 @@ from tercet.planner.template import PlanningError
 from tercet.repair.mending import OTHER_MODEL
 from tercet.runtime.deciding import first_short
 from tercet.runtime.setting import Setting
-from tercet.runtime.state import State
+from tercet.runtime.state import State, Used
 
 ResultT = TypeVar("ResultT")
+AskingRole: TypeAlias = Literal["planner", "critic"]
+"""Who asks a language model: each has its own limits."""
 
 LARGE = 64 * 1024
 """An answer of more bytes is stored as a blob."""
@@ -141,7 +143,7 @@ class Interview:
         clock: Clock,
         draw: Callable[[], float],
         limit: RoleLimit,
-        role: Literal["planner", "critic"] = "planner",
+        role: AskingRole = "planner",
         threads: Executor | None = None,
     ) -> None:
         """`threads` are for an inquiry that thinks long between two questions, and is pure; else it thinks in the loop."""
@@ -151,7 +153,7 @@ class Interview:
         self._clock = clock
         self._draw = draw
         self._limit = limit
-        self._role = role
+        self._role: AskingRole = role
         self._known = list(bench.state.replies)
         """Answers that are there from before, in the order in which they came."""
         self.faults: dict[str, str] = {}
@@ -238,7 +240,7 @@ class Interview:
         """One call, with a fact before it and one behind it."""
         tokens, cost = question.reserved_tokens, _price(model, question)
         self._demand_budget(tokens, cost)
-        timeout_ms = self._limit.timeout_ms or PLANNER_TIMEOUT_MS
+        timeout_ms = time_for(self._limit)
         call, began = self._bench.state.asked + 1, self._clock.now()
         asked = e.ModelAsked(
             at=began,
@@ -312,16 +314,11 @@ class Interview:
 
     def _demand_budget(self, tokens: int, cost: int) -> None:
         """No call starts whose reservation exceeds what is left."""
-        budget, used = self._bench.setting.ctx.run_budget, self._bench.state.used
-        shortage = first_short(
-            ("tokens", budget.tokens, used.tokens + used.reserved_tokens, tokens),
-            (f"tokens of the {self._role}", self._limit.tokens, self._taken(), tokens),
-            ("micro-cents", budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost, cost),
-            ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
-        )
-        if shortage is None:
+        bench = self._bench
+        short = shortage(bench.state.used, bench.setting, self._role, self._limit, tokens, cost)
+        if short is None:
             return
-        told = f"a language model cannot be asked: {shortage}"
+        told = f"a language model cannot be asked: {short}"
         if self._role == "critic":  # what cannot be asked is judged, and mended, as far as that goes without
             raise ModelFault(told, code="model_refused", remedy="extend the budget of the session")
         raise PlanningError(
@@ -329,11 +326,6 @@ class Interview:
             code=OVERDRAWN,
             remedy="extend the budget of the session, or let the planner show and ask for less",
         )
-
-    def _taken(self) -> int:
-        """The tokens that models have taken in this role."""
-        used = self._bench.state.used
-        return used.critic_tokens if self._role == "critic" else used.model_tokens - used.critic_tokens
 
     async def _answered(self, call: int, reply: Reply, began: int) -> int:
         """Record an answer; how long it took."""
@@ -372,6 +364,25 @@ class Interview:
                 latency=max(0, now - began),
             )
         )
+
+
+def time_for(limit: RoleLimit) -> int:
+    """How long a model may take to answer, in milliseconds."""
+    return limit.timeout_ms or PLANNER_TIMEOUT_MS
+
+
+def shortage(
+    used: Used, setting: Setting, role: AskingRole, limit: RoleLimit, tokens: int, cost: int
+) -> str | None:
+    """What the budget has too little of for a call of a model that would keep this much; None if there is enough."""
+    budget = setting.ctx.run_budget
+    taken = used.critic_tokens if role == "critic" else used.model_tokens - used.critic_tokens
+    return first_short(
+        ("tokens", budget.tokens, used.tokens + used.reserved_tokens, tokens),
+        (f"tokens of the {role}", limit.tokens, taken, tokens),
+        ("micro-cents", budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost, cost),
+        ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
+    )
 
 
 def _unusable(model: Model, reply: Reply) -> ModelFault | None:

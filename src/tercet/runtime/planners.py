@@ -31,6 +31,7 @@ class TaskPlanner:
     name = "htn"
 
     def __init__(self, pack: Pack) -> None:
+        self.pack_hash = pack.hash
         self._pack = pack
 
     async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:

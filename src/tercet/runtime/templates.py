@@ -15,6 +15,7 @@ class TemplatePlanner:
     name = TEMPLATE
 
     def __init__(self, pack: Pack) -> None:
+        self.pack_hash = pack.hash
         self._templates = {plan.intent: plan for plan in pack.templates}
 
     async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:

@@ -85,6 +85,19 @@ class Stepper(Protocol):
         ...
 
 
+class RecalledStepper(Stepper, Protocol):
+    """An agent whose recorded turns are judged again. Promised: its critics are pure, and nothing is decided."""
+
+    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+        """Always raises `PlanningError`."""
+        ...
+
+
+def is_recorded_whole(decision: JsonObject) -> bool:
+    """Whether the journal holds all of a decision: deciding changed no state, and the agent returned no object of its own."""
+    return not (decision.get("left_out") or decision.get("own"))
+
+
 def turns_of(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> list[Turn]:
     """The turns of a run, the last of which may not be judged yet."""
     return [_turn(number, told, blobs) for number, told in enumerate(_told(events), 1)]

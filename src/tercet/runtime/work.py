@@ -49,6 +49,7 @@ from tercet.runtime.deciding import can_retry, is_looping
 from tercet.runtime.interview import OVERDRAWN, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.model_planner import NO_STEPS_LEFT, NO_TOOLS
+from tercet.runtime.planners import TaskPlanner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.quality import Matter, final_exit
 from tercet.runtime.records import take_apart
@@ -58,8 +59,10 @@ from tercet.runtime.rounds import better_round, restored, told_round
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
+from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.turns import Reflection, Sofar, Stepper, last_turn, turns_of
 
+_TOO_LATE = "planner_timeout"
 PLANNER_MISSING = "planner_missing"
 """The code of a run that must be planned anew, by a planner that is not there."""
 
@@ -83,6 +86,13 @@ class Replanner(Protocol):
     ) -> Plan:
         """Another plan, in which what the setbacks do not concern stays in the same words."""
         ...
+
+
+async def ask_planner(planner: Planner, setting: Setting, state: State) -> Plan:
+    """The next plan of a planner that asks nobody; raises `PlanningError`."""
+    if state.setbacks and isinstance(planner, Replanner):
+        return await planner.replan(setting, state.feedback, state.setbacks)
+    return await planner.propose(setting, state.feedback)
 
 
 AnyPlanner: TypeAlias = Planner | Inquirer
@@ -124,16 +134,31 @@ class Work:
     ) -> e.PlanProposed:
         """The caller's plan, or the planner's next one."""
         if self._plan is not None:
-            plan, origin, name = self._plan, "caller", ""
-        elif self._planner is not None:
-            proposed = await self._proposed(self._planner, setting, state, interview)
-            plan, origin, name = carried_over(proposed, state.plan), "planner", self._planner.name
-        else:
-            plan, origin, name = read_plan(state.plan), state.plan_origin, ""
-        decision = self._planner.decision if isinstance(self._planner, Stepper) else {}
+            return self.given(self._plan, now)
+        if self._planner is not None:
+            return self.planned(await self._proposed(self._planner, setting, state, interview), state, now)
+        plan = read_plan(state.plan)
+        return e.PlanProposed(at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin)
+
+    def planned(self, proposed: Plan, state: State, now: int) -> e.PlanProposed:
+        """The plan that the planner came to."""
+        plan, planner = carried_over(proposed, state.plan), self._planner
         return e.PlanProposed(
-            at=now, plan=_dumped(plan), hash=plan.hash, origin=origin, planner=name, decision=decision
+            at=now,
+            plan=_dumped(plan),
+            hash=plan.hash,
+            origin="planner",
+            planner="" if planner is None else planner.name,
+            decision=planner.decision if isinstance(planner, Stepper) else {},
+            by_pack=self._is_packs_own(state),
         )
+
+    def _is_packs_own(self, state: State) -> bool:
+        """Whether the session's own pack plans, by its templates or its methods: whoever has that pack can plan the same."""
+        planner = self._planner
+        # Exactly these: a subclass, or a planner with the same name, may propose anything.
+        is_pure = type(planner) in (TemplatePlanner, TaskPlanner)
+        return is_pure and getattr(planner, "pack_hash", "") == state.start.get("pack_hash")
 
     @staticmethod
     def given(plan: Plan, now: int) -> e.PlanProposed:
@@ -152,13 +177,11 @@ class Work:
         limit = self.limit_for("planner").timeout_ms or PLANNER_TIMEOUT_MS
         try:
             async with asyncio.timeout(limit / 1000):
-                if state.setbacks and isinstance(planner, Replanner):
-                    return await planner.replan(setting, state.feedback, state.setbacks)
-                return await planner.propose(setting, state.feedback)
+                return await ask_planner(planner, setting, state)
         except TimeoutError as error:
             raise PlanningError(
                 f"the planner {planner.name} took longer than {limit:,} ms",
-                code="planner_timeout",
+                code=_TOO_LATE,
                 remedy="raise limits.planner.timeout_ms in the pack, or take another planner",
             ) from error
 
@@ -173,7 +196,8 @@ class Work:
         if self.is_fallible:
             has_tries = state.used.replans < setting.ctx.run_budget.max_replans
             outcome = "replan" if has_tries and code not in _HOPELESS else "escalate"
-        return e.PlanningFailed(at=now, reason=storable(reason), code=code, outcome=outcome)
+        follows = isinstance(error, PlanningError) and code != _TOO_LATE and self._is_packs_own(state)
+        return e.PlanningFailed(at=now, reason=storable(reason), code=code, outcome=outcome, by_pack=follows)
 
     # --- turns of an agent ---
 

@@ -30,6 +30,8 @@ DEFAULT_MAX_RETRIES = 2
 class PassThroughCritic(Critic):
     """Lets every step pass; the critic of those who name none."""
 
+    pure = True
+
     def evaluate(self, state: Any, decision: Any, results: ToolResults) -> CriticResult:  # noqa: ARG002 - a critic's signature
         """Continue with a full score."""
         return CriticResult("continue", "pass", 1.0)
@@ -40,6 +42,7 @@ class SelfReflectionCritic(Critic):
     """Tries a step with a failed tool again, up to `max_retries` times in a row, then stops."""
 
     max_retries: int = DEFAULT_MAX_RETRIES
+    pure = True
 
     def __post_init__(self) -> None:
         _check_retries(self.max_retries)
@@ -53,6 +56,8 @@ class SelfReflectionCritic(Critic):
 class ReActSelfReflectionCritic(SelfReflectionCritic):
     """The same, and leaves a note for each failed action where the next decide can read it."""
 
+    pure = True
+
     def evaluate(self, state: Any, decision: Any, results: ToolResults) -> CriticResult:
         """Retry, stop or continue, with a note for each error."""
         errors = _errors_in(results)
@@ -62,19 +67,19 @@ class ReActSelfReflectionCritic(SelfReflectionCritic):
         return result
 
 
-@critic
+@critic(pure=True)
 def pass_through_critic(state: Any, decision: Any, results: ToolResults) -> CriticResult:
     """Let every step pass."""
     return PassThroughCritic().evaluate(state, decision, results)
 
 
-@critic
+@critic(pure=True)
 def self_reflection_critic(state: Any, decision: Any, results: ToolResults) -> CriticResult:
     """Try a step with a failed tool again, twice at most, then stop."""
     return SelfReflectionCritic().evaluate(state, decision, results)
 
 
-@critic
+@critic(pure=True)
 def react_self_reflection_critic(state: Any, decision: Any, results: ToolResults) -> CriticResult:
     """The same, with a note for each failed action."""
     return ReActSelfReflectionCritic().evaluate(state, decision, results)

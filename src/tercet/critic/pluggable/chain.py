@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from tercet.critic.pluggable.builtin import PassThroughCritic
-from tercet.critic.pluggable.critic import Evaluates, ToolResults, name_of
+from tercet.critic.pluggable.critic import Evaluates, ToolResults, is_pure, name_of
 from tercet.critic.pluggable.result import Action, CriticResult, Escalation
 from tercet.critic.pluggable.shorthand import settle
 
@@ -53,6 +53,11 @@ class CriticChain:
     def names(self) -> tuple[str, ...]:
         """The critics' names, in the order they are asked."""
         return tuple(name for name, _ in self._critics)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether every critic is: one that is not may have written what the next one reads."""
+        return all(is_pure(critic) for _, critic in self._critics)
 
     async def judge(self, state: Any, decision: Any, results: ToolResults) -> ChainVerdict:
         """Ask each critic; the first that does not say continue decides, and those after it are not called.

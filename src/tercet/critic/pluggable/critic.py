@@ -41,12 +41,27 @@ class Critic(ABC):
 
     # A property would forbid `self.name = ...`, and a value set per subclass would be inherited by the next one.
     name: str = cast("str", _ClassName())
+    pure: bool = False
+    """Whether what it says follows from the state, the decision and the results alone, and it changes nothing but
+    `state.metadata`: then a replay may ask it again. Whoever writes another `evaluate` says so again."""
 
     @abstractmethod
     def evaluate(
         self, state: Any, decision: Any, results: ToolResults
     ) -> CriticReturn | Awaitable[CriticReturn]:
         """Judge one step, at once or, as `async def`, awaited."""
+
+
+def is_pure(critic: object) -> bool:
+    """Whether a critic is declared pure, by itself or by the class that has its `evaluate`: one is not inherited without
+    the other."""
+    own = getattr(critic, "__dict__", {})
+    if "pure" in own:
+        return own["pure"] is True
+    for kind in type(critic).__mro__:
+        if "pure" in vars(kind) or "evaluate" in vars(kind):
+            return vars(kind).get("pure") is True
+    return False
 
 
 def name_of(critic: object) -> str:

@@ -19,7 +19,7 @@ CriticFunction = Callable[[Any, Any, Any], CriticReturn | Awaitable[CriticReturn
 class FunctionCritic(Critic):
     """A critic that asks a function, and still can be called as that function."""
 
-    def __init__(self, function: CriticFunction, *, name: str | None, score: float) -> None:
+    def __init__(self, function: CriticFunction, *, name: str | None, score: float, pure: bool) -> None:
         if not callable(function) or isinstance(function, type):
             raise CriticError(
                 f"@critic decorates a function, not {function!r}",
@@ -28,6 +28,7 @@ class FunctionCritic(Critic):
         functools.update_wrapper(self, function)
         self.name = name or getattr(function, "__name__", type(function).__name__)
         self.default_score = check_default_score(score)
+        self.pure = pure
         self._function = function
 
     def __call__(self, state: Any, decision: Any, results: ToolResults) -> Any:
@@ -52,16 +53,24 @@ class FunctionCritic(Critic):
 @overload
 def critic(function: CriticFunction, /) -> FunctionCritic: ...
 @overload
-def critic(*, name: str | None = None, score: float = 1.0) -> Callable[[CriticFunction], FunctionCritic]: ...
 def critic(
-    function: CriticFunction | None = None, /, *, name: str | None = None, score: float = 1.0
+    *, name: str | None = None, score: float = 1.0, pure: bool = False
+) -> Callable[[CriticFunction], FunctionCritic]: ...
+def critic(
+    function: CriticFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    score: float = 1.0,
+    pure: bool = False,
 ) -> FunctionCritic | Callable[[CriticFunction], FunctionCritic]:
     """Make a critic of a function of (state, decision, results), plain or async.
 
     Bare, it takes the function's name and the default score 1.0; `@critic(name=..., score=...)` sets its own.
-    The default score counts only where the function gives none.
+    The default score counts only where the function gives none. `pure` says that the result follows from the arguments
+    alone, and that nothing but `state.metadata` is changed: then a replay may ask it again.
     """
     if function is None:
         check_default_score(score)
-        return functools.partial(FunctionCritic, name=name, score=score)
-    return FunctionCritic(function, name=name, score=score)
+        return functools.partial(FunctionCritic, name=name, score=score, pure=pure)
+    return FunctionCritic(function, name=name, score=score, pure=pure)

@@ -16,6 +16,8 @@ class PlanProposed(Fact, frozen=True, kw_only=True, tag="plan_proposed"):
     planner: str = ""
     decision: dict[str, Any] = {}
     """What an agent decided, where it decides step by step."""
+    by_pack: bool = False
+    """Whether a template or the methods of the session's own pack propose it: then it follows from what was before."""
 
 
 class PlanningFailed(Fact, frozen=True, kw_only=True, tag="planning_failed"):
@@ -24,6 +26,8 @@ class PlanningFailed(Fact, frozen=True, kw_only=True, tag="planning_failed"):
     reason: str
     code: str = "planning_failure"
     outcome: Literal["fail", "replan", "escalate"] = "fail"
+    by_pack: bool = False
+    """Whether a template or the methods of the session's own pack have none: then that follows from what was before."""
 
 
 class PlanReviewed(Fact, frozen=True, kw_only=True, tag="plan_reviewed"):

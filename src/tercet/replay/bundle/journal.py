@@ -87,11 +87,14 @@ class BundleJournal:
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
         """The checkpoints behind position `after`, in order."""
-        found = [each for each in self._of(tenant, stream) if each.seq > after]
-        if limit <= 0 or not found:
+        found = self._of(
+            tenant, stream
+        )  # a bundle has them in order, so a page is not looked for in all of them
+        first = bisect_right(found, after, key=_position)
+        if limit <= 0 or first == len(found):
             return []
-        last = found[min(limit, len(found)) - 1].seq
-        return found[: bisect_right(found, last, key=lambda each: each.seq)]
+        last = found[min(first + limit, len(found)) - 1].seq
+        return found[first : bisect_right(found, last, key=_position)]
 
     def _of(self, tenant: str, stream: str) -> list[StoredCheckpoint]:
         self._demand_open()
@@ -191,3 +194,7 @@ def _refuse() -> NoReturn:
         code="read_only",
         remedy="go on with the session in the journal that it was exported from",
     )
+
+
+def _position(stored: StoredCheckpoint) -> int:
+    return stored.seq

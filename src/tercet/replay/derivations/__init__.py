@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tercet.journal import events as e
-from tercet.replay.derivations import gate, people, plan, quality, run, session, step
+from tercet.replay.derivations import gate, model, people, plan, quality, run, session, step
 from tercet.replay.derivations.derived import Derived, at_its_time
 from tercet.replay.scene import Scene
 
@@ -53,6 +53,7 @@ DERIVED: dict[type[e.Event], Derive] = {
     e.EffectsKept: gate.taken_back,
     e.RunReported: run.run_reported,
     e.TurnJudged: run.turn_judged,
+    e.ModelAsked: model.model_asked,
     e.OutputsVerified: quality.outputs_judged,
     e.OutputsCritiqued: quality.outputs_judged,
     e.OutputsRepaired: quality.outputs_judged,
@@ -62,7 +63,6 @@ FACTS: dict[type[e.Event], str] = {
     e.Abort: "what became of a call",
     e.MessageDropped: "what a person said too late",
     e.SessionPaused: "that somebody, or a process, let go of it",
-    e.ModelAsked: "what a model was asked",
     e.ModelAnswered: "what a model answered",
     e.ExperienceDrawn: "what earlier runs have taught",
     e.TestsRun: "what a test command said",

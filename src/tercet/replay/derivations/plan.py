@@ -1,4 +1,4 @@
-"""Plans: what was proposed is a fact, what the critic said of it is derived."""
+"""Plans: what a pack proposes by itself is derived, what anybody else does is a fact; the critic's word is derived always."""
 
 from __future__ import annotations
 
@@ -8,26 +8,59 @@ from tercet.contracts.verdict import Code
 from tercet.journal import events as e
 from tercet.planner.template import PlanningError
 from tercet.replay.derivations.derived import Derived
+from tercet.replay.driving import drive
 from tercet.replay.scene import Scene
 from tercet.runtime import commands as c
+from tercet.runtime.planners import TaskPlanner, pack_planner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.retrieving import asking, pinned, read_facts, with_refs
+from tercet.runtime.templates import TemplatePlanner
+from tercet.runtime.work import Work, ask_planner
+
+SAID = "what a planner, or a caller, proposed"
+NO_PLAN = "why a planner had no plan"
 
 
 def plan_proposed(scene: Scene, event: e.PlanProposed) -> Derived | None:
-    """A planner's words are a fact; the hash of the plan is not."""
+    """A template, or the methods of the pack, propose the same again; anybody else's words are a fact, their hash is not."""
     if scene.due(c.Propose, at=event.at) is None:
         return None
-    return Derived(event=msgspec.structs.replace(event, hash=read_plan(event.plan).hash))
+    if event.by_pack:
+        return _planned_again(scene, event)
+    return Derived(event=msgspec.structs.replace(event, hash=read_plan(event.plan).hash), fact=SAID)
 
 
 def planning_failed(scene: Scene, event: e.PlanningFailed) -> Derived | None:
-    """Why there was no plan is a fact; what follows from that is not."""
+    """A template, or the methods of the pack, have none again; why anybody else has none is a fact."""
+    if event.by_pack and scene.due(c.Propose, at=event.at) is not None:
+        return _planned_again(scene, event)
+    return planning_failed_as_told(scene, event)
+
+
+def planning_failed_as_told(scene: Scene, event: e.PlanningFailed) -> Derived | None:
+    """What follows from there being no plan, whyever there is none."""
     if scene.due(c.Propose, at=event.at) is None:
         return None
     error = PlanningError(event.reason, code=event.code)
     failed = scene.work.failed(scene.state, scene.setting, error, event.at)
-    return Derived(event=msgspec.structs.replace(event, outcome=failed.outcome))
+    return Derived(event=msgspec.structs.replace(event, outcome=failed.outcome), fact=NO_PLAN)
+
+
+def _planned_again(scene: Scene, event: e.PlanProposed | e.PlanningFailed) -> Derived:
+    """What the pack's own planner comes to: pure functions of the pack, the request and the evidence."""
+    name = event.planner if isinstance(event, e.PlanProposed) else str(scene.state.start.get("planner", ""))
+    if name not in _PURE:
+        return Derived(event=msgspec.structs.replace(event, by_pack=False))
+    planner = pack_planner(scene.pack, "", name)
+    work = Work(planner, None, limit_for=scene.work.limit_for)
+    try:
+        plan = drive(ask_planner(planner, scene.setting, scene.state))
+    except PlanningError as error:
+        return Derived(event=work.failed(scene.state, scene.setting, error, event.at))
+    return Derived(event=work.planned(plan, scene.state, event.at))
+
+
+_PURE = (TemplatePlanner.name, TaskPlanner.name)
 
 
 def decomposed(scene: Scene, event: e.Decomposed) -> Derived | None:

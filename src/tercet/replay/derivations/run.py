@@ -23,9 +23,12 @@ def run_reported(scene: Scene, event: e.RunReported) -> Derived | None:
 
 
 def turn_judged(scene: Scene, event: e.TurnJudged) -> Derived | None:
-    """What an agent and its critics said is a fact; which results are trusted is not."""
+    """What an agent and its critics said, where they are pure and at hand, else it is a fact; which results are trusted
+    is none."""
     if scene.due(c.Reflect, at=event.at) is None:
         return None
+    if (again := scene.reflect(event.at)) is not None:
+        return Derived(event=again)
     state, setting = scene.state, scene.setting
     review = Review(setting.ctx, setting.compiled, setting.spec, scene.plan)
     done = {name for name, step in state.steps.items() if step.status == "done"}
