@@ -21,7 +21,7 @@ TAGS = {
     "run_reported", "gate_opened", "gate_answered", "given_up", "approval_granted", "message_dropped",
     "session_cancelled", "session_expired", "session_migrated", "budget_extended", "compensation_begun", "effects_kept",
     "model_asked", "model_answered", "turn_judged", "experience_drawn", "tests_run", "outputs_verified",
-    "outputs_critiqued", "outputs_repaired", "evidence_fetched",
+    "outputs_critiqued", "outputs_repaired", "evidence_fetched", "outputs_attacked",
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 

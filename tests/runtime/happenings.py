@@ -181,6 +181,9 @@ def _verifies(state: State, at: int) -> Iterator[e.Event]:
 def _critiques(state: State, at: int) -> Iterator[e.Event]:
     yield from _asks(state, at, "critique")
     if state.asking is None:
+        tried = ({"case": {"input": 0}, "error": "boom"},)
+        number = len(state.quality.attacks)
+        yield e.OutputsAttacked(at=at, number=number, tool="try.it", tried=tried, calls=1, cost=2)
         yield _critiqued("repair", at)
         yield _critiqued("exit", at)
 

@@ -28,12 +28,15 @@ from tercet.contracts.quality import (
     TestResult,
 )
 from tercet.contracts.repair import EscalationVerdict
+from tercet.contracts.rubric import EdgeOutcome
+from tercet.critic.outputs.adversarial import judge_edge_cases
 from tercet.journal import events as e
 
 Judged = (
     e.ExperienceDrawn
     | e.TestsRun
     | e.OutputsVerified
+    | e.OutputsAttacked
     | e.OutputsCritiqued
     | e.EvidenceFetched
     | e.OutputsRepaired
@@ -69,6 +72,8 @@ def headline(event: Judged) -> Text:
             return _tests(event)
         case e.OutputsVerified():
             return _verified(event)
+        case e.OutputsAttacked():
+            return _attacked(event)
         case e.OutputsCritiqued():
             return _critiqued(event)
         case e.EvidenceFetched():
@@ -86,6 +91,8 @@ def details(event: e.Event) -> list[Text]:
             return _some(_failed(each) for each in errors)
         case e.OutputsVerified():
             return [*_some(_faults(event)), *_unanswered(event.faults)]
+        case e.OutputsAttacked():
+            return [*_some(_item("✗", "red", told) for told in _breaks(event)), *_unanswered(event.faults)]
         case e.OutputsCritiqued():
             found = CritiqueDiagnosis.model_validate(event.diagnosis)
             return [
@@ -160,6 +167,27 @@ def _tests(event: e.TestsRun) -> Text:
 def _failed(failure: TestFailure) -> Text:
     compared = f": expected {failure.expected}, found {failure.actual}" if failure.expected else ""
     return _item("✗", "red", f"{failure.name}{compared}", failure.location)
+
+
+# --- attacks ---
+
+
+def _attacked(event: e.OutputsAttacked) -> Text:
+    name, tried = printable(event.tool, 80), len(event.tried)
+    broken = len(_breaks(event))
+    told = f"{broken:,} of {count(tried, 'case')} broke it" if broken else f"it stood {count(tried, 'case')}"
+    time = f", {took(event.latency)}" if event.latency else ""
+    if event.error:
+        return _line(
+            "✗", "red", f"attack {name}: {told}{time}; not all was tried: {printable(event.error, 300)}"
+        )
+    return _line("✗" if broken else "✓", "red" if broken else "green", f"attack {name}: {told}{time}")
+
+
+def _breaks(event: e.OutputsAttacked) -> list[str]:
+    """What broke the outputs, in the words of the critic."""
+    outcomes = [EdgeOutcome.model_validate(each) for each in event.tried]
+    return [found.defect.description for found in judge_edge_cases(outcomes, limit=len(outcomes))]
 
 
 # --- VERIFY ---

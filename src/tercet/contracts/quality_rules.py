@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.repair import RepairRules
 from tercet.contracts.rubric import (
+    MOST_CASES,
     CritiqueSettings,
     Rubric,
     TestLevelName,
@@ -38,6 +39,36 @@ class TestCommand(Authored):
     level: TestLevelName = "unit"
     output: str = "/code"
     """Where the outputs hold what is tested: what a failure is mended in."""
+
+
+class Attack(Authored):
+    """Edge cases that outputs must stand: a read_only tool is called with one after the other, in CRITIQUE."""
+
+    tool: Name
+    params: PlainObject = Field(default_factory=dict)
+    """What it is called with besides; `{"$output": "/code"}` stands for what the outputs have at that JSON Pointer."""
+    case: Name
+    """The parameter that takes the case."""
+    case_schema: PlainObject | None = None
+    """The JSON Schema that cases are made from; None takes that of the parameter."""
+    max_cases: int | None = Field(default=None, ge=1, le=MOST_CASES)
+    """E_max: how many cases are tried; None means `critique.max_edge_cases`."""
+    seed: int = Field(default=0, ge=0)
+    """The same seed makes the same cases."""
+    refuses_invalid: bool = False
+    """Whether cases are tried, too, that break the schema: such a case must fail."""
+    imagined: int = Field(default=0, ge=0, le=20)
+    """How many of the cases a language model is asked for: one of those that judge outputs."""
+    probe_at: str | None = None
+    """Where in a case the texts of probes are planted: a JSON Pointer. A result that holds a canary is a defect."""
+    output: str = "/code"
+    """Where the outputs hold what is attacked: what a failure is mended in."""
+
+    @model_validator(mode="after")
+    def _case_is_free(self) -> Self:
+        if self.case in self.params:
+            raise ValueError(f"params give {self.case} a value, and it is the parameter that takes the case")
+        return self
 
 
 class SelfConsistency(Authored):
@@ -73,6 +104,8 @@ class QualityRules(Authored):
     """Headings that the text of the outputs must have."""
     critique: CritiqueSettings = Field(default_factory=CritiqueSettings)
     tests: tuple[TestCommand, ...] = ()
+    attacks: tuple[Attack, ...] = ()
+    """What tries to break outputs that have passed their tests."""
     consistency: SelfConsistency | None = None
     repair: RepairRules = Field(default_factory=RepairRules)
     is_partial_useful: bool = False

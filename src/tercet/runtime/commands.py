@@ -131,6 +131,12 @@ class VerifyOutputs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Look at schema, claims and facts of the outputs."""
 
 
+class Attack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Try the edge cases of one of the decision's attacks on the outputs."""
+
+    number: int
+
+
 class Critique(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Judge the outputs by their rubric."""
 
@@ -181,6 +187,7 @@ Command: TypeAlias = (
     | DrawExperience
     | RunTests
     | VerifyOutputs
+    | Attack
     | Critique
     | FetchEvidence
     | Repair

@@ -31,11 +31,11 @@ from tercet.contracts.quality import (
 from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules, SelfConsistency, TestCommand
 from tercet.contracts.question import Inquiry
 from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
-from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric
+from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeOutcome, Rubric
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.shape import JsonObject, as_list
 from tercet.contracts.verdict import ScoreVerdict
-from tercet.critic.outputs.adversarial import judge_probes
+from tercet.critic.outputs.adversarial import EDGE_CASES, judge_edge_cases, judge_probes
 from tercet.critic.outputs.asking import verify_by_model
 from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
 from tercet.critic.outputs.critique import Found, critique, critique_by_model, find_unsafe, weigh
@@ -60,6 +60,8 @@ from tercet.runtime.state import State
 
 TESTS = "tests"
 """The dimension of a defect that a test has found."""
+MOST_BROKEN = 10
+"""Of one attack no more cases than this become defects: whoever mends the first ones mends the others, or sees them next."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +235,7 @@ def criticise(matter: Matter, now: int) -> Inquiry[e.OutputsCritiqued]:
 
 def _besides(matter: Matter) -> tuple[Found, ...]:
     """What was found besides the rubric."""
-    return (*_failed_tests(matter), *_probed(matter, matter.outputs))
+    return (*_failed_tests(matter), *_broken(matter), *_probed(matter, matter.outputs))
 
 
 def _probed(matter: Matter, outputs: JsonObject) -> tuple[Found, ...]:
@@ -256,6 +258,18 @@ def _failed_tests(matter: Matter) -> list[Found]:
     return found
 
 
+def _broken(matter: Matter) -> Iterator[Found]:
+    """What attacks have brought to light, as defects of what they were made on."""
+    for attack, said in zip(matter.rules.attacks, matter.state.quality.attacks, strict=False):
+        if said["error"]:
+            text = f"not all cases could be tried: {said['error']}"
+            yield Found(
+                _defect_of(text, attack.output, EDGE_CASES), "make it something that cases can be tried on"
+            )
+        outcomes = [EdgeOutcome.model_validate(each) for each in said["tried"]]
+        yield from judge_edge_cases(outcomes, limit=len(outcomes), place=attack.output)[:MOST_BROKEN]
+
+
 def _is_empty(command: TestCommand, result: TestResult) -> bool:
     """Whether tests that must all pass have shown nothing."""
     return command.level != "regression" and result.passed + result.failed == 0
@@ -266,9 +280,9 @@ def _failed(failure: TestFailure, place: str) -> Defect:
     return _defect_of(f"the test {failure.name} fails{compared}", place)
 
 
-def _defect_of(description: str, place: str) -> Defect:
+def _defect_of(description: str, place: str, dimension: str = TESTS) -> Defect:
     return Defect(
-        dimension=TESTS,
+        dimension=dimension,
         severity=DefectSeverity.HIGH,
         description=description,
         location=place,
@@ -524,7 +538,8 @@ def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
 def _told_later(matter: Matter) -> frozenset[str]:
     """The dimensions of which only a model, a test or a person can tell whether a defect is gone."""
     asked = {each.name for each in matter.rules.rubric.dimensions if each.scorer == "model"}
-    return frozenset(asked | {TESTS, FEEDBACK})
+    tried = {EDGE_CASES} if matter.rules.attacks else set[str]()
+    return frozenset(asked | tried | {TESTS, FEEDBACK})
 
 
 def _is_gone(matter: Matter) -> IsGone:

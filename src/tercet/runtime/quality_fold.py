@@ -1,6 +1,7 @@
 """How outputs are judged and mended before they are committed. Each function folds the event of its name.
 
 VERIFY ──outputs_verified: critique──▶ CRITIQUE, repair (a broken schema) ──▶ REPAIR, exit ──▶ VERIFY, to be scored
+CRITIQUE ──outputs_attacked──▶ CRITIQUE
 CRITIQUE ──outputs_critiqued: repair──▶ REPAIR, exit ──▶ VERIFY, to be scored
 REPAIR ──outputs_repaired──▶ VERIFY, from the beginning
 """
@@ -32,6 +33,7 @@ def afresh(quality: Quality) -> Quality:
         quality,
         stage="",
         tests=(),
+        attacks=(),
         verdict={},
         consistency={},
         diagnosis={},
@@ -81,6 +83,19 @@ def outputs_verified(state: State, event: e.OutputsVerified) -> State:
             consistency=event.consistency,
             stage="judged" if event.next == "exit" else "",
         ),
+    )
+
+
+def outputs_attacked(state: State, event: e.OutputsAttacked) -> State:
+    made = state.quality.attacks
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    demand(state, event, is_met=event.number == len(made), why=f"attack {len(made)} is due")
+    said = {"tool": event.tool, "tried": event.tried, "error": event.error}
+    return changed(
+        state,
+        replies=(),
+        quality=with_quality(state, attacks=(*made, said)),
+        used=more(state, tool_calls=event.calls, cost=event.cost),
     )
 
 

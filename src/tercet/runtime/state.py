@@ -202,6 +202,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What earlier runs have taught, as this run goes by it."""
     tests: tuple[dict[str, Any], ...] = ()
     """What each test command said of the outputs as they are."""
+    attacks: tuple[dict[str, Any], ...] = ()
+    """What each attack on them brought to light."""
     verdict: dict[str, Any] = {}
     consistency: dict[str, Any] = {}
     diagnosis: dict[str, Any] = {}

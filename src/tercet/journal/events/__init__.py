@@ -21,6 +21,7 @@ from tercet.journal.events.plan import (
 from tercet.journal.events.quality import (
     EvidenceFetched,
     ExperienceDrawn,
+    OutputsAttacked,
     OutputsCritiqued,
     OutputsRepaired,
     OutputsVerified,
@@ -88,6 +89,7 @@ Event: TypeAlias = (
     | ExperienceDrawn
     | TestsRun
     | OutputsVerified
+    | OutputsAttacked
     | OutputsCritiqued
     | OutputsRepaired
     | EvidenceFetched
@@ -114,6 +116,7 @@ __all__ = [
     "ModelAnswered",
     "ModelAsked",
     "Need",
+    "OutputsAttacked",
     "OutputsCritiqued",
     "OutputsProduced",
     "OutputsRepaired",

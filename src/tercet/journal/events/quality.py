@@ -51,6 +51,23 @@ class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):
     """Why nobody answered a question, by its number; what was answered stands in events of its own."""
 
 
+class OutputsAttacked(Fact, frozen=True, kw_only=True, tag="outputs_attacked"):
+    """Edge cases were tried on the outputs, or could not be."""
+
+    number: int
+    """Which of the decision's attacks it is."""
+    tool: str
+    tried: tuple[dict[str, Any], ...] = ()
+    """Each case, and what came of it."""
+    error: str = ""
+    """Why not all cases were tried."""
+    calls: int = 0
+    cost: int = 0
+    latency: int = 0
+    faults: dict[str, str] = {}
+    """Why no model thought of cases, by the number of the question."""
+
+
 class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued"):
     """The outputs were judged by their rubric, and it was decided whether they are mended."""
 

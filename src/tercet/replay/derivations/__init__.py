@@ -65,6 +65,7 @@ FACTS: dict[type[e.Event], str] = {
     e.ModelAnswered: "what a model answered",
     e.ExperienceDrawn: "what earlier runs have taught",
     e.TestsRun: "what a test command said",
+    e.OutputsAttacked: "what came of edge cases",
     e.EvidenceFetched: "what was found in a library",
 }
 

@@ -74,6 +74,7 @@ def sentence(event: e.Event) -> Told:
             e.ExperienceDrawn()
             | e.TestsRun()
             | e.OutputsVerified()
+            | e.OutputsAttacked()
             | e.OutputsCritiqued()
             | e.EvidenceFetched()
             | e.OutputsRepaired()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+from tercet.contracts.quality import Defect
+from tercet.contracts.rubric import EdgeOutcome
+from tercet.critic.outputs.adversarial import judge_edge_cases
 from tercet.journal import events as e
 from tercet.replay.report.parts import Tone
 from tercet.replay.report.words import count, joined, score, spoken, took
@@ -12,6 +15,7 @@ Judged = (
     e.ExperienceDrawn
     | e.TestsRun
     | e.OutputsVerified
+    | e.OutputsAttacked
     | e.OutputsCritiqued
     | e.EvidenceFetched
     | e.OutputsRepaired
@@ -31,6 +35,8 @@ def of_quality(event: Judged) -> tuple[str, Tone]:
             return _tested(event)
         case e.OutputsVerified():
             return _verified(event)
+        case e.OutputsAttacked():
+            return _attacked(event)
         case e.OutputsCritiqued():
             return _critiqued(event)
         case e.EvidenceFetched():
@@ -57,6 +63,19 @@ def _verified(event: e.OutputsVerified) -> tuple[str, Tone]:
     held = "" if verdict.get("passed") else f", below {verdict.get('threshold', 0):g}"
     told = f"the outputs are verified at {score(float(verdict['score']))}{held}; {_then(event.next)}"
     return told, "good" if verdict.get("passed") else "wait"
+
+
+def _attacked(event: e.OutputsAttacked) -> tuple[str, Tone]:
+    broken, tried = len(broken_by(event)), count(len(event.tried), "edge case")
+    told = f"{broken:,} of {tried} broke it" if broken else f"it stood {tried}"
+    why = f"not all was tried: {event.error}" if event.error else ""
+    return f"attack {event.tool}: {joined((told, why))}", "bad" if broken or event.error else "good"
+
+
+def broken_by(event: e.OutputsAttacked) -> tuple[Defect, ...]:
+    """The defects that an attack brought to light."""
+    outcomes = [EdgeOutcome.model_validate(each) for each in event.tried]
+    return tuple(found.defect for found in judge_edge_cases(outcomes, limit=len(outcomes)))
 
 
 def _critiqued(event: e.OutputsCritiqued) -> tuple[str, Tone]:

@@ -22,7 +22,7 @@ from tercet.replay.report.words import count, joined, score
 
 MOST = 20
 _FEW = 3
-_JUDGED = (e.TestsRun, e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
+_JUDGED = (e.TestsRun, e.OutputsVerified, e.OutputsAttacked, e.OutputsCritiqued, e.OutputsRepaired)
 
 
 def loop_part(case: Case, wording: Wording) -> LoopPart | None:
