@@ -22,6 +22,7 @@ TAGS = {
     "session_cancelled", "session_expired", "session_migrated", "budget_extended", "compensation_begun", "effects_kept",
     "model_asked", "model_answered", "turn_judged", "experience_drawn", "tests_run", "outputs_verified",
     "outputs_critiqued", "outputs_repaired", "evidence_fetched", "outputs_attacked",
+    "samples_drawn",
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 
@@ -38,6 +39,8 @@ def sample(kind: type[Any]) -> Any:
             fields[field.name] = 0.5
         elif field.type == tuple[dict[str, Any], ...]:
             fields[field.name] = ({"k": 1},)
+        elif field.type == tuple[Any, ...]:
+            fields[field.name] = ({"v": 1}, "word")
         elif field.type == str | None:
             fields[field.name] = "word"
         elif field.type == tuple[str, ...]:

@@ -28,6 +28,9 @@ def attempt_rows(attempts: Sequence[JsonObject]) -> Iterator[Row]:
 
 def _lines(attempt: Mapping[str, Any]) -> Iterator[Text | str]:
     match attempt.get("what"):
+        case "sampled":
+            said = {name: attempt[name] for name in ("step", "samples", "error", "consistency")}
+            yield from _phase(e.SamplesDrawn(at=0, **said))
         case "tested":
             said = {name: attempt[name] for name in ("tool", "result", "error")}
             yield from _phase(e.TestsRun(at=0, number=0, **said))
@@ -49,7 +52,7 @@ def _lines(attempt: Mapping[str, Any]) -> Iterator[Text | str]:
                 yield line
 
 
-def _phase(event: e.TestsRun | e.OutputsVerified | e.OutputsAttacked) -> Iterator[Text]:
+def _phase(event: e.SamplesDrawn | e.TestsRun | e.OutputsVerified | e.OutputsAttacked) -> Iterator[Text]:
     yield headline(event)
     yield from (Text("  ") + line for line in details(event))
 

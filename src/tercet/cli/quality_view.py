@@ -18,6 +18,7 @@ from tercet.contracts.control import ControlPrediction
 from tercet.contracts.exit import Novelty
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.quality import (
+    Consensus,
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,
@@ -34,6 +35,7 @@ from tercet.journal import events as e
 
 Judged = (
     e.ExperienceDrawn
+    | e.SamplesDrawn
     | e.TestsRun
     | e.OutputsVerified
     | e.OutputsAttacked
@@ -68,6 +70,8 @@ def headline(event: Judged) -> Text:
     match event:
         case e.ExperienceDrawn():
             return _line("·", "dim", _experience(event))
+        case e.SamplesDrawn():
+            return _samples(event)
         case e.TestsRun():
             return _tests(event)
         case e.OutputsVerified():
@@ -150,6 +154,18 @@ def _novelty(given: Mapping[str, Any]) -> str:
         return "the first of its kind"
     word = "novel" if found.is_novel else "not novel"
     return f"{word}: {score_text(found.distance)} from {printable(found.nearest, 80)}"
+
+
+def _samples(event: e.SamplesDrawn) -> Text:
+    name = printable(event.step or "samples", 80)
+    if not event.consistency:
+        return _line("✗", "yellow", f"samples of {name}: not enough: {printable(event.error, 300)}")
+    agreed = Consensus.model_validate(event.consistency)
+    told = f"{count(len(event.samples), 'sample')}, {score_text(agreed.consistency)} agree"
+    taken = f", number {agreed.index + 1} is taken"
+    if agreed.needs_critique:
+        return _line("✗", "yellow", f"samples of {name}: {told}, too few{taken}")
+    return _line("✓", "green", f"samples of {name}: {told}{taken}")
 
 
 def _tests(event: e.TestsRun) -> Text:
@@ -288,6 +304,7 @@ def _repaired(event: e.OutputsRepaired) -> Text:
         f"{mended:,} of {count(event.attempts, 'attempt')} helped" if event.attempts else "nothing was tried",
         f"{pending:,} to be looked at again" if pending else "",
         count(event.tokens, "token") if event.tokens else "",
+        _agreed(event.consistency).removeprefix("; "),
         f"went round in circles: {listed(event.breaks)}" if event.breaks else "",
     ]
     text = f"repair: {', '.join(filter(None, told))}"

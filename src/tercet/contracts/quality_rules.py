@@ -72,10 +72,13 @@ class Attack(Authored):
 
 
 class SelfConsistency(Authored):
-    """Several samples of one output, of which the one that most agree on is taken."""
+    """Several samples of one output, of which the one that most agree on is taken: the plan brings them, or the runtime
+    draws them."""
 
-    samples: tuple[Name, ...]
+    samples: tuple[Name, ...] = ()
     """The outputs that hold the samples: three, five or seven of them, or one that holds them as a list."""
+    draws: Literal[3, 5, 7] | None = None
+    """How many samples the runtime draws: of the step that brings the output, and of a model that makes outputs anew."""
     into: Name
     """The output that the chosen sample becomes."""
     method: Literal["exact", "similarity"] = "exact"
@@ -83,9 +86,15 @@ class SelfConsistency(Authored):
     """Below this consistency the output counts as LOW_CONFIDENCE."""
 
     @model_validator(mode="after")
-    def _is_odd(self) -> Self:
-        if len(self.samples) not in (1, *SAMPLE_COUNTS):
-            raise ValueError("samples names three, five or seven outputs, or one that is a list")
+    def _comes_from_somewhere(self) -> Self:
+        if self.draws is not None and self.samples:
+            raise ValueError(
+                "samples are brought by the plan or drawn by the runtime: name samples, or draws"
+            )
+        if self.draws is None and len(self.samples) not in (1, *SAMPLE_COUNTS):
+            raise ValueError(
+                "samples names three, five or seven outputs, or one that is a list; or draws says how many are drawn"
+            )
         if len(set(self.samples)) < len(self.samples):
             raise ValueError("samples names each output once: one that is compared with itself always agrees")
         return self

@@ -121,6 +121,10 @@ class DrawExperience(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Look up what earlier runs of the same kind have taught."""
 
 
+class DrawSamples(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Call the step that brought an output again, to see whether it brings the same."""
+
+
 class RunTests(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Call one of the decision's test commands on the outputs."""
 
@@ -185,6 +189,7 @@ Command: TypeAlias = (
     | TakeBack
     | Finish
     | DrawExperience
+    | DrawSamples
     | RunTests
     | VerifyOutputs
     | Attack

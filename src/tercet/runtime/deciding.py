@@ -90,6 +90,8 @@ def _verifying(state: State, setting: Setting) -> Iterator[c.Command]:
         yield c.Score()
     elif not quality.drawn:
         yield c.DrawExperience()
+    elif rules.consistency is not None and rules.consistency.draws and not quality.vote:
+        yield c.DrawSamples()
     elif len(quality.tests) < len(due_tests(rules, quality)):
         yield c.RunTests(number=len(quality.tests))
     else:

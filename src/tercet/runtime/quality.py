@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
+
+import msgspec
 
 from tercet.contracts.control import Escalation as Helper
 from tercet.contracts.control import GainEstimate, StopReason
@@ -85,6 +87,13 @@ class Matter:
     def rules(self) -> QualityRules:
         """How the outputs are judged and mended."""
         return self.setting.spec.quality or QualityRules()
+
+    @property
+    def sampled(self) -> SelfConsistency:
+        """How samples are compared, in a decision that has any."""
+        if self.rules.consistency is None:
+            raise ValueError(f"decision {self.spec.id} compares no samples")
+        return self.rules.consistency
 
     @property
     def outputs(self) -> JsonObject:
@@ -167,9 +176,7 @@ class Matter:
 def verify(matter: Matter, now: int) -> Inquiry[e.OutputsVerified]:
     """What VERIFY finds: several samples become one, and its schema, claims and facts are looked at."""
     rules = matter.rules
-    agreed, chosen = _agreed(rules.consistency, matter.state.quality.drafts or matter.outputs)
-    if matter.state.quality.drafts:  # the vote was held: what it chose has been mended since
-        chosen = {}
+    consistency, chosen = _voted(matter)
     outputs = {**matter.outputs, **chosen}
     if rules.judge == "model":
         verdict = yield from verify_by_model(
@@ -184,9 +191,35 @@ def verify(matter: Matter, now: int) -> Inquiry[e.OutputsVerified]:
         at=now,
         verdict=_dumped(verdict),
         next=following,
-        consistency=_dumped(agreed) if agreed else {},
+        consistency=consistency,
         chosen=chosen,
     )
+
+
+def _voted(matter: Matter) -> tuple[JsonObject, JsonObject]:
+    """What samples agree on, and the outputs that become of that."""
+    wanted, quality = matter.rules.consistency, matter.state.quality
+    if wanted is not None and wanted.draws:
+        return quality.vote.get("consistency", {}), {}
+    agreed, chosen = _agreed(wanted, quality.drafts or matter.outputs)
+    if quality.drafts:  # the vote was held: what it chose has been mended since
+        chosen = {}
+    return _dumped(agreed) if agreed else {}, chosen
+
+
+def vote_on(matter: Matter, event: e.SamplesDrawn) -> e.SamplesDrawn:
+    """Drawn samples with what they agree on; nothing where there are not enough of them."""
+    agreed = None if event.error else _vote(matter.sampled, event.samples)
+    return msgspec.structs.replace(
+        event,
+        consistency=_dumped(agreed) if agreed else {},
+        chosen={matter.sampled.into: agreed.output} if agreed else {},
+    )
+
+
+def _vote(wanted: SelfConsistency, samples: Sequence[Any]) -> Consensus:
+    vote = vote_exactly if wanted.method == "exact" else vote_by_similarity
+    return vote(samples, minimum=wanted.minimum)
 
 
 def _agreed(wanted: SelfConsistency | None, outputs: JsonObject) -> tuple[Consensus | None, JsonObject]:
@@ -197,8 +230,7 @@ def _agreed(wanted: SelfConsistency | None, outputs: JsonObject) -> tuple[Consen
     samples = as_list(held[0]) if len(wanted.samples) == 1 and held else held
     if samples is None or len(samples) not in (3, 5, 7) or len(held) < len(wanted.samples):
         return None, {}
-    vote = vote_exactly if wanted.method == "exact" else vote_by_similarity
-    agreed = vote(samples, minimum=wanted.minimum)
+    agreed = _vote(wanted, samples)
     return agreed, {wanted.into: agreed.output}
 
 
@@ -441,8 +473,16 @@ def repair(matter: Matter, models: Sequence[str], now: int) -> Inquiry[e.Outputs
     if matter.state.used.repairs >= matter.setting.ctx.run_budget.max_repairs:
         case = replace(case, rules=case.rules.model_copy(update={"max_attempts": 0}))
     fresh = tuple(fact for fact in matter.evidence if fact.id in matter.state.quality.fresh)
-    result = yield from mend(case, _is_gone(matter), fetch=lambda _: fresh)
+    result = yield from mend(
+        case, _is_gone(matter), fetch=lambda _: fresh, vote=partial(_vote_on_answers, matter)
+    )
     return _repaired(result, models, now)
+
+
+def _vote_on_answers(matter: Matter, answers: Sequence[JsonObject | None]) -> Consensus:
+    """What several answers agree on; one that cannot be used agrees with nobody who can."""
+    wanted = matter.sampled
+    return _vote(wanted, [None if each is None else each.get(wanted.into) for each in answers])
 
 
 def wants_other_model(state: State) -> bool:
@@ -472,6 +512,7 @@ def _case(matter: Matter) -> RepairCase:
         resources=resources,
         memory=LoopMemory.model_validate(quality.memory or {}),
         told_later=_told_later(matter),
+        draws=(rules.consistency.draws if rules.consistency else None) or 1,
         history=RepairLog(entries=tuple(_history(matter))),
     )
 
@@ -595,6 +636,7 @@ def _repaired(result: RepairResult, models: Sequence[str], now: int) -> e.Output
         attempts=result.attempts,
         tokens=result.tokens,
         models=tuple(models),
+        consistency=_dumped(result.consensus) if result.consensus else {},
     )
 
 

@@ -56,6 +56,21 @@ def experience_drawn(state: State, event: e.ExperienceDrawn) -> State:
     return changed(state, quality=with_quality(state, drawn=drawn))
 
 
+def samples_drawn(state: State, event: e.SamplesDrawn) -> State:
+    demand(state, event, is_met=not state.quality.vote, why="they were drawn before")
+    demand(state, event, is_met=not state.quality.tests, why="the outputs were tested before")
+    outputs = {**state.outputs, **event.chosen}
+    # What the step itself brought is no witness for the sample that was taken in its place.
+    drafts = state.quality.drafts or ({} if outputs == state.outputs else state.outputs)
+    vote = {"consistency": event.consistency, "error": event.error}
+    return changed(
+        state,
+        outputs=outputs,
+        quality=with_quality(state, vote=vote, drafts=drafts),
+        used=more(state, tool_calls=event.calls, cost=event.cost),
+    )
+
+
 def tests_run(state: State, event: e.TestsRun) -> State:
     ran = state.quality.tests
     demand(state, event, is_met=event.number == len(ran), why=f"test command {len(ran)} is due")
@@ -137,6 +152,7 @@ def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
         memory=event.memory,
         escalation=event.escalation,
         drafts=state.quality.drafts or state.outputs,
+        vote={"consistency": event.consistency, "error": ""} if event.consistency else state.quality.vote,
         feedback="",
         has_fetched=False,
         fresh=(),

@@ -23,13 +23,23 @@ from tercet.runtime.attacks import Attacks
 from tercet.runtime.calls import Calls
 from tercet.runtime.interview import Interrupted, Interview
 from tercet.runtime.retrieving import keep, search
+from tercet.runtime.samples import Sampling
 from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.thinking import Desk
 from tercet.runtime.trials import Trials
 
 JudgedT = TypeVar("JudgedT", e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
 
-Judging = c.DrawExperience | c.RunTests | c.VerifyOutputs | c.Attack | c.Critique | c.FetchEvidence | c.Repair
+Judging = (
+    c.DrawExperience
+    | c.DrawSamples
+    | c.RunTests
+    | c.VerifyOutputs
+    | c.Attack
+    | c.Critique
+    | c.FetchEvidence
+    | c.Repair
+)
 
 
 class QualityLoop:
@@ -39,6 +49,7 @@ class QualityLoop:
         self._desk = desk
         self._around = around
         self._trials = Trials(desk, around, calls)
+        self._sampling = Sampling(desk, around, self._trials)
         self._attacks = Attacks(desk, around, self._trials)
 
     async def carry_out(self, command: Judging) -> None:
@@ -52,6 +63,8 @@ class QualityLoop:
             match command:
                 case c.DrawExperience():
                     desk.note(await self._drawn(matter))
+                case c.DrawSamples():
+                    desk.note(await self._sampling.draw(matter))
                 case c.RunTests():
                     desk.note(await self._trials.test(matter, command.number))
                 case c.VerifyOutputs():

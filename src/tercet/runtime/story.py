@@ -15,7 +15,8 @@ def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
     for event in events:
         match event:
             case (
-                e.TestsRun()
+                e.SamplesDrawn()
+                | e.TestsRun()
                 | e.OutputsVerified()
                 | e.OutputsAttacked()
                 | e.OutputsCritiqued()
@@ -45,9 +46,17 @@ def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
 
 
 def _about_outputs(
-    event: e.TestsRun | e.OutputsVerified | e.OutputsAttacked | e.OutputsCritiqued | e.OutputsRepaired,
+    event: e.SamplesDrawn
+    | e.TestsRun
+    | e.OutputsVerified
+    | e.OutputsAttacked
+    | e.OutputsCritiqued
+    | e.OutputsRepaired,
 ) -> JsonObject:
     match event:
+        case e.SamplesDrawn():
+            said = {"step": event.step, "samples": list(event.samples), "error": event.error}
+            return {"what": "sampled", "at": event.at, "consistency": event.consistency, **said}
         case e.TestsRun():
             said = {"tool": event.tool, "result": event.result, "error": event.error}
             return {"what": "tested", "at": event.at, **said}

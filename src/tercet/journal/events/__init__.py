@@ -25,6 +25,7 @@ from tercet.journal.events.quality import (
     OutputsCritiqued,
     OutputsRepaired,
     OutputsVerified,
+    SamplesDrawn,
     TestsRun,
 )
 from tercet.journal.events.saga import CompensationBegun, EffectsKept, Undo
@@ -87,6 +88,7 @@ Event: TypeAlias = (
     | ModelAnswered
     | TurnJudged
     | ExperienceDrawn
+    | SamplesDrawn
     | TestsRun
     | OutputsVerified
     | OutputsAttacked
@@ -126,6 +128,7 @@ __all__ = [
     "PlanningFailed",
     "RetryScheduled",
     "RunReported",
+    "SamplesDrawn",
     "SessionCancelled",
     "SessionEnded",
     "SessionExpired",

@@ -21,6 +21,24 @@ class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
     """How far this run is from those before it; empty where nobody asks."""
 
 
+class SamplesDrawn(Fact, frozen=True, kw_only=True, tag="samples_drawn"):
+    """The step that brought an output was called again, or could not be, and what it brought each time was compared."""
+
+    step: str = ""
+    tool: str = ""
+    samples: tuple[Any, ...] = ()
+    """What was compared; the first is the one that the plan brought."""
+    error: str = ""
+    """Why there are not enough of them."""
+    consistency: dict[str, Any] = {}
+    """What they agreed on."""
+    chosen: dict[str, Any] = {}
+    """The outputs that became of that."""
+    calls: int = 0
+    cost: int = 0
+    latency: int = 0
+
+
 class TestsRun(Fact, frozen=True, kw_only=True, tag="tests_run"):
     """A test command was called on the outputs, or could not be."""
 
@@ -107,6 +125,8 @@ class OutputsRepaired(Fact, frozen=True, kw_only=True, tag="outputs_repaired"):
     tokens: int = 0
     models: tuple[str, ...] = ()
     """The models that could be asked."""
+    consistency: dict[str, Any] = {}
+    """What several answers of a model agreed on that made everything anew."""
     repairers: int = 0
     """How many models could be asked to repair."""
     faults: dict[str, str] = {}

@@ -52,6 +52,7 @@ DERIVED: dict[type[e.Event], Derive] = {
     e.EffectsKept: gate.taken_back,
     e.RunReported: run.run_reported,
     e.TurnJudged: run.turn_judged,
+    e.SamplesDrawn: quality.samples_drawn,
     e.OutputsVerified: quality.outputs_judged,
     e.OutputsCritiqued: quality.outputs_judged,
     e.OutputsRepaired: quality.outputs_judged,

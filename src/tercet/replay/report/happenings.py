@@ -72,6 +72,7 @@ def sentence(event: e.Event) -> Told:
             return _of_planning(event)
         case (
             e.ExperienceDrawn()
+            | e.SamplesDrawn()
             | e.TestsRun()
             | e.OutputsVerified()
             | e.OutputsAttacked()

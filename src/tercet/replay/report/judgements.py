@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from tercet.contracts.quality import Defect
+from tercet.contracts.quality import Consensus, Defect
 from tercet.contracts.rubric import EdgeOutcome
 from tercet.critic.outputs.adversarial import judge_edge_cases
 from tercet.journal import events as e
@@ -13,6 +13,7 @@ from tercet.replay.report.words import count, joined, score, spoken, took
 
 Judged = (
     e.ExperienceDrawn
+    | e.SamplesDrawn
     | e.TestsRun
     | e.OutputsVerified
     | e.OutputsAttacked
@@ -29,6 +30,10 @@ def of_quality(event: Judged) -> tuple[str, Tone]:
             tried = sum(int(each["tried"]) for each in event.rates.get("tallies", ()))
             by = f"{count(tried, 'repair')} of runs before it" if tried else "no run before it"
             return f"experience of the task class {event.task_class}: {by}", "quiet"
+        case e.SamplesDrawn() if not event.consistency:
+            return f"there are not enough samples to compare: {event.error}", "bad"
+        case e.SamplesDrawn():
+            return _sampled(event)
         case e.TestsRun() if event.error:
             return f"tests {event.tool} could not be run: {event.error}", "bad"
         case e.TestsRun():
@@ -46,6 +51,12 @@ def of_quality(event: Judged) -> tuple[str, Tone]:
             return _repaired(event)
         case _:
             assert_never(event)
+
+
+def _sampled(event: e.SamplesDrawn) -> tuple[str, Tone]:
+    agreed = Consensus.model_validate(event.consistency)
+    told = f"{count(len(event.samples), 'sample')} of {event.step} agree at {score(agreed.consistency)}"
+    return f"{told}; number {agreed.index + 1} is taken", "bad" if agreed.needs_critique else "good"
 
 
 def _tested(event: e.TestsRun) -> tuple[str, Tone]:

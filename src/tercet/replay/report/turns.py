@@ -138,7 +138,7 @@ def _next(passage: Passage) -> str:
 def _notes(passage: Passage, wording: Wording) -> Iterator[str]:
     """Questions to models that nobody answered."""
     for event in passage.events:
-        if isinstance(event, e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired):
+        if isinstance(event, e.OutputsVerified | e.OutputsAttacked | e.OutputsCritiqued | e.OutputsRepaired):
             for number, why in list(event.faults.items())[:10]:
                 yield wording.text(f"Question {number} to a model was not answered: {why}", 400)
 
