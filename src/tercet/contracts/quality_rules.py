@@ -16,7 +16,8 @@ from tercet.contracts.rubric import (
     VerificationSettings,
     usual_rubric,
 )
-from tercet.contracts.shape import Authored, Name, Score
+from tercet.contracts.shape import Authored, JsonObject, Name, Score, as_object
+from tercet.contracts.tool import ToolSpec
 
 SAMPLE_COUNTS = (3, 5, 7)
 LONGEST_CLASS = 400
@@ -63,6 +64,15 @@ class Attack(Authored):
     """Where in a case the texts of probes are planted: a JSON Pointer. A result that holds a canary is a defect."""
     output: str = "/code"
     """Where the outputs hold what is attacked: what a failure is mended in."""
+
+    def schema_for(self, tool: ToolSpec) -> JsonObject:
+        """The schema that cases are made from; empty where nothing says what they look like."""
+        if self.case_schema is not None:
+            return self.case_schema
+        members = as_object(tool.parameters.get("properties")) or {}
+        found = as_object(members.get(self.case)) or {}
+        shared = {name: tool.parameters[name] for name in ("$defs", "definitions") if name in tool.parameters}
+        return {**found, **shared} if found else {}
 
     @model_validator(mode="after")
     def _case_is_free(self) -> Self:

@@ -18,7 +18,7 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.pointer import PointerError
 from tercet.contracts.quality_rules import Attack
 from tercet.contracts.rubric import EdgeCase, EdgeOutcome, Probe
-from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ToolSpec
 from tercet.critic.outputs.adversarial import PROBES, imagine_edge_cases, plant
 from tercet.executor.attempt import Done, Ended
@@ -69,7 +69,7 @@ class Attacks:
     ) -> tuple[EdgeCase, ...]:
         """Every case of an attack: those with a probe in them, those of a model, and those at the edges of the schema."""
         tool = self._around.tools[attack.tool]
-        schema = case_schema(attack, tool)
+        schema = attack.schema_for(tool)
         limit = matter.rules.critique.max_edge_cases if attack.max_cases is None else attack.max_cases
         wanted = partial(_is_wanted, attack, tool, params)
         made = await _in_a_thread(schema, limit, attack.seed, wanted)
@@ -130,15 +130,6 @@ def _known(events: Iterable[e.Event], number: int) -> tuple[EdgeCase, ...]:
         elif isinstance(event, e.OutputsAttacked) and event.number == number and not event.error:
             found = tuple(EdgeOutcome.model_validate(each).case for each in event.tried)
     return found
-
-
-def case_schema(attack: Attack, tool: ToolSpec) -> JsonObject:
-    """The schema that the cases of an attack are made from."""
-    if attack.case_schema is not None:
-        return attack.case_schema
-    members = as_object(tool.parameters.get("properties")) or {}
-    shared = {name: tool.parameters[name] for name in ("$defs", "definitions") if name in tool.parameters}
-    return {**(as_object(members.get(attack.case)) or {}), **shared}
 
 
 def _is_wanted(attack: Attack, tool: ToolSpec, params: JsonObject, case: EdgeCase) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tercet.contracts import pointer
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import MAX_NUMBER, not_plain
@@ -27,6 +28,7 @@ Wanted: TypeAlias = Callable[[EdgeCase], bool]
 
 _LARGE = 10**9
 _DEEPEST = 6
+_SHARED = ("$defs", "definitions")
 _NASTY = (
     "",
     " ",
@@ -50,7 +52,7 @@ def make_edge_cases(
     found: dict[bytes, EdgeCase] = {}
     text = canonical(schema).decode()
     schemas.validator(text)
-    for value, reason in _candidates(schema, limit, seed):
+    for value, reason in _candidates(_inlined(schema, schema), limit, seed):
         if len(found) >= limit:
             break
         if not_plain(value) is None:
@@ -73,6 +75,21 @@ def demand_maker() -> None:
 def is_maker_installed() -> bool:
     """Whether edge cases can be made here."""
     return find_spec("hypothesis") is not None
+
+
+def _inlined(part: Any, root: JsonObject, hops: int = 0) -> Any:
+    """A schema with what its local references lead to in their place; one that leads in circles ends in anything."""
+    if (items := as_list(part)) is not None:
+        return [_inlined(item, root, hops) for item in items]
+    if (rule := as_object(part)) is None:
+        return part
+    found = {name: _inlined(value, root, hops) for name, value in rule.items() if name not in _SHARED}
+    if not isinstance(ref := found.pop("$ref", None), str):
+        return found
+    if hops >= _DEEPEST or not ref.startswith("#"):
+        return found
+    target = as_object(_inlined(pointer.follow(root, ref[1:]), root, hops + 1))
+    return {**(target or {}), **found}
 
 
 def _candidates(schema: JsonObject, limit: int, seed: int | None) -> Iterator[tuple[Any, str]]:

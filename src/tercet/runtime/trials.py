@@ -45,6 +45,8 @@ class Trials:
         tool = self._around.tools.get(name)
         if tool is None or name not in matter.setting.surface or tool.mode is not ApprovalMode.READ_ONLY:
             return f"{name} is no read_only tool of this run"
+        if tool.gates:
+            return f"{name} waits for a person, and nobody can be asked here"
         if self._around.board.stopped(name) is not None:
             return f"an operator stopped {name}"
         used = matter.state.used
