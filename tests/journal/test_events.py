@@ -26,7 +26,14 @@ TAGS = {
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 
-VALUES: dict[Any, Any] = {int: 7, str: "word", bool: True, dict[str, Any]: {"k": [1, None]}, Any: {"v": 1}}
+VALUES: dict[Any, Any] = {
+    int: 7,
+    str: "word",
+    bool: True,
+    dict[str, Any]: {"k": [1, None]},
+    Any: {"v": 1},
+    tuple[Any, ...]: ({"v": 1}, "word"),
+}
 
 
 def sample(kind: type[Any]) -> Any:
@@ -39,8 +46,6 @@ def sample(kind: type[Any]) -> Any:
             fields[field.name] = 0.5
         elif field.type == tuple[dict[str, Any], ...]:
             fields[field.name] = ({"k": 1},)
-        elif field.type == tuple[Any, ...]:
-            fields[field.name] = ({"v": 1}, "word")
         elif field.type == str | None:
             fields[field.name] = "word"
         elif field.type == tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -507,10 +508,26 @@ def test_a_setpoint_aims_at_dimensions_of_the_rubric(task_class: str) -> None:
     assert "has no dimension tone" in problems[0].message
 
 
+def tables_of_the_page() -> list[str]:
+    """Every piece of TOML on the page about quality, in its order."""
+    page = (Path(__file__).parents[2] / "docs" / "quality.md").read_text(encoding="utf-8")
+    return re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def test_the_tables_for_attacks_and_samples_on_the_page_load() -> None:
+    """Each as it stands there, in a decision that has what it speaks of."""
+    _, attacks, _, brought, drawn = tables_of_the_page()
+    outputs = ("letter", "code", "first", "second", "third")
+    takes = {"type": "object", "properties": {"code": {"type": "string"}, "arguments": {"type": "object"}}}
+    tool = Tool(name="desk.call_function", call=act, mode=ApprovalMode.READ_ONLY, parameters=takes)
+    for table in (attacks, brought, drawn):
+        rules: dict[str, Any] = tomllib.loads(table)["decision"]
+        assert found({**rules, "required_outputs": outputs}, tools=[tool]) == []
+
+
 def test_the_example_on_the_page_about_quality_loads(write_pack: WritePack) -> None:
     """As it stands there, with the tools, the gate and the models that it speaks of."""
-    page = (Path(__file__).parents[2] / "docs" / "quality.md").read_text(encoding="utf-8")
-    decision, models = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    decision, _, models, *_ = tables_of_the_page()
     files = {
         "decisions.toml": decision,
         "gates.toml": '[[gate]]\nname = "GATE_EDITOR"\nroles = ["librarian"]\n',

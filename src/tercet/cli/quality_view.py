@@ -157,15 +157,14 @@ def _novelty(given: Mapping[str, Any]) -> str:
 
 
 def _samples(event: e.SamplesDrawn) -> Text:
-    name = printable(event.step or "samples", 80)
     if not event.consistency:
-        return _line("✗", "yellow", f"samples of {name}: not enough: {printable(event.error, 300)}")
+        return _line("✗", "yellow", f"not enough samples: {printable(event.error, 300)}")
     agreed = Consensus.model_validate(event.consistency)
-    told = f"{count(len(event.samples), 'sample')}, {score_text(agreed.consistency)} agree"
-    taken = f", number {agreed.index + 1} is taken"
+    told = f"{count(len(event.samples), 'sample')} of {printable(event.step, 80)} agree at"
+    share, taken = score_text(agreed.consistency), f"number {agreed.index + 1} is taken"
     if agreed.needs_critique:
-        return _line("✗", "yellow", f"samples of {name}: {told}, too few{taken}")
-    return _line("✓", "green", f"samples of {name}: {told}{taken}")
+        return _line("✗", "yellow", f"{told} {share}, too few; {taken}")
+    return _line("✓", "green", f"{told} {share}; {taken}")
 
 
 def _tests(event: e.TestsRun) -> Text:
