@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.shape import JsonObject
+from tercet.journal import codec
 from tercet.journal import events as e
+from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
+from tercet.replay.recording import Recording, load
+from tercet.replay.replaying import replay_recording
 from tercet.tools import ToolContext
 
 from .quality_desk import Carried, carry, desk, last, model, of, rewritten, told
@@ -95,7 +100,7 @@ def test_what_an_edge_case_breaks_is_mended_and_attacked_again(workshop: Worksho
     assert {each["case"]["input"]["people"] == 0 for each in first.tried if "error" in each} == {True}
     assert not any("error" in each for each in second.tried)
     defects = of(e.OutputsCritiqued, done.found)[0].diagnosis["defects"]
-    assert {(each["dimension"], each["location"]) for each in defects} == {("edge_cases", "/code")}
+    assert [(each["dimension"], each["location"]) for each in defects] == [("edge_cases", "/code")]
     assert defects[0]["description"].startswith("a valid input fails: {")
     assert "ZeroDivisionError" in told(mender.questions[0])
     assert (done.state.used.tool_calls, done.state.used.cost >= 48) == (25, True)
@@ -278,4 +283,45 @@ def test_a_polite_refusal_of_a_valid_input_is_a_failure_too(workshop: Workshop) 
     done = attacked(workshop, code=MENDED)
     assert done.result.status == "paused"
     assert "try another time" in done.result.reason
+    (defect,) = of(e.OutputsCritiqued, done.found)[0].diagnosis["defects"]
+    assert defect["description"].endswith("try another time (so do 11 other inputs)")
+
+
+def test_what_breaks_in_many_ways_is_told_in_part(workshop: Workshop) -> None:
+    """Ten defects are enough for whoever mends; the event has every case."""
+
+    async def break_anew(_: ToolContext, params: dict[str, Any]) -> Any:
+        raise ValueError(str(params["given"]))
+
+    workshop.tool("try.it", break_anew, mode="read_only", parameters=TRIES)
+    done = attacked(workshop, code=MENDED)
     assert len(of(e.OutputsCritiqued, done.found)[0].diagnosis["defects"]) == 10
+    assert len(last(e.OutputsAttacked, done.found).tried) == 12
+
+
+@pytest.mark.req("R185", "R271")
+def test_a_replay_needs_neither_hypothesis_nor_the_tool(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cases and results are facts, from which the defects follow again; and another result makes another diagnosis."""
+    workshop.tool("try.it", trying([]), mode="read_only", parameters=TRIES)
+    pack, journal = judged(workshop), MemoryJournal()
+
+    async def main() -> Recording:
+        async with workshop.runtime(pack, journal, repairers=[model(rewritten(MENDED))]) as runtime:
+            result = await runtime.run(ASK, plan=PLAN, actor=ADA)
+            return await load(journal, "default", result.session_id)
+
+    recording = workshop.run(main())
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    assert replay_recording(recording).outcome == "replay_equal"
+    events = list(map(codec.decode, recording.events))
+    at = next(n for n, event in enumerate(events) if isinstance(event, e.OutputsAttacked))
+    made = events[at]
+    assert isinstance(made, e.OutputsAttacked)
+    milder = tuple({name: value for name, value in each.items() if name != "error"} for each in made.tried)
+    events[at] = msgspec.structs.replace(made, tried=milder)
+    forged = msgspec.structs.replace(recording, events=tuple(map(codec.encode, events)))
+    found = replay_recording(forged).difference
+    assert found is not None
+    assert (found.event, found.field.partition(".")[0]) == ("outputs_critiqued", "diagnosis")

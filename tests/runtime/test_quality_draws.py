@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from tercet.contracts.gate import Gate
 from tercet.contracts.shape import JsonObject
+from tercet.journal import codec
 from tercet.journal import events as e
+from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
+from tercet.replay.recording import Recording, load
+from tercet.replay.replaying import replay_recording
 
 from .quality_desk import (
     BAD_TONE,
@@ -242,3 +247,25 @@ def test_without_tokens_for_all_of_them_nobody_is_asked(workshop: Workshop) -> N
     assert mender.questions == []
     (left,) = last(e.OutputsRepaired, done.found).escalation["left"]
     assert left["reason"] == "no tokens are left for it"
+
+
+@pytest.mark.req("R171", "R271")
+def test_a_replay_holds_the_vote_again(workshop: Workshop) -> None:
+    """What was drawn is a fact; what it agrees on is derived, so another word about it is found out."""
+    pack, journal = drawing(workshop, {"letter": GOOD}), MemoryJournal()
+
+    async def main() -> Recording:
+        async with workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            return await load(journal, "default", result.session_id)
+
+    recording = workshop.run(main())
+    events = list(map(codec.decode, recording.events))
+    at = next(n for n, event in enumerate(events) if isinstance(event, e.SamplesDrawn))
+    made = events[at]
+    assert isinstance(made, e.SamplesDrawn)
+    events[at] = msgspec.structs.replace(made, samples=(GOOD, GOOD, OTHER))
+    forged = msgspec.structs.replace(recording, events=tuple(map(codec.encode, events)))
+    found = replay_recording(forged).difference
+    assert found is not None
+    assert (found.event, found.field) == ("samples_drawn", "consistency.consistency")

@@ -30,7 +30,7 @@ from tercet.contracts.quality import (
 )
 from tercet.contracts.repair import EscalationVerdict
 from tercet.contracts.rubric import EdgeOutcome
-from tercet.critic.outputs.adversarial import judge_edge_cases
+from tercet.critic.outputs.adversarial import judge_attack, judge_edge_cases
 from tercet.journal import events as e
 
 Judged = (
@@ -96,7 +96,9 @@ def details(event: e.Event) -> list[Text]:
         case e.OutputsVerified():
             return [*_some(_faults(event)), *_unanswered(event.faults)]
         case e.OutputsAttacked():
-            return [*_some(_item("✗", "red", told) for told in _breaks(event)), *_unanswered(event.faults)]
+            broken = judge_attack(_outcomes(event))
+            lines = (_item("✗", "red", found.defect.description) for found in broken)
+            return [*_some(lines), *_unanswered(event.faults)]
         case e.OutputsCritiqued():
             found = CritiqueDiagnosis.model_validate(event.diagnosis)
             return [
@@ -189,7 +191,7 @@ def _failed(failure: TestFailure) -> Text:
 
 def _attacked(event: e.OutputsAttacked) -> Text:
     name, tried = printable(event.tool, 80), len(event.tried)
-    broken = len(_breaks(event))
+    broken = len(judge_edge_cases(_outcomes(event), limit=tried))
     told = f"{broken:,} of {count(tried, 'case')} broke it" if broken else f"it stood {count(tried, 'case')}"
     time = f", {took(event.latency)}" if event.latency else ""
     if event.error:
@@ -199,10 +201,8 @@ def _attacked(event: e.OutputsAttacked) -> Text:
     return _line("✗" if broken else "✓", "red" if broken else "green", f"attack {name}: {told}{time}")
 
 
-def _breaks(event: e.OutputsAttacked) -> list[str]:
-    """What broke the outputs, in the words of the critic."""
-    outcomes = [EdgeOutcome.model_validate(each) for each in event.tried]
-    return [found.defect.description for found in judge_edge_cases(outcomes, limit=len(outcomes))]
+def _outcomes(event: e.OutputsAttacked) -> list[EdgeOutcome]:
+    return [EdgeOutcome.model_validate(each) for each in event.tried]
 
 
 # --- VERIFY ---

@@ -24,7 +24,7 @@ from tercet.critic.outputs.adversarial import PROBES, imagine_edge_cases, plant
 from tercet.executor.attempt import Done, Ended
 from tercet.journal import events as e
 from tercet.policy import schemas
-from tercet.runtime.edge_cases import Wanted, make_edge_cases
+from tercet.runtime.edge_cases import Wanted, inlined, make_edge_cases
 from tercet.runtime.interview import Interview
 from tercet.runtime.quality import Matter
 from tercet.runtime.retrieving import Spent
@@ -73,7 +73,9 @@ class Attacks:
         limit = matter.rules.critique.max_edge_cases if attack.max_cases is None else attack.max_cases
         wanted = partial(_is_wanted, attack, tool, params)
         made = await _in_a_thread(schema, limit, attack.seed, wanted)
-        asked = imagine_edge_cases(matter.critique_input, limit=min(attack.imagined, limit), inputs=schema)
+        asked = imagine_edge_cases(
+            matter.critique_input, limit=min(attack.imagined, limit), inputs=inlined(schema)
+        )
         imagined = [_relabelled(case, schema) for case in await interview.conduct(asked)]
         planted = _probing(attack, made, matter.rules.critique.probes or PROBES, schema)
         return _distinct(case for case in (*planted, *imagined, *made) if wanted(case))[:limit]

@@ -8,7 +8,9 @@ Needs `hypothesis` (the extra `adversarial`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -52,7 +54,7 @@ def make_edge_cases(
     found: dict[bytes, EdgeCase] = {}
     text = canonical(schema).decode()
     schemas.validator(text)
-    for value, reason in _candidates(_inlined(schema, schema), limit, seed):
+    for value, reason in _candidates(inlined(schema), limit, seed):
         if len(found) >= limit:
             break
         if not_plain(value) is None:
@@ -77,8 +79,12 @@ def is_maker_installed() -> bool:
     return find_spec("hypothesis") is not None
 
 
-def _inlined(part: Any, root: JsonObject, hops: int = 0) -> Any:
+def inlined(schema: JsonObject) -> JsonObject:
     """A schema with what its local references lead to in their place; one that leads in circles ends in anything."""
+    return as_object(_inlined(schema, schema, 0)) or {}
+
+
+def _inlined(part: Any, root: JsonObject, hops: int) -> Any:
     if (items := as_list(part)) is not None:
         return [_inlined(item, root, hops) for item in items]
     if (rule := as_object(part)) is None:
@@ -142,6 +148,7 @@ def _draw(schema: JsonObject, count: int, number: int | None) -> list[Any]:
     """What Hypothesis draws for a schema."""
     demand_maker()
     from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: PLC0415 - an optional dependency
+    from hypothesis.errors import HypothesisException  # noqa: PLC0415 - as above
 
     drawn: list[Any] = []
 
@@ -157,7 +164,9 @@ def _draw(schema: JsonObject, count: int, number: int | None) -> list[Any]:
     def collect(value: Any) -> None:
         drawn.append(value)
 
-    (collect if number is None else seed(number)(collect))()
+    # What Hypothesis cannot make, such as a number above its maximum or a pattern of another language, is left out.
+    with suppress(HypothesisException, re.error, ValueError):
+        (collect if number is None else seed(number)(collect))()
     return drawn
 
 

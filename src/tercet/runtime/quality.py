@@ -37,7 +37,7 @@ from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeOutcome, Ru
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.shape import JsonObject, as_list
 from tercet.contracts.verdict import ScoreVerdict
-from tercet.critic.outputs.adversarial import EDGE_CASES, judge_edge_cases, judge_probes
+from tercet.critic.outputs.adversarial import EDGE_CASES, judge_attack, judge_probes
 from tercet.critic.outputs.asking import verify_by_model
 from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
 from tercet.critic.outputs.critique import Found, critique, critique_by_model, find_unsafe, weigh
@@ -63,7 +63,7 @@ from tercet.runtime.state import State
 TESTS = "tests"
 """The dimension of a defect that a test has found."""
 MOST_BROKEN = 10
-"""Of one attack no more cases than this become defects: whoever mends the first ones mends the others, or sees them next."""
+"""Of one attack no more than this becomes defects: whoever mends the first ones mends the others, or sees them next."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +299,7 @@ def _broken(matter: Matter) -> Iterator[Found]:
                 _defect_of(text, attack.output, EDGE_CASES), "make it something that cases can be tried on"
             )
         outcomes = [EdgeOutcome.model_validate(each) for each in said["tried"]]
-        yield from judge_edge_cases(outcomes, limit=len(outcomes), place=attack.output)[:MOST_BROKEN]
+        yield from judge_attack(outcomes, place=attack.output)[:MOST_BROKEN]
 
 
 def _is_empty(command: TestCommand, result: TestResult) -> bool:

@@ -49,7 +49,7 @@ class Trials:
             return f"{name} waits for a person, and nobody can be asked here"
         if self._around.board.stopped(name) is not None:
             return f"an operator stopped {name}"
-        used = matter.state.used
+        used = self._desk.state.used
         used = msgspec.structs.replace(used, wall_clock=used.wall_clock + self._desk.now() - began)
         return shortage(used, matter.setting, tool, spent)
 

@@ -77,6 +77,25 @@ def judge_edge_cases(
     return tuple(found for outcome in outcomes[:limit] if (found := _judge(outcome, place)) is not None)
 
 
+def judge_attack(outcomes: Sequence[EdgeOutcome], *, place: str | None = None) -> tuple[Found, ...]:
+    """The same for a whole attack: inputs that fail in the same way are one defect, which shows the first of them."""
+    alike: dict[tuple[str, str], list[Found]] = {}
+    for outcome in outcomes:
+        if (found := _judge(outcome, place)) is not None:
+            is_known_by_text = outcome.case.probe is not None
+            how = found.defect.description if is_known_by_text else outcome.error or ""
+            alike.setdefault((found.hint, how), []).append(found)
+    return tuple(_together(each) for each in alike.values())
+
+
+def _together(alike: Sequence[Found]) -> Found:
+    first, more = alike[0], len(alike) - 1
+    if not more:
+        return first
+    told = f"{first.defect.description} (so do {more:,} other inputs)"
+    return Found(first.defect.model_copy(update={"description": told}), first.hint)
+
+
 def _judge(outcome: EdgeOutcome, place: str | None) -> Found | None:
     case, shown = outcome.case, _shown(outcome.case.input)
     is_compared = case.is_valid and case.expected is not None

@@ -16,6 +16,8 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
+from tercet.contracts.rubric import EdgeOutcome
+from tercet.critic.outputs.adversarial import judge_attack
 from tercet.journal import events as e
 from tercet.replay.report.curve import steering
 from tercet.replay.report.exits import grade
@@ -185,7 +187,8 @@ def _attack(event: e.OutputsAttacked, wording: Wording) -> TestsCard:
     broken = broken_by(event)
     told = joined((f"{len(event.tried):,} tried", f"{len(broken):,} broke it" if broken else "", event.error))
     chip = Chip(text=wording.text(told), tone="bad" if broken or event.error else "good")
-    rows = tuple(Row(label="edge case", text=wording.text(each.description, 600)) for each in broken[:MOST])
+    alike = judge_attack([EdgeOutcome.model_validate(each) for each in event.tried])[:MOST]
+    rows = tuple(Row(label="edge case", text=wording.text(each.defect.description, 600)) for each in alike)
     return TestsCard(heading="Edge cases", tool=wording.text(event.tool, 200), result=chip, failures=rows)
 
 
