@@ -186,6 +186,13 @@ def test_samples_are_paid_for_like_any_call(workshop: Workshop) -> None:
     assert (done.result.status, done.state.used.tool_calls) == ("paused", 3)
 
 
+def test_samples_without_measure_are_not_compared(workshop: Workshop) -> None:
+    """All of them would stand in one event: what is that long has to be judged otherwise."""
+    done = carry(workshop, drawing(workshop, {"letter": "x" * 300_000}))
+    assert "300,002 bytes" in last(e.SamplesDrawn, done.found).error
+    assert (done.result.status, done.state.used.tool_calls) == ("paused", 1)
+
+
 KIND = f"Thank you. {GOOD}"
 
 

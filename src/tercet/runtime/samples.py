@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import orjson
+
 from tercet.contracts import pointer
 from tercet.contracts.pointer import PointerError
 from tercet.contracts.references import Reference, scan
@@ -23,6 +25,9 @@ from tercet.runtime.retrieving import Spent
 from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.thinking import Desk
 from tercet.runtime.trials import Trials
+
+LONGEST = 256 * 1024
+"""A sample of more bytes is not compared: all of them stand in one event."""
 
 
 class Source(NamedTuple):
@@ -45,27 +50,26 @@ class Sampling:
         wanted, began = matter.sampled, self._desk.now()
         source = find_source(matter, wanted.into)
         if source is None:
-            return quality.vote_on(
-                matter, e.SamplesDrawn(at=began, error=f"no step has brought {wanted.into}")
-            )
-        call = source.call
+            none = e.SamplesDrawn(at=began, error=f"no step has brought {wanted.into}")
+            return quality.vote_on(matter, none)
+        tool = self._around.tools.get(source.call.tool)
+        price = tool.cost_microcents if tool is not None else 0
         drawn: list[Any] = [matter.outputs.get(wanted.into)]
         calls, error = 0, self._refusal(matter, source)
         while not error and len(drawn) < (wanted.draws or 0):
-            cost = calls * self._around.tools[call.tool].cost_microcents
-            error = self._trials.refusal(matter, call.tool, Spent(calls=calls, cost=cost), began) or ""
+            spent = Spent(calls=calls, cost=calls * price)
+            error = self._trials.refusal(matter, source.call.tool, spent, began) or ""
             if not error:
                 calls += 1
                 error = await self._sample(matter, source, drawn)
-        drawn_by = self._around.tools.get(call.tool)
         event = e.SamplesDrawn(
             at=self._desk.now(),
-            step=call.step_id,
-            tool=call.tool,
+            step=source.call.step_id,
+            tool=source.call.tool,
             samples=tuple(drawn),
             error=error,
             calls=calls,
-            cost=calls * drawn_by.cost_microcents if drawn_by else 0,
+            cost=calls * price,
             latency=self._desk.now() - began,
         )
         return quality.vote_on(matter, event)
@@ -75,6 +79,8 @@ class Sampling:
         course, name = self._desk.course, source.call.step_id
         if course is None or name not in course.calls:
             return f"{name} is no step of the plan"
+        if why := _too_long(matter.outputs.get(matter.sampled.into)):
+            return why
         gates = gates_of(matter.setting, course, name, source.call.params)
         return f"a person approves every call of {name}" if needs_approval(course.calls[name], gates) else ""
 
@@ -86,10 +92,20 @@ class Sampling:
         if not isinstance(ended, Done) or ended.error:
             return f"sample {number + 1} could not be drawn: {ended.error or 'it failed'}"
         try:
-            drawn.append(pointer.follow(ended.value, source.pointer))
+            sample = pointer.follow(ended.value, source.pointer)
         except PointerError as error:
             return f"sample {number + 1} does not have it: {error}"
-        return ""
+        if not (why := _too_long(sample)):
+            drawn.append(sample)
+        return why
+
+
+def _too_long(sample: Any) -> str:
+    """Why a sample is not compared; empty if it is."""
+    size = len(orjson.dumps(sample))
+    return (
+        f"a sample has {size:,} bytes, and more than {LONGEST:,} are not compared" if size > LONGEST else ""
+    )
 
 
 def find_source(matter: Matter, name: str) -> Source | None:
