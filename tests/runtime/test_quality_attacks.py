@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import Any
 
@@ -20,7 +21,7 @@ from tercet.tools import ToolContext
 
 from .quality_desk import Carried, carry, desk, last, model, of, rewritten, told
 from .test_quality_tests import CODE, JUDGED_BY_TESTS, PLAN, junit
-from .workshop import ADA, ASK, BOB, Behave, Workshop
+from .workshop import ADA, ASK, BOB, Behave, Workshop, events
 
 FRAGILE = "def share(total, people):\n    return total / people\n"
 MENDED = "def share(total, people):\n    return total / people if people else 0\n"
@@ -179,6 +180,38 @@ def test_an_operator_can_stop_an_attack(workshop: Workshop) -> None:
     workshop.run(main())
 
 
+def test_a_run_can_be_paused_while_it_is_attacked(workshop: Workshop) -> None:
+    """The call is given up, nothing of the attack is recorded, and whoever goes on makes it again with the same cases."""
+    seen: list[JsonObject] = []
+    is_reached = asyncio.Event()
+
+    async def hang(context: ToolContext, params: dict[str, Any]) -> Any:
+        found = await trying(seen)(context, params)
+        if len(seen) == 5:
+            is_reached.set()
+            await asyncio.Event().wait()
+        return found
+
+    workshop.tool("try.it", hang, mode="read_only", parameters=TRIES, timeout_ms=10**9)
+    pack = judged(workshop, code=MENDED)
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            running = asyncio.ensure_future(runtime.run(ASK, plan=PLAN, actor=ADA))
+            await is_reached.wait()
+            (row,) = await runtime.journal.sessions("default", limit=9)
+            await runtime.pause(row.session_id, actor=BOB, note="wait")
+            assert (await running).status == "paused"
+            assert (await runtime.state(row.session_id)).halted_from == "CRITIQUE"
+            assert (await runtime.resume(row.session_id)).status == "completed"
+            found = await events(runtime.journal, row.session_id)
+            assert len(of(e.OutputsAttacked, found)) == 1
+
+    workshop.run(main())
+    assert seen[:5] == seen[5:10]
+    assert len(seen) == 17
+
+
 @pytest.mark.req("R185")
 def test_what_the_schema_forbids_must_be_refused_where_the_attack_says_so(workshop: Workshop) -> None:
     """A function that takes a negative number of people is found out, unless nobody asked."""
@@ -315,13 +348,13 @@ def test_a_replay_needs_neither_hypothesis_nor_the_tool(
     recording = workshop.run(main())
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     assert replay_recording(recording).outcome == "replay_equal"
-    events = list(map(codec.decode, recording.events))
-    at = next(n for n, event in enumerate(events) if isinstance(event, e.OutputsAttacked))
-    made = events[at]
+    story = list(map(codec.decode, recording.events))
+    at = next(n for n, event in enumerate(story) if isinstance(event, e.OutputsAttacked))
+    made = story[at]
     assert isinstance(made, e.OutputsAttacked)
     milder = tuple({name: value for name, value in each.items() if name != "error"} for each in made.tried)
-    events[at] = msgspec.structs.replace(made, tried=milder)
-    forged = msgspec.structs.replace(recording, events=tuple(map(codec.encode, events)))
+    story[at] = msgspec.structs.replace(made, tried=milder)
+    forged = msgspec.structs.replace(recording, events=tuple(map(codec.encode, story)))
     found = replay_recording(forged).difference
     assert found is not None
     assert (found.event, found.field.partition(".")[0]) == ("outputs_critiqued", "diagnosis")
