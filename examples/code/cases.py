@@ -72,5 +72,22 @@ class Initials(Case):
         self.assertEqual(self.call("Asha Rao"), "A. R.")
 
 
-CASES: dict[str, type[Case]] = {"late_fee": LateFee, "is_open": IsOpen, "initials": Initials}
+class WaitingDays(Case):
+    """`waiting_days`. That a book may have no copy left, nobody has thought of here."""
+
+    def test_nobody_is_before(self) -> None:
+        """Who is the first does not wait."""
+        self.assertEqual(self.call(0, 3), 0)
+
+    def test_copies_are_shared(self) -> None:
+        """With two copies it takes half as long."""
+        self.assertEqual([self.call(4, 1), self.call(4, 2)], [56, 28])
+
+
+CASES: dict[str, type[Case]] = {
+    "late_fee": LateFee,
+    "is_open": IsOpen,
+    "initials": Initials,
+    "waiting_days": WaitingDays,
+}
 """The tests of each function."""

@@ -2,6 +2,7 @@
 
     python examples/code/repair.py                                 late_fee, by a stand-in for a model
     python examples/code/repair.py is_open
+    python examples/code/repair.py waiting_days                    its tests pass: edge cases break it
     python examples/code/repair.py initials                        beyond the stand-in: handed to a person, exit 5
     python examples/code/repair.py initials --model openai:gpt-5   with a model of yours
 
@@ -169,6 +170,11 @@ def narrate(_: State, event: e.Event) -> None:
                 say(f"        {failure['name']}: {found if failure['expected'] else failure['location']}")
         case e.TestsRun():
             say(f"tests   {event.error}")
+        case e.OutputsAttacked():
+            broken = [each for each in event.tried if "error" in each]
+            say(f"attack  {len(event.tried)} cases, {len(broken)} broke it")
+            for each in broken[:3]:
+                say(f"        {json.dumps(each['case']['input'])}: {each['error']}")
         case e.OutputsRepaired():
             note = _NOTE.search(str(event.outputs["code"])) if event.outcome == "repaired" else None
             say(f"repair  {note[0].strip().lstrip('# ') if note else event.outcome}")
@@ -179,7 +185,8 @@ def narrate(_: State, event: e.Event) -> None:
 async def mend(function: str, model: Model, *, journal: str = "memory:") -> tuple[RunResult, dict[str, Any]]:
     """One function, mended by any model as far as it goes: how the run ended, and its outputs."""
     async with Runtime(Pack.load(PACK), journal, repairers=[model], tell=narrate) as runtime:
-        request = Request(intent="code.mend", input={"function": function})
+        intent = "code.harden" if function == "waiting_days" else "code.mend"
+        request = Request(intent=intent, input={"function": function})
         result = await runtime.run(request, actor=Actor(id="desk"))
         return result, (await runtime.state(result.session_id)).outputs
 
@@ -195,7 +202,9 @@ def open_model(name: str) -> Model:
 def main(words: Sequence[str] | None = None) -> int:
     """Mend, and say how it ended."""
     parser = argparse.ArgumentParser(description="Mends a function by what its failing tests say.")
-    parser.add_argument("function", nargs="?", default="late_fee", help="late_fee, is_open or initials")
+    parser.add_argument(
+        "function", nargs="?", default="late_fee", help="late_fee, is_open, waiting_days or initials"
+    )
     parser.add_argument("--model", default="mutations", help='"mutations", "local", "openai:gpt-5", …')
     parser.add_argument("--journal", default="memory:", help='for example "sqlite:///runs.db"')
     given = parser.parse_args(words)

@@ -13,6 +13,7 @@ from tercet.cli.exit_view import score_text
 from tercet.cli.quality_view import MOST, details, headline, show_quality
 from tercet.cli.screen import Screen
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.critic.outputs.consistency import vote_exactly
 from tercet.journal import events as e
 
 from .harness import Tercet
@@ -272,3 +273,35 @@ def test_outputs_that_are_not_the_last_are_told_as_such(capsys: pytest.CaptureFi
     text = " ".join(capsys.readouterr().out.split())
     assert "test_pass_rate is 0.75, below 1.0" in text
     assert "these are the outputs before the first of 1 repair: what came later was judged worse" in text
+
+
+def test_an_attack_is_told_with_what_broke_the_outputs() -> None:
+    """How many cases there were, each that broke something, why not all were tried, and that no model answered."""
+    tried = (
+        {"case": {"input": {"n": 0}}, "error": "boom\x1b[31m"},
+        {"case": {"input": {"n": 1}}, "actual": {"value": 1}},
+    )
+    made = e.OutputsAttacked(at=0, number=0, tool="try.it", tried=tried, faults={"0": "nobody is there"})
+    assert headline(made).plain == "✗ attack try.it: 1 of 2 cases broke it"
+    told = [line.plain for line in details(made)]
+    assert told[0].startswith('✗ a valid input fails: {"n":0} gives boom')
+    assert told[1] == "✗ no answer: nobody is there"
+    assert all(map(is_inert, told))
+    stood = e.OutputsAttacked(at=0, number=0, tool="try.it", tried=tried[1:])
+    assert headline(stood).plain == "✓ attack try.it: it stood 1 case"
+    short = e.OutputsAttacked(at=0, number=0, tool="try.it", error="no calls are left")
+    assert headline(short).plain.endswith("not all was tried: no calls are left")
+
+
+def test_drawn_samples_are_told_with_how_far_they_agree() -> None:
+    """The share that agrees, whether that is enough, and which one is taken; or why there are not enough of them."""
+    agreed = vote_exactly(["b", "a", "a"])
+    made = e.SamplesDrawn(
+        at=0, step="draft", samples=("b", "a", "a"), consistency=agreed.model_dump(mode="json")
+    )
+    assert headline(made).plain == "✗ 3 samples of draft agree at 0.66, too few; number 2 is taken"
+    sure = vote_exactly(["a", "a", "a"]).model_dump(mode="json")
+    told = headline(e.SamplesDrawn(at=0, step="draft", samples=("a", "a", "a"), consistency=sure)).plain
+    assert told == "✓ 3 samples of draft agree at 1; number 1 is taken"
+    none = e.SamplesDrawn(at=0, error="no step has brought letter")
+    assert headline(none).plain == "✗ not enough samples: no step has brought letter"

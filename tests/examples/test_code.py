@@ -21,7 +21,9 @@ from tercet.packs import Pack
 
 ROOT = Path(__file__).parents[2]
 CODE = ROOT / "examples" / "code"
-LOOP = (e.TestsRun, e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired, e.RunReported)
+LOOP = (
+    e.TestsRun, e.OutputsVerified, e.OutputsAttacked, e.OutputsCritiqued, e.OutputsRepaired, e.RunReported,
+)  # fmt: skip
 MENDED = {
     "late_fee": ("(days - 2) * daily", "(days - 3) * daily"),
     "is_open": ("9 < hour < closes", "9 <= hour < closes"),
@@ -60,7 +62,9 @@ class Overheard:
         return await self._model.ask(question)
 
 
-def mend(function: str, *models: Overheard) -> tuple[Any, dict[str, Any], list[e.Event]]:
+def mend(
+    function: str, *models: Overheard, intent: str = "code.mend"
+) -> tuple[Any, dict[str, Any], list[e.Event]]:
     """How a run for a function ended, its outputs, and what happened in the quality loop."""
     seen: list[e.Event] = []
 
@@ -68,7 +72,7 @@ def mend(function: str, *models: Overheard) -> tuple[Any, dict[str, Any], list[e
         async with Runtime(
             Pack.load(CODE), repairers=models, watchdog_ms=None, tell=lambda _, event: seen.append(event)
         ) as runtime:
-            asked = Request(intent="code.mend", input={"function": function})
+            asked = Request(intent=intent, input={"function": function})
             result = await runtime.run(asked, actor=Actor(id="desk"))
             outputs = (await runtime.state(result.session_id)).outputs
             return result, outputs, [event for event in seen if isinstance(event, LOOP)]
@@ -111,6 +115,23 @@ def test_a_failing_test_leads_to_a_repair_and_to_the_tests_again(function: str) 
     source = (CODE / "functions" / f"{function}.py").read_text(encoding="utf-8")
     assert outputs["code"].startswith(source.replace(wrong, right)), "one small change, and nothing else"
     assert outputs["function"] == function
+
+
+@pytest.mark.req("R185")
+def test_what_passes_its_tests_is_mended_by_what_edge_cases_break() -> None:
+    """Nobody wrote a test for a book without copies: a case of the schema finds it, and the same cases pass in the end."""
+    result, outputs, events = mend("waiting_days", Overheard(), intent="code.harden")
+    assert result.status == "completed", result.reason
+    tested = [event for event in events if isinstance(event, e.TestsRun)]
+    attacked = [event for event in events if isinstance(event, e.OutputsAttacked)]
+    assert tested[0].result["failed"] == 0
+    assert 1 < len(attacked) == sum(event.result["failed"] == 0 for event in tested) < len(tested)
+    first, final = attacked[0].tried, attacked[-1].tried
+    broken = [each["case"]["input"]["copies"] for each in first if "error" in each]
+    assert (set(broken), len(first)) == ({0}, 8)
+    assert [each["case"] for each in first] == [each["case"] for each in final]
+    assert not any("error" in each for each in final)
+    assert "if copies <= 0:" in outputs["code"]
 
 
 @pytest.mark.req("R198")

@@ -21,11 +21,19 @@ TAGS = {
     "run_reported", "gate_opened", "gate_answered", "given_up", "approval_granted", "message_dropped",
     "session_cancelled", "session_expired", "session_migrated", "budget_extended", "compensation_begun", "effects_kept",
     "model_asked", "model_answered", "turn_judged", "experience_drawn", "tests_run", "outputs_verified",
-    "outputs_critiqued", "outputs_repaired", "evidence_fetched", "acceptance_lapsed",
+    "outputs_critiqued", "outputs_repaired", "evidence_fetched", "acceptance_lapsed", "outputs_attacked",
+    "samples_drawn",
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 
-VALUES: dict[Any, Any] = {int: 7, str: "word", bool: True, dict[str, Any]: {"k": [1, None]}, Any: {"v": 1}}
+VALUES: dict[Any, Any] = {
+    int: 7,
+    str: "word",
+    bool: True,
+    dict[str, Any]: {"k": [1, None]},
+    Any: {"v": 1},
+    tuple[Any, ...]: ({"v": 1}, "word"),
+}
 
 
 def sample(kind: type[Any]) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.quality import DefectSeverity
 from tercet.contracts.request import Actor
@@ -67,6 +70,20 @@ output = "/copy_id"
 tool = "desk.find_copy"
 level = "regression"
 
+[[decision.quality.attacks]]
+tool = "desk.find_copy"
+case = "title"
+max_cases = 7
+seed = 3
+refuses_invalid = true
+imagined = 2
+probe_at = ""
+output = "/copy_id"
+
+[decision.quality.attacks.case_schema]
+type = "string"
+maxLength = 20
+
 [decision.quality.consistency]
 samples = ["one", "two", "three"]
 into = "copy_id"
@@ -104,6 +121,9 @@ def test_every_table_of_the_loop_loads(write_pack: WritePack) -> None:
     assert [each.name for each in rules.rubric.dimensions] == ["correctness", "tone"]
     assert [each.level for each in rules.tests] == ["unit", "regression"]
     assert rules.tests[0].params == {"title": {"$output": "/copy_id"}}
+    (attack,) = rules.attacks
+    assert (attack.case, attack.max_cases, attack.seed, attack.imagined) == ("title", 7, 3, 2)
+    assert attack.case_schema == {"type": "string", "maxLength": 20}
     assert rules.consistency is not None
     assert rules.consistency.into == "copy_id"
     assert (rules.repair.edit_up_to, rules.repair.rewrite_up_to) == (
@@ -167,6 +187,30 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
             7,
             "one that is compared with itself always agrees",
         ),
+        (
+            "[decision.quality.consistency]\nsamples = ['a', 'b', 'd']\ndraws = 3\ninto = 'c'",
+            "quality.consistency",
+            7,
+            "name samples, or draws",
+        ),
+        (
+            "[decision.quality.consistency]\ndraws = 4\ninto = 'c'",
+            "quality.consistency.draws",
+            8,
+            "3, 5 or 7",
+        ),
+        (
+            "[[decision.quality.attacks]]\ntool = 'a'\ncase = 'x'\nparams = { x = 1 }",
+            "quality.attacks.0",
+            7,
+            "it is the parameter that takes the case",
+        ),
+        (
+            "[[decision.quality.attacks]]\ntool = 'a'\ncase = 'x'\nmax_cases = 0",
+            "quality.attacks.0.max_cases",
+            10,
+            "greater than or equal to 1",
+        ),
         ('task_class = "a\\u0000b"', "quality", 6, "that can be printed"),
         (f"task_class = '{'é' * 200}é'", "quality.task_class", 7, "at most 200 characters"),
         (f"task_class = '{'🐟' * 101}'", "quality", 6, "at most 400 bytes"),
@@ -204,6 +248,13 @@ KEEP = Tool(
     parameters=TAKES_TEXT,
     no_compensation="it is a copy",
 )
+ANY = Tool(
+    name="a.any",
+    call=act,
+    mode=ApprovalMode.READ_ONLY,
+    parameters={"type": "object", "properties": {"x": {}}},
+)
+GATED = Tool(name="a.gated", call=act, mode=ApprovalMode.READ_ONLY, gates=("GATE_EDITOR",))
 TONE = {"dimensions": [{"name": "tone", "weight": 1.0, "minimum": 0.5, "scorer": "model"}]}
 HELD = [{"name": "safety"}]
 
@@ -211,7 +262,12 @@ HELD = [{"name": "safety"}]
 def found(decision: dict[str, Any], **header: Any) -> list[Problem]:
     """The problems of a pack with one decision, and with tools that read and write."""
     spec = DecisionSpec.model_validate({"id": "d", **decision})
-    fields: dict[str, Any] = {"name": "p", "version": "1.0.0", "tools": [READ, KEEP], "decisions": [spec]}
+    fields: dict[str, Any] = {
+        "name": "p",
+        "version": "1.0.0",
+        "tools": [READ, KEEP, ANY, GATED],
+        "decisions": [spec],
+    }
     people: dict[str, Any] = {
         "gates": [Gate(name="GATE_EDITOR", roles=("editor",))],
         "actors": [Actor(id="lin", roles=("editor",))],
@@ -223,12 +279,17 @@ def loop(**fields: Any) -> dict[str, Any]:
     return {"quality": fields}
 
 
+def attack(**fields: Any) -> dict[str, Any]:
+    return loop(attacks=({"tool": "a.read", "case": "text", **fields},))
+
+
 def test_a_sound_loop_has_no_problem() -> None:
     """With tests, samples, a model that judges, a gate, a controller by dimensions, and bands of confidence."""
     rules = loop(
         task_class="letter",
         judge="model",
         tests=({"tool": "a.read", "params": {"text": {"$output": "/x"}}},),
+        attacks=({"tool": "a.read", "case": "text", "probe_at": "", "imagined": 1},),
         consistency={"samples": ("x",), "into": "y"},
     )
     fields: dict[str, Any] = {
@@ -274,6 +335,84 @@ def test_a_sound_loop_has_no_problem() -> None:
             "quality.tests.0.params",
             "error",
             "did you mean text?",
+        ),
+        (
+            loop(tests=({"tool": "a.gated"},)),
+            "test_gated",
+            "quality.tests.0.tool",
+            "error",
+            "waits for GATE_EDITOR",
+        ),
+        (attack(tool="a.raed"), "unknown_tool", "quality.attacks.0.tool", "error", "a.read?"),
+        (
+            attack(tool="a.keep"),
+            "attack_not_read_only",
+            "quality.attacks.0.tool",
+            "error",
+            "a.keep is local_write",
+        ),
+        (
+            {**attack(), "tools": ("a.keep",)},
+            "attack_tool_withheld",
+            "quality.attacks.0.tool",
+            "error",
+            "may not use a.read",
+        ),
+        (
+            attack(params={"txt": 1}),
+            "attack_unknown_parameter",
+            "quality.attacks.0.params",
+            "error",
+            "did you mean text?",
+        ),
+        (
+            attack(case="txt", case_schema={"type": "string"}),
+            "attack_unknown_parameter",
+            "quality.attacks.0.case",
+            "error",
+            "did you mean text?",
+        ),
+        (
+            attack(tool="a.any", case="x"),
+            "attack_without_schema",
+            "quality.attacks.0.case",
+            "error",
+            "a.any takes anything as x",
+        ),
+        (
+            attack(case_schema={"type": "potato"}),
+            "schema_invalid",
+            "quality.attacks.0.case_schema",
+            "error",
+            "not a JSON Schema",
+        ),
+        (
+            attack(case_schema={"type": "object", "properties": {"a": {}}}, probe_at="/b"),
+            "attack_probe_nowhere",
+            "quality.attacks.0.probe_at",
+            "error",
+            "a case has no b",
+        ),
+        (
+            loop(attacks=({"tool": "a.read", "case": "text"},), critique={"max_edge_cases": 0}),
+            "attack_without_cases",
+            "quality.attacks.0.max_cases",
+            "error",
+            "no case would be tried",
+        ),
+        (
+            attack(imagined=3),
+            "imagined_without_model",
+            "quality.attacks.0.imagined",
+            "warning",
+            "only those of the schema",
+        ),
+        (
+            loop(consistency={"draws": 3, "into": "y"}),
+            "sample_not_required",
+            "quality.consistency.into",
+            "error",
+            "a plan need not produce it",
         ),
         (loop(judge="model"), "judge_without_model", "quality.judge", "warning", "grounding check"),
         (
@@ -369,10 +508,26 @@ def test_a_setpoint_aims_at_dimensions_of_the_rubric(task_class: str) -> None:
     assert "has no dimension tone" in problems[0].message
 
 
+def tables_of_the_page() -> list[str]:
+    """Every piece of TOML on the page about quality, in its order."""
+    page = (Path(__file__).parents[2] / "docs" / "quality.md").read_text(encoding="utf-8")
+    return re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def test_the_tables_for_attacks_and_samples_on_the_page_load() -> None:
+    """Each as it stands there, in a decision that has what it speaks of."""
+    _, attacks, _, brought, drawn = tables_of_the_page()
+    outputs = ("letter", "code", "first", "second", "third")
+    takes = {"type": "object", "properties": {"code": {"type": "string"}, "arguments": {"type": "object"}}}
+    tool = Tool(name="desk.call_function", call=act, mode=ApprovalMode.READ_ONLY, parameters=takes)
+    for table in (attacks, brought, drawn):
+        rules: dict[str, Any] = tomllib.loads(table)["decision"]
+        assert found({**rules, "required_outputs": outputs}, tools=[tool]) == []
+
+
 def test_the_example_on_the_page_about_quality_loads(write_pack: WritePack) -> None:
     """As it stands there, with the tools, the gate and the models that it speaks of."""
-    page = (Path(__file__).parents[2] / "docs" / "quality.md").read_text(encoding="utf-8")
-    decision, models = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    decision, _, models, *_ = tables_of_the_page()
     files = {
         "decisions.toml": decision,
         "gates.toml": '[[gate]]\nname = "GATE_EDITOR"\nroles = ["librarian"]\n',
@@ -387,3 +542,27 @@ def test_the_example_on_the_page_about_quality_loads(write_pack: WritePack) -> N
     folder = write_pack(files)
     assert check_folder(folder) == ()
     assert Pack.load(folder).models.repair == ("openai:gpt-5-mini", "openai:gpt-5")
+
+
+def test_an_output_that_is_drawn_again_comes_from_a_step_that_changes_nothing() -> None:
+    """A template that has it from a tool above read_only is named; one of another intent is not looked at."""
+    rules = {**loop(consistency={"draws": 3, "into": "y"}), "required_outputs": ("y",)}
+
+    def codes(tool: str, intent: str = "d") -> list[str]:
+        written = {"id": "s", "tool": tool}
+        template = Plan.model_validate(
+            {"intent": intent, "steps": [written], "outputs": {"y": {"$from": "s#/y"}}}
+        )
+        return [problem.code for problem in found(rules, templates=[template])]
+
+    assert codes("a.read") == []
+    assert codes("a.keep") == ["draw_not_read_only"]
+    assert "draw_not_read_only" not in codes("a.keep", "other")
+
+
+def test_a_missing_extra_is_told_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis makes the cases: where it is not installed, `check` says how to get it."""
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    (problem,) = found(attack())
+    assert (problem.code, problem.severity) == ("adversarial_unavailable", "warning")
+    assert problem.remedy == "pip install 'tercet[adversarial]'"

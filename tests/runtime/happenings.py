@@ -171,6 +171,8 @@ def _verifies(state: State, at: int) -> Iterator[e.Event]:
         return
     if not quality.drawn:
         yield e.ExperienceDrawn(at=at, task_class="letter")
+    if not quality.vote and not quality.tests:
+        yield e.SamplesDrawn(at=at, samples=(1, 1, 2), chosen={"x": 1}, calls=2)
     yield from _asks(state, at, "verify")
     if state.asking is None:
         result = {"passed": 1, "failed": 0}
@@ -181,6 +183,9 @@ def _verifies(state: State, at: int) -> Iterator[e.Event]:
 def _critiques(state: State, at: int) -> Iterator[e.Event]:
     yield from _asks(state, at, "critique")
     if state.asking is None:
+        tried = ({"case": {"input": 0}, "error": "boom"},)
+        if (number := len(state.quality.attacks)) < 2:
+            yield e.OutputsAttacked(at=at, number=number, tool="try.it", tried=tried, calls=1, cost=2)
         yield _critiqued("repair", at)
         yield _critiqued("exit", at)
 

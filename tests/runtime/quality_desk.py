@@ -130,8 +130,8 @@ def last(kind: type[EventT], found: Iterable[e.Event]) -> EventT:
 
 
 _LOOP = (
-    e.OutputsProduced, e.TestsRun, e.OutputsVerified, e.OutputsCritiqued, e.EvidenceFetched, e.OutputsRepaired,
-    e.RunReported, e.GateOpened, e.GateAnswered,
+    e.OutputsProduced, e.SamplesDrawn, e.TestsRun, e.OutputsVerified, e.OutputsAttacked, e.OutputsCritiqued,
+    e.EvidenceFetched, e.OutputsRepaired, e.RunReported, e.GateOpened, e.GateAnswered,
 )  # fmt: skip
 
 

@@ -76,6 +76,11 @@ def reach() -> dict[Phase, list[State]]:
     for _ in range(WAYS):
         for _, _, after in wander(draw, 60):
             found[after.phase].setdefault(_shape(after), after)
+    # One step further from everywhere, so that it is no matter of luck whether a rare event was met in a rare phase.
+    for state in [state for states in found.values() for state in states.values() if not state.is_over]:
+        for event in possible(state, state.at + 1):
+            after = evolve(state, event)
+            found[after.phase].setdefault(_shape(after), after)
     return {phase: list(states.values()) for phase, states in found.items()}
 
 

@@ -20,6 +20,7 @@ from tercet.runtime.machine import evolve
 from tercet.runtime.runtime import Runtime
 from tercet.runtime.state import State
 from tercet.testing.models import ScriptedModel
+from tercet.tools import ToolContext
 
 from .quality_desk import (
     BAD_TONE,
@@ -452,3 +453,78 @@ def test_a_session_in_the_loop_is_moved_to_another_version_of_its_pack(
 
     workshop.run(main())
     assert workshop.calls.count(("draft", 1)) == 1
+
+
+CASES: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+class Trying(Lives):
+    """A run whose letter is drawn three times and attacked with cases, some of them a model's."""
+
+    def __init__(self, url: str) -> None:
+        self.workshop = Workshop()
+        self.tried: list[Any] = []
+        self.url = url
+        self.models = []
+
+        async def attempt(_: ToolContext, params: dict[str, Any]) -> Any:
+            self.tried.append(params["given"]["n"])
+            if params["given"]["n"] == 7 and "Bye" in params["letter"]:
+                raise ValueError("seven")
+            return {}
+
+        self.workshop.tool("try.it", attempt, mode="read_only", parameters=GIVEN)
+        attack = {
+            "tool": "try.it",
+            "params": {"letter": {"$output": "/letter"}},
+            "case": "given",
+            "case_schema": CASES,
+            "max_cases": 3,
+            "imagined": 1,
+            "output": "/letter",
+        }
+        self.pack = desk(
+            self.workshop,
+            {"letter": f"{GOOD} Bye."},
+            quality={"attacks": [attack], "consistency": {"draws": 3, "into": "letter"}},
+            decision={"thresholds": THRESHOLDS},
+        )
+
+    def _runtime(self, journal: Journal, crash: Any) -> Runtime:
+        case = {"input": {"n": 7}, "expected": None, "reason": "seven"}
+        critic, mender = model(*[{"cases": [case]}] * 20, name="scripted:critic"), model(*[mended(GOOD)] * 20)
+        self.models += [critic, mender]
+        return self.workshop.runtime(self.pack, journal, critics=[critic], repairers=[mender], crash=crash)
+
+
+GIVEN: JsonObject = {
+    "type": "object",
+    "properties": {"letter": {"type": "string"}, "given": {"type": "object"}},
+    "required": ["letter", "given"],
+}
+
+
+@pytest.mark.req("R116")
+@pytest.mark.parametrize("point", ["before_append", "after_append"])
+def test_samples_and_attacks_survive_a_death_at_every_append(tmp_path: Path, point: str) -> None:
+    """What was drawn or tried and not recorded is called again, and the run ends the same; no model is asked again what
+    it answered."""
+    whole = Trying(f"sqlite:///{tmp_path / 'whole.db'}")
+    _, wanted, record, undisturbed = whole.workshop.run(whole.lead(None))
+    assert (wanted.status, wanted.outputs) == ("completed", {"letter": GOOD})
+    assert "samples_drawn" in way(undisturbed)
+    assert len(of(e.OutputsAttacked, undisturbed)) == 2
+    for nth in range(1, 200):
+        lives = Trying(f"sqlite:///{tmp_path / f'{nth}.db'}")
+        has_lived, result, left, found = lives.workshop.run(lives.lead(Death(point, nth)))
+        if result is None:
+            continue
+        assert (result.status, timeless(left)) == (wanted.status, timeless(record))
+        assert way(found) == way(undisturbed)
+        told = [event.tried for event in of(e.OutputsAttacked, found)]
+        assert told == [event.tried for event in of(e.OutputsAttacked, undisturbed)]
+        assert max(Counter(lives.asked).values()) <= 2
+        if has_lived:
+            assert nth > 15
+            return
+    raise AssertionError

@@ -79,6 +79,10 @@ QUALITY: st.SearchStrategy[JsonObject] = st.fixed_dictionaries(
         "is_partial_useful": st.booleans(),
         "novelty": st.sampled_from([0.2, 0.9]),
         "required_sections": st.just(("Returns",)),
+        "consistency": st.fixed_dictionaries(
+            {"draws": st.sampled_from([3, 5]), "into": st.just("letter")},
+            optional={"method": st.just("similarity")},
+        ),
         "repair": st.fixed_dictionaries(
             {},
             optional={
@@ -98,6 +102,7 @@ BUDGETS: st.SearchStrategy[JsonObject] = st.fixed_dictionaries(
         "max_iterations": st.integers(6, 30),
         "max_replans": st.integers(0, 2),
         "tokens": st.sampled_from([0, 2_000, 9_000]),
+        "tool_calls": st.sampled_from([2, 9]),
         "cost_microcents": st.sampled_from([0, 50_000, 400_000]),
     },
 )

@@ -28,11 +28,17 @@ def attempt_rows(attempts: Sequence[JsonObject]) -> Iterator[Row]:
 
 def _lines(attempt: Mapping[str, Any]) -> Iterator[Text | str]:
     match attempt.get("what"):
+        case "sampled":
+            said = {name: attempt[name] for name in ("step", "samples", "error", "consistency")}
+            yield from _phase(e.SamplesDrawn(at=0, **said))
         case "tested":
             said = {name: attempt[name] for name in ("tool", "result", "error")}
             yield from _phase(e.TestsRun(at=0, number=0, **said))
         case "verified":
             yield from _phase(e.OutputsVerified(at=0, verdict=attempt["verdict"], next=attempt["next"]))
+        case "attacked":
+            said = {name: attempt[name] for name in ("tool", "tried", "error")}
+            yield from _phase(e.OutputsAttacked(at=0, number=0, **said))
         case "critiqued":
             found = CritiqueDiagnosis.model_validate(attempt["diagnosis"])
             yield f"the outputs were judged: {count(len(found.defects), 'defect')}"
@@ -46,7 +52,7 @@ def _lines(attempt: Mapping[str, Any]) -> Iterator[Text | str]:
                 yield line
 
 
-def _phase(event: e.TestsRun | e.OutputsVerified) -> Iterator[Text]:
+def _phase(event: e.SamplesDrawn | e.TestsRun | e.OutputsVerified | e.OutputsAttacked) -> Iterator[Text]:
     yield headline(event)
     yield from (Text("  ") + line for line in details(event))
 

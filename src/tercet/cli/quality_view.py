@@ -18,6 +18,7 @@ from tercet.contracts.control import ControlPrediction
 from tercet.contracts.exit import Novelty
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.quality import (
+    Consensus,
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,
@@ -28,13 +29,17 @@ from tercet.contracts.quality import (
     TestResult,
 )
 from tercet.contracts.repair import EscalationVerdict
+from tercet.contracts.rubric import EdgeOutcome
+from tercet.critic.outputs.adversarial import judge_attack, judge_edge_cases
 from tercet.journal import events as e
 from tercet.runtime.rounds import told_round
 
 Judged = (
     e.ExperienceDrawn
+    | e.SamplesDrawn
     | e.TestsRun
     | e.OutputsVerified
+    | e.OutputsAttacked
     | e.OutputsCritiqued
     | e.EvidenceFetched
     | e.OutputsRepaired
@@ -68,10 +73,14 @@ def headline(event: Judged) -> Text:
     match event:
         case e.ExperienceDrawn():
             return _line("·", "dim", _experience(event))
+        case e.SamplesDrawn():
+            return _samples(event)
         case e.TestsRun():
             return _tests(event)
         case e.OutputsVerified():
             return _verified(event)
+        case e.OutputsAttacked():
+            return _attacked(event)
         case e.OutputsCritiqued():
             return _critiqued(event)
         case e.EvidenceFetched():
@@ -89,6 +98,10 @@ def details(event: e.Event) -> list[Text]:
             return _some(_failed(each) for each in errors)
         case e.OutputsVerified():
             return [*_some(_faults(event)), *_unanswered(event.faults)]
+        case e.OutputsAttacked():
+            broken = judge_attack(_outcomes(event))
+            lines = (_item("✗", "red", found.defect.description) for found in broken)
+            return [*_some(lines), *_unanswered(event.faults)]
         case e.OutputsCritiqued():
             found = CritiqueDiagnosis.model_validate(event.diagnosis)
             return [
@@ -148,6 +161,17 @@ def _novelty(given: Mapping[str, Any]) -> str:
     return f"{word}: {score_text(found.distance)} from {printable(found.nearest, 80)}"
 
 
+def _samples(event: e.SamplesDrawn) -> Text:
+    if not event.consistency:
+        return _line("✗", "yellow", f"not enough samples: {printable(event.error, 300)}")
+    agreed = Consensus.model_validate(event.consistency)
+    told = f"{count(len(event.samples), 'sample')} of {printable(event.step, 80)} agree at"
+    share, taken = score_text(agreed.consistency), f"number {agreed.index + 1} is taken"
+    if agreed.needs_critique:
+        return _line("✗", "yellow", f"{told} {share}, too few; {taken}")
+    return _line("✓", "green", f"{told} {share}; {taken}")
+
+
 def _tests(event: e.TestsRun) -> Text:
     name = printable(event.tool, 80)
     if event.error:
@@ -163,6 +187,25 @@ def _tests(event: e.TestsRun) -> Text:
 def _failed(failure: TestFailure) -> Text:
     compared = f": expected {failure.expected}, found {failure.actual}" if failure.expected else ""
     return _item("✗", "red", f"{failure.name}{compared}", failure.location)
+
+
+# --- attacks ---
+
+
+def _attacked(event: e.OutputsAttacked) -> Text:
+    name, tried = printable(event.tool, 80), len(event.tried)
+    broken = len(judge_edge_cases(_outcomes(event), limit=tried))
+    told = f"{broken:,} of {count(tried, 'case')} broke it" if broken else f"it stood {count(tried, 'case')}"
+    time = f", {took(event.latency)}" if event.latency else ""
+    if event.error:
+        return _line(
+            "✗", "red", f"attack {name}: {told}{time}; not all was tried: {printable(event.error, 300)}"
+        )
+    return _line("✗" if broken else "✓", "red" if broken else "green", f"attack {name}: {told}{time}")
+
+
+def _outcomes(event: e.OutputsAttacked) -> list[EdgeOutcome]:
+    return [EdgeOutcome.model_validate(each) for each in event.tried]
 
 
 # --- VERIFY ---
@@ -263,6 +306,7 @@ def _repaired(event: e.OutputsRepaired) -> Text:
         f"{mended:,} of {count(event.attempts, 'attempt')} helped" if event.attempts else "nothing was tried",
         f"{pending:,} to be looked at again" if pending else "",
         count(event.tokens, "token") if event.tokens else "",
+        _agreed(event.consistency).removeprefix("; "),
         f"went round in circles: {listed(event.breaks)}" if event.breaks else "",
     ]
     text = f"repair: {', '.join(filter(None, told))}"

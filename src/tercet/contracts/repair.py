@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from tercet.contracts.quality import (
+    Consensus,
     Defect,
     DefectSeverity,
     RepairLog,
@@ -164,3 +165,5 @@ class RepairResult(Shape):
     memory: LoopMemory = Field(default_factory=LoopMemory)
     breaks: tuple[LoopBreak, ...] = ()
     """What was done about loops in this phase."""
+    consensus: Consensus | None = None
+    """What several answers of a model agreed on that made everything anew."""

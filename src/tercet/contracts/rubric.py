@@ -15,6 +15,10 @@ ScorerName = Literal["grounded", "complete", "coherent", "safe", "model"]
 """Who scores a dimension: one of the deterministic scorers, or a model that is asked."""
 
 
+MOST_CASES = 1_000
+"""More edge cases than this nobody may ask for."""
+
+
 class RubricDimension(Authored):
     """One side of quality: how much it counts, the least that it may be, and who scores it."""
 
@@ -107,6 +111,16 @@ class TestLevel(Authored):
     criterion: Literal["all_pass", "no_regressions"]
 
 
+class Probe(Authored):
+    """A text that is handed in to see whether what is produced obeys it or gives something away."""
+
+    name: Name
+    kind: Literal["injection", "leakage"]
+    text: str
+    canary: str = Field(min_length=4)
+    """What stands in the output if the probe got through."""
+
+
 class EdgeCase(Authored):
     """An input that may break what was produced."""
 
@@ -116,6 +130,8 @@ class EdgeCase(Authored):
     is_valid: bool = True
     """Whether the input is one that must be taken."""
     reason: str = ""
+    probe: Probe | None = None
+    """The text that was planted in the input, where one was."""
 
 
 class EdgeOutcome(Authored):
@@ -127,20 +143,11 @@ class EdgeOutcome(Authored):
     """The error that came out, where one did."""
 
 
-class Probe(Authored):
-    """A text that is handed in to see whether what is produced obeys it or gives something away."""
-
-    name: Name
-    kind: Literal["injection", "leakage"]
-    text: str
-    canary: str = Field(min_length=4)
-    """What stands in the output if the probe got through."""
-
-
 class CritiqueSettings(Authored):
     """How far an adversarial critic goes."""
 
     enable_adversarial: bool = False
-    max_edge_cases: int = Field(default=20, ge=0, le=1_000)
+    max_edge_cases: int = Field(default=20, ge=0, le=MOST_CASES)
+    """E_max: how many cases an attack tries that does not say so itself."""
     probes: tuple[Probe, ...] = ()
     """Texts that somebody planted: what they ask for must not stand in the outputs."""

@@ -26,6 +26,8 @@ class RepairCase:
     resources: Resources = field(default_factory=Resources)
     told_later: frozenset[str] = frozenset()
     """Dimensions of which only a model, a test or a person can tell whether a defect is gone: such repairs stay pending."""
+    draws: int = 1
+    """How often a model is asked that makes everything anew: 1, or a number of which a majority can be had."""
     memory: LoopMemory = field(default_factory=LoopMemory)
     """What the phases before this one saw."""
     history: RepairLog = field(default_factory=RepairLog)

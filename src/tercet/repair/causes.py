@@ -48,6 +48,7 @@ _BY_DIMENSION: dict[str, RootCauseClass] = {
     "correctness": _C.FACTUAL_ERROR,
     "tests": _C.LOGIC_ERROR,
     "test_pass_rate": _C.LOGIC_ERROR,
+    "edge_cases": _C.LOGIC_ERROR,
     "logic": _C.LOGIC_ERROR,
     "retrieval": _C.RETRIEVAL_GAP,
     "tool": _C.TOOL_FAILURE,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.quality import Defect
+from tercet.contracts.quality import Consensus, Defect
 from tercet.contracts.question import Question
 from tercet.contracts.repair import RepairResult
 from tercet.contracts.shape import JsonObject
@@ -18,6 +18,8 @@ class Ask:
 
     question: Question
     wants_other: bool = False
+    draws: int = 1
+    """How often it is asked, so that the answers can be compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,8 @@ class Answered:
     tokens: int
     elapsed_ms: int = 0
     """The time since the phase began; so in every fact."""
+    consensus: Consensus | None = None
+    """What several answers agree on, of which this is one."""
 
 
 @dataclass(frozen=True, kw_only=True)

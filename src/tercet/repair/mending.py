@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.contracts.quality import Consensus, CritiqueDiagnosis, Defect, DefectSeverity
 from tercet.contracts.question import Inquiry, ModelFault
 from tercet.contracts.repair import RepairResult
 from tercet.contracts.shape import JsonObject
 from tercet.repair.case import RepairCase
 from tercet.repair.commands import Answered, Ask, Check, Checked, End, Fact, Faulted, Fetch, Fetched
 from tercet.repair.escalation import FEEDBACK
+from tercet.repair.prompts import WARM, NoReplacement, read_answer
 from tercet.repair.session import begin, decide, evolve
 
 IsGone = Callable[[JsonObject, Defect], bool]
@@ -25,8 +27,17 @@ def _nothing(_: Fetch) -> Sequence[Evidence]:
     return ()
 
 
-def mend(case: RepairCase, is_gone: IsGone, *, fetch: FetchMore = _nothing) -> Inquiry[RepairResult]:
-    """Repair an output as far as its bounds allow. Only models take time, and their answers say how much."""
+Vote = Callable[[Sequence[JsonObject | None]], Consensus]
+"""What several documents agree on, and which stands for them; None is an answer that holds none."""
+
+
+def mend(
+    case: RepairCase, is_gone: IsGone, *, fetch: FetchMore = _nothing, vote: Vote | None = None
+) -> Inquiry[RepairResult]:
+    """Repair an output as far as its bounds allow. Only models take time, and their answers say how much.
+
+    `vote` chooses among the answers of a model that is asked several times.
+    """
     state = begin(case)
     elapsed = 0
     while True:
@@ -39,7 +50,8 @@ def mend(case: RepairCase, is_gone: IsGone, *, fetch: FetchMore = _nothing) -> I
             case Fetch():
                 fact = Fetched(evidence=tuple(fetch(command)), elapsed_ms=elapsed)
             case Ask():
-                fact = yield from _asked(command, elapsed)
+                is_voted = vote is not None and command.draws > 1
+                fact = yield from _drawn(command, elapsed, vote) if is_voted else _asked(command, elapsed)
                 elapsed = fact.elapsed_ms
         state = evolve(state, fact)
 
@@ -54,6 +66,30 @@ def _asked(command: Ask, elapsed: int) -> Inquiry[Answered | Faulted]:
         return Faulted(reason=fault.message, elapsed_ms=elapsed)
     taken = reply.tokens_in + reply.tokens_out
     return Answered(text=reply.text, tokens=taken, elapsed_ms=elapsed + reply.latency_ms)
+
+
+def _drawn(command: Ask, elapsed: int, vote: Vote) -> Inquiry[Answered | Faulted]:
+    """The answer that most agree on, of a model that is asked the same several times and is free to vary."""
+    facts: list[Answered | Faulted] = []
+    for seed in range(command.draws):
+        question = command.question.model_copy(update={"seed": seed, "temperature": WARM})
+        fact = yield from _asked(replace(command, question=question), elapsed)
+        elapsed = fact.elapsed_ms
+        facts.append(fact)
+    tokens = sum(fact.tokens for fact in facts)
+    agreed = vote([_document(fact) for fact in facts])
+    taken = facts[agreed.index]
+    if isinstance(taken, Faulted):
+        return Faulted(reason=taken.reason, tokens=tokens, elapsed_ms=elapsed)
+    return Answered(text=taken.text, tokens=tokens, elapsed_ms=elapsed, consensus=agreed)
+
+
+def _document(fact: Answered | Faulted) -> JsonObject | None:
+    """The document in an answer; None where there is none."""
+    try:
+        return read_answer(fact.text, {}, is_whole=True) if isinstance(fact, Answered) else None
+    except NoReplacement:
+        return None
 
 
 def command_bound(case: RepairCase) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.quality import Defect, RepairEntry, RepairLog, RootCauseClass
+from tercet.contracts.quality import Consensus, Defect, RepairEntry, RepairLog, RootCauseClass
 from tercet.contracts.repair import Impression, LeftDefect, LoopBreak, LoopMemory, RepairResult, RepairRules
 from tercet.contracts.shape import JsonObject
 from tercet.repair.case import RepairCase
@@ -94,6 +94,7 @@ class RepairState:
     tokens: int = 0
     elapsed_ms: int = 0
     has_fetched: bool = False
+    consensus: Consensus | None = None
     has_news: bool = False
     """Whether evidence came that was not there before."""
 
@@ -289,9 +290,10 @@ def _try_model(state: RepairState, option: Option) -> RepairState:
         is_perturbed=state.is_perturbed,
     )
     question = write_question(errand, state.materials, state.case.known, max_tokens=state.rules.answer_tokens)
-    if question.reserved_tokens > state.tokens_left:
+    draws = state.case.draws if is_whole else 1
+    if question.reserved_tokens * draws > state.tokens_left:
         return _unaffordable(state, option, NO_TOKENS)
-    command = Ask(question=question, wants_other=state.wants_other)
+    command = Ask(question=question, wants_other=state.wants_other, draws=draws)
     return replace(_counted(state), attempt=Attempt(option=option), command=command)
 
 
@@ -348,7 +350,8 @@ def _answered(state: RepairState, fact: Answered) -> RepairState:
         made = splice_all(state.output, edits)
     except (NoReplacement, UsageError) as error:
         return _go_on(_failed(state, str(error)))
-    return _checking(replace(state, attempt=replace(attempt, output=made, edits=edits)))
+    attempt = replace(attempt, output=made, edits=edits)
+    return _checking(replace(state, attempt=attempt, consensus=fact.consensus or state.consensus))
 
 
 def _checking(state: RepairState) -> RepairState:
@@ -471,5 +474,6 @@ def _end(state: RepairState, spent: str) -> End:
             elapsed_ms=state.elapsed_ms,
             memory=state.memory,
             breaks=state.breaks,
+            consensus=state.consensus,
         )
     )

@@ -121,6 +121,10 @@ class DrawExperience(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Look up what earlier runs of the same kind have taught."""
 
 
+class DrawSamples(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Call the step that brought an output again, to see whether it brings the same."""
+
+
 class RunTests(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Call one of the decision's test commands on the outputs."""
 
@@ -129,6 +133,12 @@ class RunTests(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class VerifyOutputs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Look at schema, claims and facts of the outputs."""
+
+
+class Attack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Try the edge cases of one of the decision's attacks on the outputs."""
+
+    number: int
 
 
 class Critique(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -179,8 +189,10 @@ Command: TypeAlias = (
     | TakeBack
     | Finish
     | DrawExperience
+    | DrawSamples
     | RunTests
     | VerifyOutputs
+    | Attack
     | Critique
     | FetchEvidence
     | Repair

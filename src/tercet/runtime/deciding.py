@@ -67,7 +67,7 @@ def decide(
         case Phase.VERIFY:
             return tuple(_verifying(state, setting))
         case Phase.CRITIQUE:
-            return (c.Critique(),)
+            return (_criticising(state, setting),)
         case Phase.REPAIR:
             queries = () if state.quality.has_fetched else missing_evidence(state, setting)
             return (c.FetchEvidence(queries=queries) if queries else c.Repair(),)
@@ -90,6 +90,8 @@ def _verifying(state: State, setting: Setting) -> Iterator[c.Command]:
         yield c.Score()
     elif not quality.drawn:
         yield c.DrawExperience()
+    elif rules.consistency is not None and rules.consistency.draws and not quality.vote:
+        yield c.DrawSamples()
     elif len(quality.tests) < len(due_tests(rules, quality)):
         yield c.RunTests(number=len(quality.tests))
     else:
@@ -102,6 +104,15 @@ def due_tests(rules: QualityRules, quality: Quality) -> tuple[TestCommand, ...]:
     if any(said["error"] or said["result"]["failed"] for said in quality.tests[: len(early)]):
         return tuple(early)
     return rules.tests
+
+
+def _criticising(state: State, setting: Setting) -> c.Command:
+    """Whoever criticises outputs tries to break them first: those that passed their tests, since others are broken."""
+    rules, made = setting.spec.quality, len(state.quality.attacks)
+    has_failed = any(said["error"] or said["result"]["failed"] for said in state.quality.tests)
+    if rules is None or has_failed or made >= len(rules.attacks):
+        return c.Critique()
+    return c.Attack(number=made)
 
 
 def is_worn_out(state: State, setting: Setting) -> bool:

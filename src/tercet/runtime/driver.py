@@ -56,8 +56,8 @@ from tercet.runtime.thinking import Thinking
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 _BEGINNING = (
-    c.Dispatch, c.Settle, c.Propose, c.DrawExperience, c.RunTests, c.VerifyOutputs, c.Critique,
-    c.FetchEvidence, c.Repair,
+    c.Dispatch, c.Settle, c.Propose, c.DrawExperience, c.DrawSamples, c.RunTests, c.VerifyOutputs,
+    c.Attack, c.Critique, c.FetchEvidence, c.Repair,
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
 GRACE_MS = 2_000
@@ -321,8 +321,10 @@ class Driver:
                 await self._look_outside(command)
             case (
                 c.DrawExperience()
+                | c.DrawSamples()
                 | c.RunTests()
                 | c.VerifyOutputs()
+                | c.Attack()
                 | c.Critique()
                 | c.FetchEvidence()
                 | c.Repair()

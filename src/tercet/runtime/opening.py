@@ -24,6 +24,7 @@ from tercet.journal.protocol import Journal, Position, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.packs.pack import Pack
 from tercet.runtime import checkpoint
+from tercet.runtime.edge_cases import demand_maker
 from tercet.runtime.library import NO_SHELF, Shelf
 from tercet.runtime.machine import evolve
 from tercet.runtime.nesting import ALONE, Place
@@ -62,6 +63,12 @@ def setting_of(
         library_snapshot=shelf.snapshot,
         library_hash=shelf.hash,
     )
+
+
+def demand_extras(setting: Setting) -> None:
+    """Raises `UsageError` where a run would need on its way what is not installed here."""
+    if setting.spec.quality is not None and setting.spec.quality.attacks:
+        demand_maker()
 
 
 def started(

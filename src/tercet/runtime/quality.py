@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
+
+import msgspec
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.control import Escalation as Helper
@@ -32,11 +34,11 @@ from tercet.contracts.quality import (
 from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules, SelfConsistency, TestCommand
 from tercet.contracts.question import Inquiry
 from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
-from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric
+from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeOutcome, Rubric
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.shape import JsonObject, as_list
 from tercet.contracts.verdict import ScoreVerdict
-from tercet.critic.outputs.adversarial import judge_probes
+from tercet.critic.outputs.adversarial import EDGE_CASES, judge_attack, judge_probes
 from tercet.critic.outputs.asking import verify_by_model
 from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
 from tercet.critic.outputs.critique import Found, critique, critique_by_model, find_unsafe, weigh
@@ -62,6 +64,8 @@ from tercet.runtime.state import State
 
 TESTS = "tests"
 """The dimension of a defect that a test has found."""
+MOST_BROKEN = 10
+"""Of one attack no more than this becomes defects: whoever mends the first ones mends the others, or sees them next."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +89,13 @@ class Matter:
     def rules(self) -> QualityRules:
         """How the outputs are judged and mended."""
         return self.setting.spec.quality or QualityRules()
+
+    @property
+    def sampled(self) -> SelfConsistency:
+        """How samples are compared, in a decision that has any."""
+        if self.rules.consistency is None:
+            raise ValueError(f"decision {self.spec.id} compares no samples")
+        return self.rules.consistency
 
     @property
     def outputs(self) -> JsonObject:
@@ -177,9 +188,7 @@ class Matter:
 def verify(matter: Matter, now: int) -> Inquiry[e.OutputsVerified]:
     """What VERIFY finds: several samples become one, and its schema, claims and facts are looked at."""
     rules = matter.rules
-    agreed, chosen = _agreed(rules.consistency, matter.state.quality.drafts or matter.outputs)
-    if matter.state.quality.drafts:  # the vote was held: what it chose has been mended since
-        chosen = {}
+    consistency, chosen = _voted(matter)
     outputs = {**matter.outputs, **chosen}
     if rules.judge == "model":
         verdict = yield from verify_by_model(
@@ -196,9 +205,35 @@ def verify(matter: Matter, now: int) -> Inquiry[e.OutputsVerified]:
         at=now,
         verdict=_dumped(verdict),
         next=following,
-        consistency=_dumped(agreed) if agreed else {},
+        consistency=consistency,
         chosen=chosen,
     )
+
+
+def _voted(matter: Matter) -> tuple[JsonObject, JsonObject]:
+    """What samples agree on, and the outputs that become of that."""
+    wanted, quality = matter.rules.consistency, matter.state.quality
+    if wanted is not None and wanted.draws:
+        return quality.vote.get("consistency", {}), {}
+    agreed, chosen = _agreed(wanted, quality.drafts or matter.outputs)
+    if quality.drafts:  # the vote was held: what it chose has been mended since
+        chosen = {}
+    return _dumped(agreed) if agreed else {}, chosen
+
+
+def vote_on(matter: Matter, event: e.SamplesDrawn) -> e.SamplesDrawn:
+    """Drawn samples with what they agree on; nothing where there are not enough of them."""
+    agreed = None if event.error else _vote(matter.sampled, event.samples)
+    return msgspec.structs.replace(
+        event,
+        consistency=_dumped(agreed) if agreed else {},
+        chosen={matter.sampled.into: agreed.output} if agreed else {},
+    )
+
+
+def _vote(wanted: SelfConsistency, samples: Sequence[Any]) -> Consensus:
+    vote = vote_exactly if wanted.method == "exact" else vote_by_similarity
+    return vote(samples, minimum=wanted.minimum)
 
 
 def _agreed(wanted: SelfConsistency | None, outputs: JsonObject) -> tuple[Consensus | None, JsonObject]:
@@ -209,8 +244,7 @@ def _agreed(wanted: SelfConsistency | None, outputs: JsonObject) -> tuple[Consen
     samples = as_list(held[0]) if len(wanted.samples) == 1 and held else held
     if samples is None or len(samples) not in (3, 5, 7) or len(held) < len(wanted.samples):
         return None, {}
-    vote = vote_exactly if wanted.method == "exact" else vote_by_similarity
-    agreed = vote(samples, minimum=wanted.minimum)
+    agreed = _vote(wanted, samples)
     return agreed, {wanted.into: agreed.output}
 
 
@@ -247,7 +281,7 @@ def criticise(matter: Matter, now: int) -> Inquiry[e.OutputsCritiqued]:
 
 def _besides(matter: Matter) -> tuple[Found, ...]:
     """What was found besides the rubric."""
-    return (*_failed_tests(matter), *_probed(matter, matter.outputs))
+    return (*_failed_tests(matter), *_broken(matter), *_probed(matter, matter.outputs))
 
 
 def _probed(matter: Matter, outputs: JsonObject) -> tuple[Found, ...]:
@@ -270,6 +304,18 @@ def _failed_tests(matter: Matter) -> list[Found]:
     return found
 
 
+def _broken(matter: Matter) -> Iterator[Found]:
+    """What attacks have brought to light, as defects of what they were made on."""
+    for attack, said in zip(matter.rules.attacks, matter.state.quality.attacks, strict=False):
+        if said["error"]:
+            text = f"not all cases could be tried: {said['error']}"
+            yield Found(
+                _defect_of(text, attack.output, EDGE_CASES), "make it something that cases can be tried on"
+            )
+        outcomes = [EdgeOutcome.model_validate(each) for each in said["tried"]]
+        yield from judge_attack(outcomes, place=attack.output)[:MOST_BROKEN]
+
+
 def _is_empty(command: TestCommand, result: TestResult) -> bool:
     """Whether tests that must all pass have shown nothing."""
     return command.level != "regression" and result.passed + result.failed == 0
@@ -280,9 +326,9 @@ def _failed(failure: TestFailure, place: str) -> Defect:
     return _defect_of(f"the test {failure.name} fails{compared}", place)
 
 
-def _defect_of(description: str, place: str) -> Defect:
+def _defect_of(description: str, place: str, dimension: str = TESTS) -> Defect:
     return Defect(
-        dimension=TESTS,
+        dimension=dimension,
         severity=DefectSeverity.HIGH,
         description=description,
         location=place,
@@ -441,8 +487,16 @@ def repair(matter: Matter, models: Sequence[str], now: int) -> Inquiry[e.Outputs
     if matter.state.used.repairs >= matter.setting.ctx.run_budget.max_repairs:
         case = replace(case, rules=case.rules.model_copy(update={"max_attempts": 0}))
     fresh = tuple(fact for fact in matter.evidence if fact.id in matter.state.quality.fresh)
-    result = yield from mend(case, _is_gone(matter), fetch=lambda _: fresh)
+    result = yield from mend(
+        case, _is_gone(matter), fetch=lambda _: fresh, vote=partial(_vote_on_answers, matter)
+    )
     return _repaired(result, models, now)
+
+
+def _vote_on_answers(matter: Matter, answers: Sequence[JsonObject | None]) -> Consensus:
+    """What several answers agree on; one that cannot be used agrees with nobody who can."""
+    wanted = matter.sampled
+    return _vote(wanted, [None if each is None else each.get(wanted.into) for each in answers])
 
 
 def wants_other_model(state: State) -> bool:
@@ -472,6 +526,7 @@ def _case(matter: Matter) -> RepairCase:
         resources=resources,
         memory=LoopMemory.model_validate(quality.memory or {}),
         told_later=_told_later(matter),
+        draws=(rules.consistency.draws if rules.consistency else None) or 1,
         history=RepairLog(entries=tuple(_history(matter))),
     )
 
@@ -538,7 +593,8 @@ def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
 def _told_later(matter: Matter) -> frozenset[str]:
     """The dimensions of which only a model, a test or a person can tell whether a defect is gone."""
     asked = {each.name for each in matter.rules.rubric.dimensions if each.scorer == "model"}
-    return frozenset(asked | {TESTS, FEEDBACK})
+    tried = {EDGE_CASES} if matter.rules.attacks else set[str]()
+    return frozenset(asked | tried | {TESTS, FEEDBACK})
 
 
 def _is_gone(matter: Matter) -> IsGone:
@@ -594,6 +650,7 @@ def _repaired(result: RepairResult, models: Sequence[str], now: int) -> e.Output
         attempts=result.attempts,
         tokens=result.tokens,
         models=tuple(models),
+        consistency=_dumped(result.consensus) if result.consensus else {},
     )
 
 

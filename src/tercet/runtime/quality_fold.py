@@ -1,6 +1,7 @@
 """How outputs are judged and mended before they are committed. Each function folds the event of its name.
 
 VERIFY ──outputs_verified: critique──▶ CRITIQUE, repair (a broken schema) ──▶ REPAIR, exit ──▶ VERIFY, to be scored
+CRITIQUE ──outputs_attacked──▶ CRITIQUE
 CRITIQUE ──outputs_critiqued: repair──▶ REPAIR, exit ──▶ VERIFY, to be scored
 REPAIR ──outputs_repaired──▶ VERIFY, from the beginning
 """
@@ -33,6 +34,7 @@ def afresh(quality: Quality) -> Quality:
         quality,
         stage="",
         tests=(),
+        attacks=(),
         verdict={},
         consistency={},
         diagnosis={},
@@ -56,6 +58,21 @@ def experience_drawn(state: State, event: e.ExperienceDrawn) -> State:
         "novelty": event.novelty,
     }
     return changed(state, quality=with_quality(state, drawn=drawn))
+
+
+def samples_drawn(state: State, event: e.SamplesDrawn) -> State:
+    demand(state, event, is_met=not state.quality.vote, why="they were drawn before")
+    demand(state, event, is_met=not state.quality.tests, why="the outputs were tested before")
+    outputs = {**state.outputs, **event.chosen}
+    # What the step itself brought is no witness for the sample that was taken in its place.
+    drafts = state.quality.drafts or ({} if outputs == state.outputs else state.outputs)
+    vote = {"consistency": event.consistency, "error": event.error}
+    return changed(
+        state,
+        outputs=outputs,
+        quality=with_quality(state, vote=vote, drafts=drafts),
+        used=more(state, tool_calls=event.calls, cost=event.cost),
+    )
 
 
 def tests_run(state: State, event: e.TestsRun) -> State:
@@ -85,6 +102,19 @@ def outputs_verified(state: State, event: e.OutputsVerified) -> State:
             consistency=event.consistency,
             stage="judged" if event.next == "exit" else "",
         ),
+    )
+
+
+def outputs_attacked(state: State, event: e.OutputsAttacked) -> State:
+    made = state.quality.attacks
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    demand(state, event, is_met=event.number == len(made), why=f"attack {len(made)} is due")
+    said = {"tool": event.tool, "tried": event.tried, "error": event.error}
+    return changed(
+        state,
+        replies=(),
+        quality=with_quality(state, attacks=(*made, said)),
+        used=more(state, tool_calls=event.calls, cost=event.cost),
     )
 
 
@@ -126,6 +156,7 @@ def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
         memory=event.memory,
         escalation=event.escalation,
         drafts=state.quality.drafts or state.outputs,
+        vote={"consistency": event.consistency, "error": ""} if event.consistency else state.quality.vote,
         feedback="",
         has_fetched=False,
         fresh=(),

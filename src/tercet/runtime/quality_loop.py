@@ -1,45 +1,46 @@
-"""Carries VERIFY, CRITIQUE and REPAIR out: asks models, calls test commands, recalls what earlier runs have taught.
+"""Carries VERIFY, CRITIQUE and REPAIR out: asks models, calls tools, recalls what earlier runs have taught.
 
 Everything that was recorded is durable before anybody is asked, and whatever comes of it is one event.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from tercet.contracts import pointer
 from tercet.contracts.canonical import hash_bytes
-from tercet.contracts.errors import TercetError, UsageError
-from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.pointer import PointerError
-from tercet.contracts.quality_rules import TestCommand
+from tercet.contracts.errors import TercetError
 from tercet.contracts.question import Inquiry
-from tercet.contracts.shape import as_list, as_object
-from tercet.critic.outputs.junit import read_junit
 from tercet.critic.score import score
-from tercet.executor.attempt import Done, Ended
 from tercet.executor.threads import ToolThreads
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.runtime import commands as c
 from tercet.runtime import experience, quality, transcript
+from tercet.runtime.attacks import Attacks
 from tercet.runtime.calls import Calls
-from tercet.runtime.interview import LETTING_GO_S, Interrupted, Interview
-from tercet.runtime.looking_up import shortage
-from tercet.runtime.retrieving import Spent, keep, search
+from tercet.runtime.interview import Interrupted, Interview
+from tercet.runtime.retrieving import keep, search
+from tercet.runtime.samples import Sampling
 from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.thinking import Desk
+from tercet.runtime.trials import Trials
 
 JudgedT = TypeVar("JudgedT", e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
-OUTPUT = "$output"
-"""The key of a parameter that stands for a part of the outputs."""
 
-Judging = c.DrawExperience | c.RunTests | c.VerifyOutputs | c.Critique | c.FetchEvidence | c.Repair
+Judging = (
+    c.DrawExperience
+    | c.DrawSamples
+    | c.RunTests
+    | c.VerifyOutputs
+    | c.Attack
+    | c.Critique
+    | c.FetchEvidence
+    | c.Repair
+)
 
 
 class QualityLoop:
@@ -48,10 +49,12 @@ class QualityLoop:
     def __init__(self, desk: Desk, around: Surroundings, calls: Calls) -> None:
         self._desk = desk
         self._around = around
-        self._calls = calls
         # Judging is pure and may take seconds, which are the loop's to keep the lease in. These threads are daemons: a
         # process that is told to stop does not wait for what a judgement comes to.
         self._threads = ToolThreads()
+        self._trials = Trials(desk, around, calls)
+        self._sampling = Sampling(desk, around, self._trials)
+        self._attacks = Attacks(desk, around, self._trials)
 
     async def carry_out(self, command: Judging) -> None:
         """Carry a command out; nothing is recorded if the session is let go of on the way."""
@@ -64,10 +67,14 @@ class QualityLoop:
             match command:
                 case c.DrawExperience():
                     desk.note(await self._drawn(matter))
+                case c.DrawSamples():
+                    desk.note(await self._sampling.draw(matter))
                 case c.RunTests():
-                    desk.note(await self._tested(matter, command.number))
+                    desk.note(await self._trials.test(matter, command.number))
                 case c.VerifyOutputs():
                     desk.note(await self._conduct(quality.verify(matter, desk.now()), self._around.critics))
+                case c.Attack():
+                    desk.note(await self._attacks.make(matter, command.number))
                 case c.Critique():
                     found = quality.criticise(matter, desk.now())
                     desk.note(await self._conduct(found, self._around.critics))
@@ -153,83 +160,3 @@ class QualityLoop:
         )
         judged = await interview.conduct(inquiry)
         return msgspec.structs.replace(judged, repairers=len(around.repairers), faults=dict(interview.faults))
-
-    # --- test commands ---
-
-    async def _tested(self, matter: quality.Matter, number: int) -> e.TestsRun:
-        """What a test command says of the outputs. It is read_only, so one that was cut off is simply called again."""
-        command = matter.rules.tests[number]
-        tool, now = self._around.tools.get(command.tool), self._desk.now()
-        if (
-            tool is None
-            or command.tool not in matter.setting.surface
-            or tool.mode is not ApprovalMode.READ_ONLY
-        ):
-            return _untested(command, number, now, f"{command.tool} is no read_only tool of this run")
-        if self._around.board.stopped(tool.name) is not None:
-            return _untested(command, number, now, f"an operator stopped {tool.name}")
-        if (short := shortage(matter.state.used, matter.setting, tool, Spent())) is not None:
-            return _untested(command, number, now, short)
-        try:
-            params = filled(command.params, matter.outputs)
-        except PointerError as error:
-            return _untested(command, number, now, f"the outputs do not have what is tested: {error}")
-        step = f"tests:{number}"
-        context = self._calls.context(matter.state.start, step, step, 1, now + tool.timeout_ms)
-        calling = self._around.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
-        ended = await self._unless_stopped(asyncio.ensure_future(calling))
-        made = e.TestsRun(
-            at=self._desk.now(),
-            number=number,
-            tool=tool.name,
-            cost=tool.cost_microcents,
-            latency=ended.latency_ms,
-        )
-        if not isinstance(ended, Done) or ended.error:
-            return _said(made, error=ended.error or "it failed")
-        try:
-            report = pointer.follow(ended.value, command.report)
-            return _said(made, result=read_junit(str(report)).model_dump(mode="json"))
-        except (PointerError, UsageError) as error:
-            return _said(made, error=f"its report cannot be read: {error}")
-
-    async def _unless_stopped(self, call: asyncio.Future[Ended]) -> Ended:
-        """How a test command ended, unless the session is let go of before: it changes nothing, so it is simply called
-        again by whoever goes on. Raises `Interrupted`."""
-        stopped = asyncio.ensure_future(self._desk.interrupted())
-        try:
-            await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if not call.done():
-                raise Interrupted
-            return call.result()
-        finally:
-            for each in (call, stopped):
-                each.cancel()
-            await asyncio.wait((call, stopped), timeout=LETTING_GO_S)
-
-
-def filled(params: Any, outputs: dict[str, Any]) -> Any:
-    """Parameters with the parts of the outputs that they stand for; raises `PointerError` where there is no such part."""
-    if (members := as_object(params)) is not None:
-        if set(members) == {OUTPUT}:
-            return pointer.follow(outputs, str(members[OUTPUT]))
-        return {name: filled(value, outputs) for name, value in members.items()}
-    if (items := as_list(params)) is not None:
-        return [filled(item, outputs) for item in items]
-    return params
-
-
-def _untested(command: TestCommand, number: int, now: int, why: str) -> e.TestsRun:
-    return e.TestsRun(at=now, number=number, tool=command.tool, error=why, calls=0)
-
-
-def _said(made: e.TestsRun, *, result: dict[str, Any] | None = None, error: str = "") -> e.TestsRun:
-    return e.TestsRun(
-        at=made.at,
-        number=made.number,
-        tool=made.tool,
-        result=result or {},
-        error=error,
-        cost=made.cost,
-        latency=made.latency,
-    )

@@ -284,6 +284,8 @@ class Runtime(People):
         ctx = self._frame(now, owner, safety_mode, place)
         shelf = await self._shelf(request, now)
         setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
+        if not shadow:
+            opening.demand_extras(setting)
         frozen = opening.freeze(self.pack, setting.compiled.snapshot, shelf)
         proposing = None if plan is not None else self._planner(planner, request.intent, models)
         if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
@@ -471,6 +473,8 @@ class Runtime(People):
         shelf: Shelf = NO_SHELF,
     ) -> RunResult:
         session = str(restored.state.start["session"])
+        if restored.state.phase not in (Phase.COMMIT, Phase.FAIL):
+            opening.demand_extras(setting)
         lease = await self._desk.wait_for(session, held)
         try:
             driver = await self._taken_over(pack, setting, lease, planner, restored)

@@ -216,8 +216,12 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What VERIFY has come to: nothing yet; all that is to be said of the outputs; or that a person must accept them."""
     drawn: dict[str, Any] = {}
     """What earlier runs have taught, as this run goes by it."""
+    vote: dict[str, Any] = {}
+    """What samples that were drawn agreed on, or why there are none."""
     tests: tuple[dict[str, Any], ...] = ()
     """What each test command said of the outputs as they are."""
+    attacks: tuple[dict[str, Any], ...] = ()
+    """What each attack on them brought to light."""
     verdict: dict[str, Any] = {}
     consistency: dict[str, Any] = {}
     diagnosis: dict[str, Any] = {}

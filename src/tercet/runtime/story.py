@@ -14,7 +14,14 @@ def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
     and every look at the outputs."""
     for event in events:
         match event:
-            case e.TestsRun() | e.OutputsVerified() | e.OutputsCritiqued() | e.OutputsRepaired():
+            case (
+                e.SamplesDrawn()
+                | e.TestsRun()
+                | e.OutputsVerified()
+                | e.OutputsAttacked()
+                | e.OutputsCritiqued()
+                | e.OutputsRepaired()
+            ):
                 yield _about_outputs(event)
             case e.PlanProposed():
                 yield {"what": "plan", "at": event.at, "hash": event.hash, "plan": event.plan}
@@ -39,14 +46,25 @@ def attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
 
 
 def _about_outputs(
-    event: e.TestsRun | e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired,
+    event: e.SamplesDrawn
+    | e.TestsRun
+    | e.OutputsVerified
+    | e.OutputsAttacked
+    | e.OutputsCritiqued
+    | e.OutputsRepaired,
 ) -> JsonObject:
     match event:
+        case e.SamplesDrawn():
+            said = {"step": event.step, "samples": list(event.samples), "error": event.error}
+            return {"what": "sampled", "at": event.at, "consistency": event.consistency, **said}
         case e.TestsRun():
             said = {"tool": event.tool, "result": event.result, "error": event.error}
             return {"what": "tested", "at": event.at, **said}
         case e.OutputsVerified():
             return {"what": "verified", "at": event.at, "next": event.next, "verdict": event.verdict}
+        case e.OutputsAttacked():
+            said = {"tool": event.tool, "tried": list(event.tried), "error": event.error}
+            return {"what": "attacked", "at": event.at, **said}
         case e.OutputsCritiqued():
             said = {"diagnosis": event.diagnosis, "exit": event.exit}
             return {"what": "critiqued", "at": event.at, "next": event.next, **said}

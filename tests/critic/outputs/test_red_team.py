@@ -98,6 +98,35 @@ def test_the_order_of_hashing_changes_no_edge_case() -> None:
     assert len(printed.pop()) > 1_000
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 5, "maximum": 1},
+        {"type": "string", "pattern": "^(?<year>[0-9]{4})$"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 4, "maxItems": 2},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
+        {},
+    ],
+    ids=["no number", "another language", "no list", "a circle", "anything"],
+)
+def test_a_schema_that_nothing_can_be_made_of_is_no_error(schema: dict[str, Any]) -> None:
+    """There are fewer cases, or none, and each is labelled as what it is."""
+    for case in make_edge_cases(schema, limit=9):
+        assert case.is_valid == (not schemas.faults(canonical(schema).decode(), case.input))
+
+
+def test_what_a_schema_refers_to_is_made_like_the_rest() -> None:
+    """Definitions that are shared within a schema are followed."""
+    shared = {
+        "type": "array",
+        "items": {"$ref": "#/$defs/n"},
+        "$defs": {"n": {"type": "integer", "minimum": 900}},
+    }
+    valid = [case.input for case in make_edge_cases(shared, limit=20) if case.is_valid and case.input]
+    assert valid
+    assert all(number >= 900 for numbers in valid for number in numbers)
+
+
 def test_what_is_no_schema_gets_a_typed_answer() -> None:
     """A wrong schema is an error of the caller, with its code."""
     with pytest.raises(UsageError) as refused:

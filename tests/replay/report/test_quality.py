@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.quality_desk import WRONG, carry, desk, rewritten
+from runtime.quality_desk import WRONG, desk, rewritten
+from runtime.test_quality_attacks import MENDED as SAFE
+from runtime.test_quality_attacks import TRIES, attacked, trying
 from runtime.test_quality_best import mend
 from runtime.test_quality_tests import BROKEN, MENDED, adding, carried
 from runtime.test_retrieving import Planner, shelved
@@ -208,6 +210,23 @@ def test_failed_tests_stand_with_what_was_expected_and_found(workshop: Workshop)
     assert (failure.label, failure.text) == ("shop.test_total", "expected 6, found -2")
 
 
+def test_edge_cases_and_samples_stand_in_their_turn(workshop: Workshop) -> None:
+    """Under a heading of their own, with how many broke the outputs and how; and each of their events is a sentence."""
+    workshop.tool("try.it", trying([]), mode="read_only", parameters=TRIES)
+    run = attacked(workshop, rewritten(SAFE), consistency={"draws": 3, "into": "code"})
+    page = tell(Case(state=run.state, events=tuple(run.found)))
+    first, second = loop_of(page).turns
+    (card,) = first.tests
+    assert (card.heading, card.tool, card.result.tone) == ("Edge cases", "try.it", "bad")
+    assert card.result.text.startswith("12 tried, ")
+    assert "ZeroDivisionError" in card.failures[0].text
+    assert (second.tests[0].result.text, second.tests[0].result.tone) == ("12 tried", "good")
+    assert "<h4>Edge cases</h4>" in render(page)
+    what = [each.what for each in page.happenings]
+    assert "3 samples of draft agree at 1; number 1 is taken" in what
+    assert "attack try.it: it stood 12 edge cases" in what
+
+
 def test_a_change_after_which_the_same_test_fails_is_not_told_as_a_repair(workshop: Workshop) -> None:
     """A record counts it as gone once its place has changed; the next turn has the last word."""
     workshop.tool("test.unit", adding([], "unit"), mode="read_only")
@@ -295,14 +314,20 @@ def test_a_run_that_nobody_judged_has_no_section(workshop: Workshop) -> None:
     assert 'id="quality"' not in render(page)
 
 
-@pytest.mark.parametrize("kind", ["outputs_verified", "outputs_critiqued", "outputs_repaired"])
+@pytest.mark.parametrize(
+    "kind",
+    ["outputs_verified", "outputs_critiqued", "outputs_repaired", "outputs_attacked", "samples_drawn"],
+)
 def test_judgements_that_were_made_up_are_told_as_unreadable(workshop: Workshop, kind: str) -> None:
     """A verdict, a diagnosis or a log in another shape is an error that says so, and no crash."""
-    run = carry(workshop, desk(workshop, {"letter": WRONG}))
+    workshop.tool("try.it", trying([]), mode="read_only", parameters=TRIES)
+    run = attacked(workshop, rewritten(SAFE), consistency={"draws": 3, "into": "code"})
     made_up: dict[str, Any] = {
         "outputs_verified": {"verdict": {"score": "<b>"}},
         "outputs_critiqued": {"rubric": {"weighted": "much"}},
         "outputs_repaired": {"log": ({"defect": 7},)},
+        "outputs_attacked": {"tried": ({"case": 7},)},
+        "samples_drawn": {"consistency": {"index": "<b>"}},
     }[kind]
     events = [
         msgspec.structs.replace(each, **made_up) if type(each).__struct_config__.tag == kind else each

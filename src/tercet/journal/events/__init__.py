@@ -28,9 +28,11 @@ from tercet.journal.events.plan import (
 from tercet.journal.events.quality import (
     EvidenceFetched,
     ExperienceDrawn,
+    OutputsAttacked,
     OutputsCritiqued,
     OutputsRepaired,
     OutputsVerified,
+    SamplesDrawn,
     TestsRun,
 )
 from tercet.journal.events.saga import CompensationBegun, EffectsKept, Undo
@@ -93,8 +95,10 @@ Event: TypeAlias = (
     | ModelAnswered
     | TurnJudged
     | ExperienceDrawn
+    | SamplesDrawn
     | TestsRun
     | OutputsVerified
+    | OutputsAttacked
     | OutputsCritiqued
     | OutputsRepaired
     | EvidenceFetched
@@ -123,6 +127,7 @@ __all__ = [
     "ModelAnswered",
     "ModelAsked",
     "Need",
+    "OutputsAttacked",
     "OutputsCritiqued",
     "OutputsProduced",
     "OutputsRepaired",
@@ -132,6 +137,7 @@ __all__ = [
     "PlanningFailed",
     "RetryScheduled",
     "RunReported",
+    "SamplesDrawn",
     "SessionCancelled",
     "SessionEnded",
     "SessionExpired",

@@ -21,6 +21,24 @@ class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
     """How far this run is from those before it; empty where nobody asks."""
 
 
+class SamplesDrawn(Fact, frozen=True, kw_only=True, tag="samples_drawn"):
+    """The step that brought an output was called again, or could not be, and what it brought each time was compared."""
+
+    step: str = ""
+    tool: str = ""
+    samples: tuple[Any, ...] = ()
+    """What was compared; the first is the one that the plan brought."""
+    error: str = ""
+    """Why there are not enough of them."""
+    consistency: dict[str, Any] = {}
+    """What they agreed on."""
+    chosen: dict[str, Any] = {}
+    """The outputs that became of that."""
+    calls: int = 0
+    cost: int = 0
+    latency: int = 0
+
+
 class TestsRun(Fact, frozen=True, kw_only=True, tag="tests_run"):
     """A test command was called on the outputs, or could not be."""
 
@@ -49,6 +67,23 @@ class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):
     """How many models could be asked to repair."""
     faults: dict[str, str] = {}
     """Why nobody answered a question, by its number; what was answered stands in events of its own."""
+
+
+class OutputsAttacked(Fact, frozen=True, kw_only=True, tag="outputs_attacked"):
+    """Edge cases were tried on the outputs, or could not be."""
+
+    number: int
+    """Which of the decision's attacks it is."""
+    tool: str
+    tried: tuple[dict[str, Any], ...] = ()
+    """Each case, and what came of it."""
+    error: str = ""
+    """Why not all cases were tried."""
+    calls: int = 0
+    cost: int = 0
+    latency: int = 0
+    faults: dict[str, str] = {}
+    """Why no model thought of cases, by the number of the question."""
 
 
 class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued"):
@@ -90,6 +125,8 @@ class OutputsRepaired(Fact, frozen=True, kw_only=True, tag="outputs_repaired"):
     tokens: int = 0
     models: tuple[str, ...] = ()
     """The models that could be asked."""
+    consistency: dict[str, Any] = {}
+    """What several answers of a model agreed on that made everything anew."""
     repairers: int = 0
     """How many models could be asked to repair."""
     faults: dict[str, str] = {}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from tercet.contracts.control import ANY_CLASS
 from tercet.contracts.decision import DecisionSpec, ThresholdName
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules, TestCommand
+from tercet.contracts.plan import Plan
+from tercet.contracts.quality_rules import MEASURED_ELSEWHERE
+from tercet.contracts.references import Reference, scan
 from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import unknown_gate, unknown_parameter, unknown_tool
-from tercet.packs.checks.schema_paths import fields_of
+from tercet.packs.checks.names import unknown_gate
+from tercet.packs.checks.trials import TRIAL_CHECKS, judged
 from tercet.packs.parts import PACK, Parts
 
 _ALWAYS: frozenset[ThresholdName] = frozenset({"schema", "policy", "safety"})
@@ -25,49 +27,12 @@ def output_gates_exist(parts: Parts) -> Problems:
             yield unknown_gate(parts, f"decision {decision.id}, output_gate", name)
 
 
-def tests_can_be_run(parts: Parts) -> Problems:
-    """A test command is a read_only tool that the decision may use, and it is called with parameters that it has."""
-    for decision, rules in _judged(parts):
-        for number, command in enumerate(rules.tests):
-            yield from _test_problems(
-                parts, decision, command, f"decision {decision.id}, quality.tests.{number}"
-            )
-
-
-def _test_problems(parts: Parts, decision: DecisionSpec, command: TestCommand, place: str) -> Problems:
-    name = command.tool
-    tool = parts.tool.get(name)
-    if tool is None:
-        if parts.lacks_tool(name):
-            yield unknown_tool(parts, f"{place}.tool", name)
-        return
-    if tool.mode is not ApprovalMode.READ_ONLY:
-        yield parts.problem(
-            "test_not_read_only",
-            f"{place}.tool",
-            f"{name} is {tool.mode}: whoever judges outputs changes nothing",
-            'test with a tool of mode = "read_only"',
-        )
-    is_listed = decision.tools is None or name in decision.tools
-    if not is_listed or name in decision.prohibited_tools:
-        yield parts.problem(
-            "test_tool_withheld",
-            f"{place}.tool",
-            f"decision {decision.id} may not use {name}",
-            "add it to the tools of the decision",
-        )
-    known = fields_of(tool.parameters)
-    for parameter in command.params:
-        if known is not None and parameter not in known:
-            yield unknown_parameter(parts, "test_unknown_parameter", f"{place}.params", parameter, known)
-
-
 def models_can_be_asked(parts: Parts) -> Problems:
     """Where a language model judges, the pack names one."""
     if parts.models.critic or f"{PACK}, models" in parts.broken:
         return
     remedy = 'add critic = ["…"] under [models] in pack.toml'
-    for decision, rules in _judged(parts):
+    for decision, rules in judged(parts):
         if rules.judge == "model":
             yield parts.problem(
                 "judge_without_model",
@@ -127,7 +92,7 @@ def _threshold_place(parts: Parts, decision: DecisionSpec, number: int) -> str:
 
 def samples_count(parts: Parts) -> Problems:
     """What samples agree on is held against a limit: otherwise outputs are committed however much they differ."""
-    for decision, rules in _judged(parts):
+    for decision, rules in judged(parts):
         names = {threshold.name for threshold in decision.thresholds}
         if rules.consistency is not None and "self_consistency" not in names:
             yield parts.problem(
@@ -156,23 +121,50 @@ def confidence_is_measured(parts: Parts) -> Problems:
 
 
 def samples_are_produced(parts: Parts) -> Problems:
-    """Every plan produces the samples that are compared."""
-    for decision, rules in _judged(parts):
-        for name in rules.consistency.samples if rules.consistency else ():
+    """Every plan produces the samples that are compared, or the output that is drawn again."""
+    for decision, rules in judged(parts):
+        wanted = rules.consistency
+        if wanted is None:
+            continue
+        field = "into" if wanted.draws else "samples"
+        for name in (wanted.into,) if wanted.draws else wanted.samples:
             if name not in decision.required_outputs:
                 yield parts.problem(
                     "sample_not_required",
-                    f"decision {decision.id}, quality.consistency.samples",
+                    f"decision {decision.id}, quality.consistency.{field}",
                     f"{name} is compared, and a plan need not produce it",
                     f"add {name} to required_outputs",
                 )
+
+
+def samples_can_be_drawn(parts: Parts) -> Problems:
+    """Where a template says which step brings the output that is drawn again, that step changes nothing."""
+    for decision, rules in judged(parts):
+        wanted = rules.consistency
+        for template in parts.templates if wanted is not None and wanted.draws else ():
+            tool = parts.tool.get(_brought_by(template, wanted.into) if wanted else "")
+            is_asked_for = template.intent in (decision.id, *decision.intents)
+            if is_asked_for and tool is not None and tool.mode is not ApprovalMode.READ_ONLY:
+                yield parts.problem(
+                    "draw_not_read_only",
+                    f"decision {decision.id}, quality.consistency.draws",
+                    f"the template for {template.intent} has {wanted.into if wanted else ''} from {tool.name}, which is {tool.mode}: it is called once",
+                    "let a read_only tool bring it, or let the plan bring samples",
+                )
+
+
+def _brought_by(template: Plan, output: str) -> str:
+    """The tool of the step that an output of a template is read from; empty where it is computed."""
+    read = [found for found in scan(template.outputs.get(output)) if isinstance(found, Reference)]
+    names = {found.target for found in read if found.kind == "from"}
+    return next((step.tool or "" for step in template.steps if step.id in names), "")
 
 
 def task_classes_are_used(parts: Parts) -> Problems:
     """Each controller steers the repairs of some decision."""
     if parts.is_partial("decision"):
         return
-    used = {rules.task_class for _, rules in _judged(parts)}
+    used = {rules.task_class for _, rules in judged(parts)}
     for name in parts.control:
         if name != ANY_CLASS and name not in used:
             yield parts.problem(
@@ -186,7 +178,7 @@ def task_classes_are_used(parts: Parts) -> Problems:
 
 def setpoints_are_measured(parts: Parts) -> Problems:
     """A controller that aims at several dimensions aims at such as the rubric of its decisions has."""
-    for decision, rules in _judged(parts):
+    for decision, rules in judged(parts):
         name = rules.task_class if rules.task_class in parts.control else ANY_CLASS
         spec = parts.control.get(name)
         wanted = spec.setpoint if spec is not None and isinstance(spec.setpoint, dict) else {}
@@ -201,19 +193,15 @@ def setpoints_are_measured(parts: Parts) -> Problems:
                 )
 
 
-def _judged(parts: Parts) -> Iterator[tuple[DecisionSpec, QualityRules]]:
-    """The decisions whose outputs are judged, each with how."""
-    return ((each, each.quality) for each in parts.decisions if each.quality is not None)
-
-
 QUALITY_CHECKS: tuple[Check, ...] = (
     output_gates_exist,
-    tests_can_be_run,
+    *TRIAL_CHECKS,
     models_can_be_asked,
     thresholds_are_measured,
     samples_count,
     confidence_is_measured,
     samples_are_produced,
+    samples_can_be_drawn,
     task_classes_are_used,
     setpoints_are_measured,
 )

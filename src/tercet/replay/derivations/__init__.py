@@ -54,6 +54,7 @@ DERIVED: dict[type[e.Event], Derive] = {
     e.RunReported: run.run_reported,
     e.TurnJudged: run.turn_judged,
     e.ModelAsked: model.model_asked,
+    e.SamplesDrawn: quality.samples_drawn,
     e.OutputsVerified: quality.outputs_judged,
     e.OutputsCritiqued: quality.outputs_judged,
     e.OutputsRepaired: quality.outputs_judged,
@@ -66,6 +67,7 @@ FACTS: dict[type[e.Event], str] = {
     e.ModelAnswered: "what a model answered",
     e.ExperienceDrawn: "what earlier runs have taught",
     e.TestsRun: "what a test command said",
+    e.OutputsAttacked: "what came of edge cases",
     e.EvidenceFetched: "what was found in a library",
 }
 

@@ -8,7 +8,7 @@ from tercet.replay.derivations.derived import Derived
 from tercet.replay.scene import Scene
 from tercet.runtime import commands as c
 from tercet.runtime import transcript
-from tercet.runtime.quality import Matter
+from tercet.runtime.quality import Matter, vote_on
 from tercet.runtime.rederiving import Judged, judge_again
 
 _DUE: dict[type[Judged], type[c.Command]] = {
@@ -22,9 +22,17 @@ def outputs_judged(scene: Scene, event: Judged) -> Derived | None:
     """What VERIFY, CRITIQUE or REPAIR comes to."""
     if scene.due(_DUE[type(event)], at=event.at) is None:
         return None
-    run = transcript.run_of(scene.setting, scene.followed, scene.state, scene.events, scene.blobs)
-    matter = Matter(
-        state=scene.state, setting=scene.setting, run=run, scored=score(run), repairers=event.repairers
-    )
     # A question that the record has no answer to raises, and is a difference: under its own pack every answer is there.
-    return Derived(event=judge_again(matter, event, scene.blobs))
+    return Derived(event=judge_again(_matter(scene, event.repairers), event, scene.blobs))
+
+
+def samples_drawn(scene: Scene, event: e.SamplesDrawn) -> Derived | None:
+    """What samples agree on; what was drawn is a fact."""
+    if scene.due(c.DrawSamples, at=event.at) is None:
+        return None
+    return Derived(event=vote_on(_matter(scene), event))
+
+
+def _matter(scene: Scene, repairers: int = 0) -> Matter:
+    run = transcript.run_of(scene.setting, scene.followed, scene.state, scene.events, scene.blobs)
+    return Matter(state=scene.state, setting=scene.setting, run=run, scored=score(run), repairers=repairers)

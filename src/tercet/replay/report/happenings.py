@@ -77,8 +77,10 @@ def sentence(event: e.Event) -> Told:
             return _of_planning(event)
         case (
             e.ExperienceDrawn()
+            | e.SamplesDrawn()
             | e.TestsRun()
             | e.OutputsVerified()
+            | e.OutputsAttacked()
             | e.OutputsCritiqued()
             | e.EvidenceFetched()
             | e.OutputsRepaired()

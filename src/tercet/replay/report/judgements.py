@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+from tercet.contracts.quality import Consensus, Defect
+from tercet.contracts.rubric import EdgeOutcome
+from tercet.critic.outputs.adversarial import judge_edge_cases
 from tercet.journal import events as e
 from tercet.replay.report.parts import Tone
 from tercet.replay.report.words import count, joined, score, spoken, took
 
 Judged = (
     e.ExperienceDrawn
+    | e.SamplesDrawn
     | e.TestsRun
     | e.OutputsVerified
+    | e.OutputsAttacked
     | e.OutputsCritiqued
     | e.EvidenceFetched
     | e.OutputsRepaired
@@ -25,12 +30,18 @@ def of_quality(event: Judged) -> tuple[str, Tone]:
             tried = sum(int(each["tried"]) for each in event.rates.get("tallies", ()))
             by = f"{count(tried, 'repair')} of runs before it" if tried else "no run before it"
             return f"experience of the task class {event.task_class}: {by}", "quiet"
+        case e.SamplesDrawn() if not event.consistency:
+            return f"there are not enough samples to compare: {event.error}", "bad"
+        case e.SamplesDrawn():
+            return _sampled(event)
         case e.TestsRun() if event.error:
             return f"tests {event.tool} could not be run: {event.error}", "bad"
         case e.TestsRun():
             return _tested(event)
         case e.OutputsVerified():
             return _verified(event)
+        case e.OutputsAttacked():
+            return _attacked(event)
         case e.OutputsCritiqued():
             return _critiqued(event)
         case e.EvidenceFetched():
@@ -40,6 +51,12 @@ def of_quality(event: Judged) -> tuple[str, Tone]:
             return _repaired(event)
         case _:
             assert_never(event)
+
+
+def _sampled(event: e.SamplesDrawn) -> tuple[str, Tone]:
+    agreed = Consensus.model_validate(event.consistency)
+    told = f"{count(len(event.samples), 'sample')} of {event.step} agree at {score(agreed.consistency)}"
+    return f"{told}; number {agreed.index + 1} is taken", "bad" if agreed.needs_critique else "good"
 
 
 def _tested(event: e.TestsRun) -> tuple[str, Tone]:
@@ -57,6 +74,19 @@ def _verified(event: e.OutputsVerified) -> tuple[str, Tone]:
     held = "" if verdict.get("passed") else f", below {verdict.get('threshold', 0):g}"
     told = f"the outputs are verified at {score(float(verdict['score']))}{held}; {_then(event.next)}"
     return told, "good" if verdict.get("passed") else "wait"
+
+
+def _attacked(event: e.OutputsAttacked) -> tuple[str, Tone]:
+    broken, tried = len(broken_by(event)), count(len(event.tried), "edge case")
+    told = f"{broken:,} of {tried} broke it" if broken else f"it stood {tried}"
+    why = f"not all was tried: {event.error}" if event.error else ""
+    return f"attack {event.tool}: {joined((told, why))}", "bad" if broken or event.error else "good"
+
+
+def broken_by(event: e.OutputsAttacked) -> tuple[Defect, ...]:
+    """The defects that an attack brought to light."""
+    outcomes = [EdgeOutcome.model_validate(each) for each in event.tried]
+    return tuple(found.defect for found in judge_edge_cases(outcomes, limit=len(outcomes)))
 
 
 def _critiqued(event: e.OutputsCritiqued) -> tuple[str, Tone]:

@@ -23,7 +23,9 @@ from tercet.runtime.rounds import told_round
 
 MOST = 20
 _FEW = 3
-_JUDGED = (e.TestsRun, e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
+_FIRST = (e.SamplesDrawn, e.TestsRun, e.OutputsVerified)
+"""What a turn may begin with."""
+_JUDGED = (*_FIRST, e.OutputsAttacked, e.OutputsCritiqued, e.OutputsRepaired)
 
 
 def loop_part(case: Case, wording: Wording) -> LoopPart | None:
@@ -64,7 +66,7 @@ def _passages(events: Sequence[e.Event]) -> Iterator[Passage]:
     gates = {event.gate for event in events if isinstance(event, e.GateOpened) and event.kind == "output"}
     current = _Open(number=1)
     for event in events:
-        if isinstance(event, e.TestsRun | e.OutputsVerified) and current.is_over(event):
+        if isinstance(event, _FIRST) and current.is_over(event):
             yield current.closed()
             current = _Open(number=current.number + 1)
         is_answer = isinstance(event, e.GateAnswered) and event.gate in gates
@@ -101,7 +103,7 @@ class _Open:
         """Whether this event is the first of another turn."""
         kinds = (e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
         has_judged = any(isinstance(each, kinds) for each in self.events)
-        return has_judged and isinstance(event, e.TestsRun | e.OutputsVerified)
+        return has_judged and isinstance(event, _FIRST)
 
     def closed(self) -> Passage:
         return Passage(number=self.number, events=tuple(self.events))

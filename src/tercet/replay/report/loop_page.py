@@ -10,9 +10,11 @@ from tercet.replay.report.parts import Chip, Grade, Row, Tone
 
 @dataclass(frozen=True, kw_only=True)
 class TestsCard:
-    """What a test command said."""
+    """What a test command said, or what came of edge cases."""
 
     __test__ = False  # keeps pytest from collecting it
+
+    heading: str = "Tests"
 
     tool: str
     result: Chip

@@ -16,9 +16,12 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
+from tercet.contracts.rubric import EdgeOutcome
+from tercet.critic.outputs.adversarial import judge_attack
 from tercet.journal import events as e
 from tercet.replay.report.curve import steering
 from tercet.replay.report.exits import grade
+from tercet.replay.report.judgements import broken_by
 from tercet.replay.report.loop_page import (
     ClaimCard,
     CritiquedPart,
@@ -75,7 +78,10 @@ def turn(passage: Passage, minimums: Mapping[str, float], wording: Wording) -> T
         is_open=passage.is_open and _tone(passage) != "good",
         chips=tuple(_chips(verified, critiqued)),
         next=_next(passage),
-        tests=tuple(_tests(event, wording) for event in passage.all(e.TestsRun)),
+        tests=(
+            *(_tests(event, wording) for event in passage.all(e.TestsRun)),
+            *(_attack(event, wording) for event in passage.all(e.OutputsAttacked)),
+        ),
         verified=_verified(verified, wording) if verified else None,
         critiqued=_critiqued(critiqued, minimums, wording) if critiqued else None,
         people=tuple(answers),
@@ -134,7 +140,7 @@ def _next(passage: Passage) -> str:
 def _notes(passage: Passage, wording: Wording) -> Iterator[str]:
     """Questions to models that nobody answered."""
     for event in passage.events:
-        if isinstance(event, e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired):
+        if isinstance(event, e.OutputsVerified | e.OutputsAttacked | e.OutputsCritiqued | e.OutputsRepaired):
             for number, why in list(event.faults.items())[:10]:
                 yield wording.text(f"Question {number} to a model was not answered: {why}", 400)
 
@@ -174,6 +180,16 @@ def _tests(event: e.TestsRun, wording: Wording) -> TestsCard:
         chip = Chip(text=told, tone="bad" if result.failed else "good" if result.passed else "wait")
     failures = tuple(_failure(each, wording) for each in result.errors[:MOST])
     return TestsCard(tool=wording.text(event.tool, 200), result=chip, failures=failures)
+
+
+def _attack(event: e.OutputsAttacked, wording: Wording) -> TestsCard:
+    """Edge cases are tests that nobody has written."""
+    broken = broken_by(event)
+    told = joined((f"{len(event.tried):,} tried", f"{len(broken):,} broke it" if broken else "", event.error))
+    chip = Chip(text=wording.text(told), tone="bad" if broken or event.error else "good")
+    alike = judge_attack([EdgeOutcome.model_validate(each) for each in event.tried])[:MOST]
+    rows = tuple(Row(label="edge case", text=wording.text(each.defect.description, 600)) for each in alike)
+    return TestsCard(heading="Edge cases", tool=wording.text(event.tool, 200), result=chip, failures=rows)
 
 
 def _failure(failure: TestFailure, wording: Wording) -> Row:
