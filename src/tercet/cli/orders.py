@@ -20,8 +20,8 @@ from tercet.cli.journals import DEFAULT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Note, SessionId
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.speaking import Heard, Words, commands_for, speak
-from tercet.cli.standing import Commands, left_over, standing
+from tercet.cli.speaking import Heard, Words, speak
+from tercet.cli.standing import Commands, commands_for, left_over, standing
 from tercet.cli.text import count, listed, printable
 from tercet.cli.values import amount_text
 from tercet.contracts.errors import UsageError

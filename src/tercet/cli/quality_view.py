@@ -79,7 +79,10 @@ class Phases:
         if parts == before and any(parts[1:]):
             return [told + Text(", as before", style="dim")]
         known = before[1:] if len(before) == len(parts) else [[] for _ in parts[1:]]
-        return [told, *(line for part, was in zip(parts[1:], known, strict=True) for line in _news(part, was))]
+        return [
+            told,
+            *(line for part, was in zip(parts[1:], known, strict=True) for line in _news(part, was)),
+        ]
 
 
 def _news(part: list[Text], was: list[Text]) -> list[Text]:

@@ -16,7 +16,6 @@ from tercet.cli.foreground import process_name
 from tercet.cli.journals import TENANT, journal_at
 from tercet.cli.people import Speaker
 from tercet.cli.screen import Screen
-from tercet.cli.standing import Commands
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.executor.clock import SystemClock
@@ -38,11 +37,6 @@ class Heard:
     actor: Actor
     carrier: str = ""
     """The process that carries the session, where one does."""
-
-
-def commands_for(url: str, speaker: Speaker) -> Commands:
-    """What somebody who has spoken may type next."""
-    return Commands(journal=url, pack=speaker.pack or "PACK", actors=speaker.path)
 
 
 def speak(url: str, session: str, speaker: Speaker, words: Words, *, screen: Screen | None) -> Heard:
