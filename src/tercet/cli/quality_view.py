@@ -7,6 +7,7 @@ through `printable`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -78,11 +79,9 @@ class Phases:
         self._before[type(event)] = parts
         if parts == before and any(parts[1:]):
             return [told + Text(", as before", style="dim")]
-        known = before[1:] if len(before) == len(parts) else [[] for _ in parts[1:]]
-        return [
-            told,
-            *(line for part, was in zip(parts[1:], known, strict=True) for line in _news(part, was)),
-        ]
+        known: list[list[Text]] = before[1:] or [[]] * len(parts)
+        news = map(_news, parts[1:], known)
+        return [told, *chain.from_iterable(news)]
 
 
 def _news(part: list[Text], was: list[Text]) -> list[Text]:
