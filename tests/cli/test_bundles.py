@@ -178,8 +178,8 @@ def test_without_the_library_for_signatures_it_is_told_first(
         ("verify-bundle", "a.tercet"),
     ):
         answer = tercet(*words, "--json")
-        assert code(answer) == (2, "signing_unavailable")
-        assert answer.json["error"]["remedy"] == 'pip install "tercet[signing]"'
+        assert code(answer) == (2, "extra_missing")
+        assert answer.json["error"]["remedy"] == "pip install 'tercet[signing]'"
     assert tercet("verify-bundle", "b.tercet").code == 0
     assert tercet("signing-keys", "list").code == 0
 

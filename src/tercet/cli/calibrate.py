@@ -150,6 +150,6 @@ def _journal(given: str | None, *, is_needed: bool) -> str | None:
 
 
 async def _apply(weights: Weights, url: str, task_class: str, by: str) -> str:
-    async with journal_at(url) as journal:
+    async with journal_at(url, is_written=True) as journal:
         lesson = await enforce(journal, TENANT, task_class, weights, by=by, now=SystemClock().now())
     return lesson.session

@@ -76,7 +76,7 @@ def add(
 
 
 async def _add(url: str, run: str, author: str, note: str, expected: JsonObject) -> Feedback:
-    async with journal_at(url) as journal:
+    async with journal_at(url, is_written=True) as journal:
         now = SystemClock().now()
         return await add_feedback(
             journal, TENANT, run, author=author, correction=note, expected=expected, now=now

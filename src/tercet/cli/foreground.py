@@ -73,7 +73,7 @@ class Foreground:
     async def _carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
         url = self._commands.journal
         async with (
-            journal_at(url, is_new=is_new) as journal,
+            journal_at(url, is_new=is_new, is_written=True) as journal,
             library_at(self._store, url) as evidence,
             observing(self._telemetry, self._progress.say) as observers,
         ):

@@ -195,7 +195,10 @@ def settle(
 
 
 async def _settle(url: str, session: str, step: str, actor: Actor, note: str) -> RollbackResult:
-    async with journal_at(url) as journal, Runtime(_no_pack(), journal, watchdog_ms=None) as runtime:
+    async with (
+        journal_at(url, is_written=True) as journal,
+        Runtime(_no_pack(), journal, watchdog_ms=None) as runtime,
+    ):
         return await runtime.settle_rollback(session, step, actor=actor, note=note)
 
 
@@ -237,7 +240,10 @@ def prune(
 
 
 async def _prune(url: str, pack: Pack, older_than_ms: int | None) -> int:
-    async with journal_at(url) as journal, Runtime(pack, journal, watchdog_ms=None) as runtime:
+    async with (
+        journal_at(url, is_written=True) as journal,
+        Runtime(pack, journal, watchdog_ms=None) as runtime,
+    ):
         return await runtime.prune(older_than_ms=older_than_ms)
 
 
@@ -273,7 +279,10 @@ def sweep(
 
 
 async def _sweep(url: str, pack: Pack) -> Swept:
-    async with journal_at(url) as journal, Runtime(pack, journal, watchdog_ms=None) as runtime:
+    async with (
+        journal_at(url, is_written=True) as journal,
+        Runtime(pack, journal, watchdog_ms=None) as runtime,
+    ):
         return await runtime.sweep()
 
 

@@ -54,7 +54,7 @@ def speak(url: str, session: str, speaker: Speaker, words: Words, *, screen: Scr
 
 
 async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting: _Waiting) -> Heard:
-    async with journal_at(url) as journal:
+    async with journal_at(url, is_written=True) as journal:
         before = (await opening.restore(journal, TENANT, session)).state
         actor = speaker.facing(before)
         desk = Desk(journal=journal, tenant=TENANT, clock=SystemClock())

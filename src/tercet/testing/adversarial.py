@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tercet.contracts.canonical import canonical
-from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import extra_missing
 from tercet.contracts.plain import MAX_NUMBER, not_plain
 from tercet.contracts.rubric import EdgeCase
 from tercet.contracts.shape import JsonObject, as_list, as_object
@@ -101,11 +101,7 @@ def _draw(schema: JsonObject, count: int) -> list[Any]:
     try:
         from hypothesis import HealthCheck, Phase, given, settings  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
-        raise UsageError(
-            "edge cases are made by Hypothesis, which is not installed",
-            code="extra_missing",
-            remedy="install tercet with the extra 'adversarial'",
-        ) from error
+        raise extra_missing("making edge cases", "hypothesis", "adversarial") from error
     drawn: list[Any] = []
 
     @settings(
