@@ -74,6 +74,12 @@ def test_a_run_says_where_it_tells_what_and_what_nobody_took(
     assert "a log in run.jsonl" in answer.text
     assert "telemetry: nobody took" in answer.text
     assert "pass@" not in answer.text
+    told = tercet(
+        "run", BAKERY, "--plan", kitchen.plan(LOOK), "--telemetry", "otlp", "--sample", "1", "--json"
+    )
+    assert json.loads(told.out)["telemetry"]["undelivered"]["spans"] > 0
+    untold = tercet("run", BAKERY, "--plan", kitchen.plan(LOOK), "--json")
+    assert "telemetry" not in json.loads(untold.out)
     lines = [json.loads(line) for line in (kitchen.folder / "run.jsonl").read_text().splitlines()]
     assert {line["action"] for line in lines} >= {"loop_started", "action_dispatched", "commit"}
 

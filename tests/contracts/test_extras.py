@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import ast
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 from tercet.contracts.extras import extra_missing
 
 ROOT = Path(__file__).parents[2]
-_NAMED = re.compile(r'(?:extra_missing\([^)]*|install_words\()"([a-z-]+)"\)')
 
 
 def test_the_answer_is_one_code_and_one_command() -> None:
@@ -25,8 +25,7 @@ def test_the_answer_is_one_code_and_one_command() -> None:
 def test_every_extra_that_is_asked_for_is_declared() -> None:
     """Nobody is told to install an extra that the package has not."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    texts = [path.read_text() for path in (ROOT / "src").rglob("*.py")]
-    named = {name for text in texts for name in _NAMED.findall(text)}
+    named = {name for path in (ROOT / "src").rglob("*.py") for name in _named(ast.parse(path.read_text()))}
     assert named >= {
         "postgres",
         "signing",
@@ -39,3 +38,15 @@ def test_every_extra_that_is_asked_for_is_declared() -> None:
         "models",
     }
     assert named <= declared.keys()
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    """The extras that are asked for by name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Name(id="extra_missing" | "install_words"), args=[*_, ast.Constant(value=str(name))]
+            ):
+                yield name
+            case _:
+                pass

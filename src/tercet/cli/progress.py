@@ -21,7 +21,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from tercet.cli.event_view import Columns, line_of
+from tercet.cli.event_view import Columns, line_of, step_text
 from tercet.cli.quality_view import Judged, Phases, details
 from tercet.cli.screen import Screen
 from tercet.cli.session_view import show_return, show_start
@@ -70,6 +70,11 @@ class Progress:
     def is_live(self) -> bool:
         """Whether there is a live area, which takes care of what others print."""
         return self._live is not None
+
+    @property
+    def under_way(self) -> tuple[str, ...]:
+        """The steps whose calls are under way, as they are shown."""
+        return tuple(map(step_text, list(self._running)))
 
     def tell(self, state: State, event: e.Event) -> None:
         """Show an event."""
@@ -186,6 +191,7 @@ class Silence:
 
     is_live = False
     has_told = False
+    under_way = ()
 
     def __enter__(self) -> Self:
         return self
