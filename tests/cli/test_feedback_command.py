@@ -42,7 +42,9 @@ def test_corrections_come_to_insights(tercet: Tercet, kitchen: Kitchen) -> None:
     shown = tercet("feedback", "insights")
     assert "2 × bake.execute: in general" in shown.out
     assert "3 corrections, 2 insights" in shown.out
-    assert tercet("feedback", "insights", "other", "--json").json == {"insights": []}
+    unknown = tercet("feedback", "insights", "bakry", "--json")
+    assert (unknown.code, unknown.json["error"]["code"]) == (2, "unknown_pack")
+    assert unknown.json["error"]["remedy"] == "name one of bakery"
 
 
 def test_a_correction_becomes_a_golden_case(tercet: Tercet, kitchen: Kitchen, tmp_path: Path) -> None:

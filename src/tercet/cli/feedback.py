@@ -18,6 +18,7 @@ from tercet.cli.options import AsJson, Force
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
+from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
@@ -129,7 +130,20 @@ def insights(
 
 async def _insights(url: str, pack: str | None) -> tuple[Insight, ...]:
     async with journal_at(url) as journal:
+        if pack is not None:
+            await _demand_pack(journal, pack)
         return cluster([each async for each in placed_feedback(journal, TENANT, pack=pack)])
+
+
+async def _demand_pack(journal: Journal, name: str) -> None:
+    """Raises `UsageError` if no run of the journal is of a pack of this name."""
+    known = {row.pack.partition("@")[0] async for row in list_rows(journal, TENANT)}
+    if name.partition("@")[0] not in known:
+        raise UsageError(
+            f"no run in the journal is of a pack {name}",
+            code="unknown_pack",
+            remedy=f"name one of {', '.join(sorted(known))}" if known else "tercet run makes one",
+        )
 
 
 def golden(
