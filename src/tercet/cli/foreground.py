@@ -66,6 +66,7 @@ class Foreground:
         self._runtime: Runtime | None = None
         self._session = ""
         self._is_stopping = False
+        self._has_waited = False
         self._undelivered: dict[str, int] = {}
 
     def carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
@@ -125,15 +126,17 @@ class Foreground:
 
     def _stop(self) -> None:
         self._is_stopping = True
-        under_way = self._progress.under_way
-        waiting = f": waits up to {took(GRACE_MS)} for {listed(under_way)} to end" if under_way else ""
-        self._progress.say(f"· stopping{waiting}; {_AGAIN}")
+        if not self._has_waited:
+            under_way = self._progress.under_way
+            waiting = f": waits up to {took(GRACE_MS)} for {listed(under_way)} to end" if under_way else ""
+            self._progress.say(f"· stopping{waiting}; {_AGAIN}")
         if self._runtime is not None:
             self._runtime.stop()
 
     def _wait(self) -> None:
         """Say what keeps the first signal from being heard; called by another thread, since this one is held."""
         if not self._is_stopping:
+            self._has_waited = True
             held = listed(self._progress.under_way) or "a tool"
             self._progress.say(f"· stopping: waits for {held}, which holds this process; {_AGAIN}")
 
