@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,11 +73,7 @@ class Kitchen:
         """A run that is in the middle of a slow call, with another call to come."""
         last = {**LOOK, "id": "last", "depends_on": ["bake"]}
         running = self.start("run", BAKERY, "--plan", self.plan(LOOK, bake(seconds), last), *words)
-        deadline = time.monotonic() + 50
-        while not self.count("loaves"):
-            assert running.poll() is None, running.communicate()
-            assert time.monotonic() < deadline, "the call did not begin"
-            time.sleep(0.02)
+        until(running, lambda: self.count("loaves") > 0)
         return running
 
     def open_oven(self) -> None:
@@ -104,6 +100,15 @@ class Kitchen:
         with closing(sqlite3.connect(self.folder / "tercet.db")) as db:
             inbox = db.execute("SELECT 1 FROM streams WHERE stream = ?", (inbox_of(session),))
             return inbox.fetchone() is not None
+
+
+def until(running: subprocess.Popen[str], has_begun: Callable[[], bool]) -> None:
+    """Wait until a call of a command has begun."""
+    deadline = time.monotonic() + 50
+    while not has_begun():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline, "the call did not begin"
+        time.sleep(0.02)
 
 
 def end(running: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str, str]:

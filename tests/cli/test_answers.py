@@ -332,7 +332,7 @@ def test_effects_are_taken_back_or_kept_as_somebody_decides(
     """The page lists what would be undone; afterwards it is, or is not."""
     page = office.tercet("gates", "show", asked_back)
     assert '← send  post.recall with to = "box 7"' in page.out
-    assert f"    tercet gates decide {asked_back} compensate\n" in page.out
+    assert f"    tercet gates decide {asked_back} compensate --actors PACK\n" in page.out
     assert office.say("clerk_1", "gates", "decide", asked_back, choice).code == 0
     done = office.tercet("sessions", "resume", session_of(asked_back), "--pack", POST)
     assert done.code == 5

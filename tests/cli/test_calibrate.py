@@ -112,4 +112,4 @@ def test_files_that_cannot_be_read_or_written_are_wrong_use(tercet: Tercet, tmp_
     assert (missing.code, missing.json["error"]["code"]) == (2, "outcomes_unreadable")
     nowhere = tmp_path / "nowhere" / "x.svg"
     unwritable = tercet("calibrate", "--outcomes", write(tmp_path, 30), "--svg", nowhere, "--json")
-    assert (unwritable.code, unwritable.json["error"]["code"]) == (2, "file_unwritable")
+    assert (unwritable.code, unwritable.json["error"]["code"]) == (2, "missing_folder")

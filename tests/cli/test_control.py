@@ -208,7 +208,7 @@ def test_an_unstable_gain_is_refused_with_its_bound(tercet: Tercet, letters: Pat
         (("--trajectories", "-"), '{"task_class": "letter"}', "trajectories_invalid"),
         (("--trajectories", "-"), rows(1).replace("0.5", "1e999"), "trajectories_invalid"),
         (("--trajectories", "-"), b"\xff\xfe", "trajectories_invalid"),
-        (("--svg", "nowhere/out.svg"), "", "svg_unwritable"),
+        (("--svg", "nowhere/out.svg"), "", "missing_folder"),
     ],
 )
 def test_a_mistake_is_answered(

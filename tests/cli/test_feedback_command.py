@@ -42,7 +42,9 @@ def test_corrections_come_to_insights(tercet: Tercet, kitchen: Kitchen) -> None:
     shown = tercet("feedback", "insights")
     assert "2 × bake.execute: in general" in shown.out
     assert "3 corrections, 2 insights" in shown.out
-    assert tercet("feedback", "insights", "other", "--json").json == {"insights": []}
+    unknown = tercet("feedback", "insights", "bakry", "--json")
+    assert (unknown.code, unknown.json["error"]["code"]) == (2, "unknown_pack")
+    assert unknown.json["error"]["remedy"] == "name one of bakery"
 
 
 def test_a_correction_becomes_a_golden_case(tercet: Tercet, kitchen: Kitchen, tmp_path: Path) -> None:
@@ -58,12 +60,16 @@ def test_a_correction_becomes_a_golden_case(tercet: Tercet, kitchen: Kitchen, tm
     assert tercet("golden", "check", "golden", "--json").code == 0
     wrong = tercet("golden", "check", "golden", "--pack", BAKERY)
     assert wrong.code == 3
-    assert "agt_support has corrected that: nobody asked for rye" in wrong.text
+    assert f"{session}.tercet still wrong · it would still be completed; agt_support says" in wrong.text
+    assert "that it should not have been accepted: nobody asked for rye" in wrong.text
+    assert "1 golden run under bakery@1.0.0: 0 the same, 0 changed, 1 still wrong" in wrong.text
     better = shutil.copytree(BAKERY, tmp_path / "bakery", ignore=shutil.ignore_patterns("__pycache__"))
     (better / "policies.toml").write_text(
         "[[policy]]\nname = 'no_rye'\nscope = 'step'\nexpression = 'step.params.bread != \"rye\"'\n"
     )
-    assert tercet("golden", "check", "golden", "--pack", better).code == 0
+    right = tercet("golden", "check", "golden", "--pack", better)
+    assert right.code == 0
+    assert "0 the same, 0 changed, 1 as corrected" in right.text
     again = tercet("feedback", "golden", f"{session}.f1", "--to", "golden", "--json")
     assert (again.code, again.json["error"]["code"]) == (2, "file_exists")
     assert tercet("feedback", "golden", f"{session}.f1", "--to", "golden", "--force").code == 0

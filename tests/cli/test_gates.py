@@ -144,3 +144,23 @@ def test_a_gate_is_answered_once(tercet: Tercet, question: str) -> None:
     assert tercet("gates", "settle", question, "--happened", "--value", '"order 7"').code == 0
     answer = tercet("gates", "settle", question, "--did-not-happen", "--json")
     assert (answer.code, answer.json["error"]["code"]) == (2, "gate_not_open")
+
+
+def test_what_is_printed_as_an_answer_says_who_speaks(tercet: Tercet, gate: str) -> None:
+    """Shown by itself or with its session, a gate is answered in the same words, with a place for --actors if need be."""
+    for told, approve in (
+        ((), f"tercet gates approve {gate} --actors PACK"),
+        (("--actors", REFUNDS), f"tercet gates approve {gate} --actors {REFUNDS}"),
+    ):
+        for page in (
+            tercet("gates", "show", gate, *told),
+            tercet("sessions", "show", session_of(gate), *told),
+        ):
+            assert approve in [line.strip() for line in page.out.splitlines()]
+    shown = tercet("sessions", "show", session_of(gate), "--actors", REFUNDS)
+    assert f"tercet sessions resume {session_of(gate)} --pack {REFUNDS}" in shown.out
+
+
+def test_an_answer_that_needs_no_role_needs_no_actors(tercet: Tercet, question: str) -> None:
+    """Whether a call happened may be said by anybody: the printed command is whole as it stands."""
+    assert "--actors" not in tercet("gates", "show", question).out

@@ -305,3 +305,21 @@ def test_drawn_samples_are_told_with_how_far_they_agree() -> None:
     assert told == "✓ 3 samples of draft agree at 1; number 1 is taken"
     none = e.SamplesDrawn(at=0, error="no step has brought letter")
     assert headline(none).plain == "✗ not enough samples: no step has brought letter"
+
+
+def test_what_is_as_it_was_is_not_told_twice(studio: Studio) -> None:
+    """Tests that fail as before are told in one line, and defects that are still the same are not listed again."""
+    lines = studio.write("letter", "form").out.splitlines()
+    assert sum("letter.it_has_a_heading" in line for line in lines if "critic" not in line) == 5
+    assert sum(line.startswith("✗ tests letters.proofread: 2 of 2 tests failed") for line in lines) == 3
+    assert sum(line.endswith(", as before") for line in lines) == 2
+    again = next(number for number, line in enumerate(lines) if line == "    the same as before")
+    assert lines[again - 1].startswith("✓ critique 1, confidence ")
+
+
+def test_why_a_run_escalates_is_told_once(studio: Studio) -> None:
+    """The reasons stand in the ending; the line of the verdict has its thresholds below it."""
+    lines = studio.write("letter", "form").out.splitlines()
+    verdict = lines.index("✗ the critic says escalate")
+    assert "✗ test_pass_rate 0 < 1" in lines[verdict + 1]
+    assert sum("test_pass_rate is 0.0, below 1.0" in line for line in lines) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tercet.cli.main import COMMANDS
 from tercet.cli.reference import page
 
@@ -43,3 +45,11 @@ def test_every_command_and_option_is_on_the_page() -> None:
             "--json",
         )
     )
+
+
+def test_each_sentence_of_the_page_is_a_line() -> None:
+    """However the help is wrapped in the source, no line of prose ends in the middle of a sentence."""
+    prose = re.sub(r"^```.*?^```$", "", page(), flags=re.MULTILINE | re.DOTALL).splitlines()
+    lines = [line for line in prose if line and not line.startswith(("#", "|", "<!--"))]
+    assert len(lines) > 100
+    assert [line for line in lines if not line.endswith((".", "?", ":"))] == []

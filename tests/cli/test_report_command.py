@@ -54,8 +54,8 @@ def test_a_report_goes_to_standard_output(tercet: Tercet, kitchen: Kitchen) -> N
     [
         (("ses_0000000000000000",), "unknown_session"),
         (("SESSION", "-o", "notes.txt"), "file_exists"),
-        (("SESSION", "-o", "."), "unwritable"),
-        (("SESSION", "-o", "nowhere/report.html"), "unwritable"),
+        (("SESSION", "-o", "."), "not_a_file"),
+        (("SESSION", "-o", "nowhere/report.html"), "missing_folder"),
         (("SESSION", "-o", "-"), "two_outputs"),
         (("SESSION", "--journal", "sqlite:///none.db"), "journal_not_found"),
     ],
@@ -84,7 +84,7 @@ def test_a_bundle_has_the_report_of_its_run(tercet: Tercet, kitchen: Kitchen) ->
     data[len(data) // 2] ^= 1
     Path("bad.tercet").write_bytes(data)
     answer = tercet("report", "bad.tercet", "--json")
-    assert (answer.code, answer.json["error"]["code"]) == (5, "bundle_damaged")
+    assert (answer.code, answer.json["error"]["code"]) == (3, "bundle_damaged")
     assert not Path("bad.html").exists()
 
 

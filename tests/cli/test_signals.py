@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,15 +14,16 @@ from pathlib import Path
 import pytest
 
 from .harness import Tercet
-from .runs import BAKERY, LOOK, Kitchen, bake, end
+from .runs import BAKERY, LOOK, Kitchen, bake, end, until
+from .studio import LETTERS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
 
 
-def resume(kitchen: Kitchen, session: str) -> subprocess.CompletedProcess[str]:
+def resume(kitchen: Kitchen, session: str, pack: Path = BAKERY) -> subprocess.CompletedProcess[str]:
     """The session gone on with, in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "tercet", "sessions", "resume", session, "--pack", str(BAKERY), "--json"],
+        [sys.executable, "-m", "tercet", "sessions", "resume", session, "--pack", str(pack), "--json"],
         cwd=kitchen.folder, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
@@ -44,7 +46,10 @@ def test_a_stopped_run_is_resumed_with_one_effect(
     session = out.split()[1]
     assert code == 4
     assert time.monotonic() - began < 45, "a tool that does not return must not keep the process"
-    assert "· stopping: calls under way have 2.0 s to end; Ctrl-C again ends at once" in out
+    assert (
+        "· stopping: waits up to 2.0 s for bake to end; Ctrl-C again ends at once, and the run can be resumed"
+        in out
+    )
     assert "· paused: the process was told to stop" in out
     assert f"tercet sessions resume {session} --pack {BAKERY}" in out
     done = resume(kitchen, session)
@@ -64,6 +69,33 @@ def test_a_second_signal_ends_at_once(tercet: Tercet, kitchen: Kitchen) -> None:
     shown = tercet("sessions", "show", session).out
     assert "▸ bake  bakery.bake  under way" in shown
     assert f"tercet sessions resume {session}" in shown
+
+
+def test_a_tool_that_holds_the_process_is_named_while_it_is_waited_for(
+    kitchen: Kitchen, tmp_path: Path
+) -> None:
+    """An async tool that blocks keeps the first Ctrl-C from being heard: that is said, and the second ends at once."""
+    pack = shutil.copytree(LETTERS, tmp_path / "letters", ignore=shutil.ignore_patterns("__pycache__"))
+    source = (pack / "tools.py").read_text()
+    blocking = "    Path('begun').touch()\n    while not Path('go_on').exists():\n        time.sleep(0.02)\n"
+    head, name, rest = source.partition("def proofread(")
+    signature, doc, body = rest.partition('as JUnit XML."""\n')
+    (pack / "tools.py").write_text(
+        head.replace("from xml", "import time\nfrom pathlib import Path\nfrom xml", 1)
+        + f"async {name}{signature}{doc}{blocking}{body}"
+    )
+    running = kitchen.start("run", pack, "--intent", "letter", "--input", '{"kind": "bad"}')
+    until(running, (kitchen.folder / "begun").exists)
+    running.send_signal(signal.SIGINT)
+    assert running.stdout is not None
+    heard = iter(running.stdout)
+    session = next(heard).split()[1]
+    told = next(line for line in heard if "stopping" in line)
+    assert "· stopping: waits for a tool, which holds this process; Ctrl-C again ends at once" in told
+    assert end(running, signal.SIGINT)[0] == 130
+    (kitchen.folder / "go_on").touch()
+    done = resume(kitchen, session, pack)
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "completed")
 
 
 def test_a_session_that_another_process_carries_is_left_alone(kitchen: Kitchen) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 from collections.abc import Generator
@@ -15,6 +16,7 @@ from tercet.replay.bundle.writing import new_file
 
 from .harness import REFUNDS, Tercet
 from .runs import ORDER_881, REFUND, Kitchen
+from .studio import LETTERS
 
 
 @pytest.fixture
@@ -86,5 +88,45 @@ def test_a_golden_set_is_a_folder(tercet: Tercet, session: str) -> None:
     """A file in its place is told, and stays."""
     Path("golden").write_text("mine")
     answer = tercet("golden", "add", session, "--to", "golden", "--json")
-    assert (answer.code, answer.json["error"]["code"]) == (2, "unwritable")
+    assert (answer.code, answer.json["error"]["code"]) == (2, "not_a_folder")
     assert Path("golden").read_text() == "mine"
+
+
+def test_a_set_says_that_a_run_is_not_over(tercet: Tercet, session: str) -> None:
+    """A run that waits is kept as far as it is: people read so, and programs find its file among the unfinished ones."""
+    kept = tercet("golden", "add", session, "--to", "golden")
+    assert kept.code == 0
+    assert "The run is awaiting_gate, not over: what it does from now on is not in it." in kept.text
+    again = tercet("golden", "add", session, "--to", "golden", "--force", "--json").json
+    assert again["unfinished"] == again["added"] == [f"golden/{session}.tercet"]
+
+
+OUTCOMES = [
+    {"features": {"verify": number / 20, "critic": 0.5}, "is_correct": number % 3 > 0} for number in range(20)
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_made_again"),
+    [
+        (("report", "-o"), True),
+        (("control", "--svg"), True),
+        (("export", "-o"), False),
+        (("calibrate", "--save"), False),
+        (("calibrate", "--svg"), True),
+    ],
+)
+def test_only_a_page_or_a_drawing_is_made_again(
+    tercet: Tercet, session: str, words: tuple[str, str], is_made_again: bool
+) -> None:
+    """What Tercet can make at any time is replaced by its like; everything else stays, unless --force is given."""
+    Path("outcomes.jsonl").write_text("\n".join(map(json.dumps, OUTCOMES)))
+    what = {"control": (LETTERS,), "calibrate": ("--outcomes", "outcomes.jsonl")}.get(words[0], (session,))
+    call = (words[0], *what, words[1], "file", "--json")
+    Path("file").write_text("mine")
+    refused = tercet(*call)
+    assert (refused.code, refused.json["error"]["code"]) == (2, "file_exists")
+    assert Path("file").read_text() == "mine"
+    assert tercet(*call, "--force").code == 0
+    assert Path("file").read_text(errors="replace") != "mine"
+    assert (tercet(*call).code == 0) is is_made_again

@@ -171,4 +171,4 @@ def test_without_the_extra_postgres_is_refused_with_the_way_to_install_it(tmp_pa
         [sys.executable, "-c", script], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
     )  # fmt: skip
-    assert done.stdout == "postgres_not_installed pip install 'tercet[postgres]'\n"
+    assert done.stdout == "extra_missing pip install 'tercet[postgres]'\n"

@@ -13,6 +13,7 @@ import pytest
 
 from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
@@ -230,6 +231,7 @@ def test_what_does_not_load_is_told_with_its_line(
     (problem,) = [each for each in found if each.place == f"decision hold, {place}"]
     assert (problem.file, problem.row) == ("decisions.toml", row)
     assert said in f"{problem.message} {problem.remedy}"
+    assert "{" not in problem.message, "a table is not printed as Python would"
 
 
 # --- what loads, and could not work ---
@@ -255,6 +257,14 @@ ANY = Tool(
     parameters={"type": "object", "properties": {"x": {}}},
 )
 GATED = Tool(name="a.gated", call=act, mode=ApprovalMode.READ_ONLY, gates=("GATE_EDITOR",))
+TOLD = Tool(
+    name="a.told",
+    call=act,
+    mode=ApprovalMode.READ_ONLY,
+    parameters=TAKES_TEXT,
+    result={"type": "object", "properties": {"junit": {"type": "string"}}},
+)
+ORDER = Evidence(id="kg:order:ord_1#snapshot_s1", content={"days": 30})
 TONE = {"dimensions": [{"name": "tone", "weight": 1.0, "minimum": 0.5, "scorer": "model"}]}
 HELD = [{"name": "safety"}]
 
@@ -265,12 +275,13 @@ def found(decision: dict[str, Any], **header: Any) -> list[Problem]:
     fields: dict[str, Any] = {
         "name": "p",
         "version": "1.0.0",
-        "tools": [READ, KEEP, ANY, GATED],
+        "tools": [READ, KEEP, ANY, GATED, TOLD],
         "decisions": [spec],
     }
     people: dict[str, Any] = {
         "gates": [Gate(name="GATE_EDITOR", roles=("editor",))],
         "actors": [Actor(id="lin", roles=("editor",))],
+        "evidence": [ORDER],
     }
     return list(check(Pack(**fields | people | header)))
 
@@ -288,13 +299,15 @@ def test_a_sound_loop_has_no_problem() -> None:
     rules = loop(
         task_class="letter",
         judge="model",
-        tests=({"tool": "a.read", "params": {"text": {"$output": "/x"}}},),
+        tests=({"tool": "a.read", "params": {"text": {"$output": "/x"}}, "output": "/y"},),
         attacks=({"tool": "a.read", "case": "text", "probe_at": "", "imagined": 1},),
+        repair={"sections": ({"heading": "Costs", "text": "It is {{ order#/days }}, by {{result#/by}}."},)},
         consistency={"samples": ("x",), "into": "y"},
     )
     fields: dict[str, Any] = {
         **rules,
         "required_outputs": ("x",),
+        "required_evidence": ("order_evidence",),
         "output_gate": "GATE_EDITOR",
         "confidence": {},
         "tools": ("a.read",),
@@ -442,6 +455,70 @@ def test_a_sound_loop_has_no_problem() -> None:
             "rejected",
         ),
         (
+            {"confidence": {"auto_commit": 0.6, "human_review": 0.7}, "quality": {}},
+            "confidence_bands_crossed",
+            "confidence",
+            "error",
+            "nobody is ever asked",
+        ),
+        (
+            {**loop(tests=({"tool": "a.read", "output": "/lettr"},)), "required_outputs": ("letter",)},
+            "test_pointer_unknown",
+            "quality.tests.0.output",
+            "error",
+            "point at one of /letter",
+        ),
+        (
+            {
+                **loop(
+                    tests=({"tool": "a.read", "params": {"text": [{"$output": "/x/y"}]}, "output": "/x"},)
+                ),
+                "outputs_schema": {
+                    "type": "object",
+                    "properties": {"x": {"type": "object", "properties": {"z": {}}}},
+                },
+            },
+            "test_pointer_unknown",
+            "quality.tests.0.params",
+            "error",
+            "outputs_schema has no y at /x/y",
+        ),
+        (
+            loop(tests=({"tool": "a.read", "output": "letter"},)),
+            "test_pointer_unknown",
+            "quality.tests.0.output",
+            "error",
+            "write /letter",
+        ),
+        (
+            loop(tests=({"tool": "a.told", "report": "/xml"},)),
+            "test_pointer_unknown",
+            "quality.tests.0.report",
+            "error",
+            "the result of a.told has no xml",
+        ),
+        (
+            loop(repair={"sections": ({"heading": "H", "text": "Within {{ordr#/days}} days."},)}),
+            "section_unfillable",
+            "quality.repair.sections.0.text",
+            "warning",
+            "of the class ordr",
+        ),
+        (
+            loop(repair={"sections": ({"heading": "H", "text": "Within {{order#/dayz}} days."},)}),
+            "section_unfillable",
+            "quality.repair.sections.0.text",
+            "warning",
+            "no fact of the class order has anything at /dayz",
+        ),
+        (
+            loop(repair={"sections": ({"heading": "H", "text": "Within {{order/days}} days."},)}),
+            "section_unfillable",
+            "quality.repair.sections.0.text",
+            "warning",
+            "{{order/days}} is no blank",
+        ),
+        (
             loop(consistency={"samples": ("x",), "into": "y"}),
             "sample_not_required",
             "quality.consistency.samples",
@@ -532,6 +609,10 @@ def test_the_example_on_the_page_about_quality_loads(write_pack: WritePack) -> N
         "decisions.toml": decision,
         "gates.toml": '[[gate]]\nname = "GATE_EDITOR"\nroles = ["librarian"]\n',
         "pack.toml": f'name = "desk"\nversion = "1.2.3"\n\n{models}',
+        "evidence/orders.json": (
+            '{"snapshot": "s1", "created_at": "2026-01-02T03:04:05Z",'
+            ' "facts": [{"class": "order", "id": "o1", "content": {"return_days": 30}}]}'
+        ),
         "tools.py": (
             "from tercet import tool\n\n\n"
             '@tool("desk.draft", mode="read_only")\ndef draft() -> str:\n    """Drafts."""\n    return ""\n\n\n'

@@ -470,7 +470,7 @@ def test_without_the_sdk_a_runtime_says_what_to_install(raw: Raw, monkeypatch: p
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(UsageError, match="tercet\\[mcp\\]") as caught:
         Lines().bind([tool_of(raw.server, "echo")])
-    assert caught.value.code == "mcp_missing"
+    assert caught.value.code == "extra_missing"
 
 
 def test_calls_at_the_same_time_share_one_connection(raw: Raw) -> None:

@@ -19,8 +19,8 @@ from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, Note
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.speaking import Heard, commands_for, speak
-from tercet.cli.standing import Commands
+from tercet.cli.speaking import Heard, speak
+from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor

@@ -89,7 +89,8 @@ def _answer(attempt: Mapping[str, Any]) -> str:
     if attempt.get("blob"):
         return f"at length, see {attempt['blob']}"
     text = " ".join(str(attempt.get("answer", "")).split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text) - _LONGEST:,} more characters)"
+    more = count(len(text) - _LONGEST, "more character")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({more})"
 
 
 def _plan(plan: Mapping[str, Any]) -> str:

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import demand_place
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson, SessionId
+from tercet.cli.options import AsJson, Force, SessionId
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, printable
 from tercet.packs.files import read_files
@@ -25,7 +26,7 @@ from tercet.replay.bundle.manifest import Manifest
 from tercet.replay.bundle.records import Seal
 from tercet.replay.bundle.signing import PREFIX, parse_key
 from tercet.replay.bundle.verifying import Answer, Finding, verify_bundle
-from tercet.replay.bundle.writing import Signer, demand_free
+from tercet.replay.bundle.writing import Signer
 
 EXPORT_EXAMPLES = """\
 tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds
@@ -58,7 +59,7 @@ def export(
         str | None,
         typer.Option(metavar="KEY", help="Sign it with this key: tercet signing-keys new makes one."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -69,7 +70,7 @@ def export(
     the journal stays so; the rest is in the file as it was recorded.
     """
     path = output or Path(f"{session}{SUFFIX}")
-    demand_free(path, is_forced=force)
+    demand_place(path, is_forced=force)
     signer = keys().private(sign) if sign is not None else None
     packs = [_content(folder) for folder in pack or ()]
     exported = asyncio.run(_export(journal, session, path, packs, signer, is_forced=force))

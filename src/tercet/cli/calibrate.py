@@ -12,8 +12,9 @@ import typer
 from tercet.cli.calibration import Calibration
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import DRAWING, demand_place, write_file
 from tercet.cli.journals import TENANT, journal_at
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, Force
 from tercet.cli.outcomes import read_outcomes
 from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
 from tercet.cli.people import ActorsPath, speaker_by
@@ -66,15 +67,14 @@ def calibrate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also draw the reliability into this file, as SVG; one that is there is replaced.",
+            help="Also draw the reliability into this file, as SVG; a drawing of Tercet that is there is replaced.",
         ),
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the weights into this file, as JSON; one that is there is replaced."
-        ),
+        typer.Option(metavar="FILE", help="Write the weights into this file, as JSON."),
     ] = None,
+    force: Force = False,
     actors: ActorsPath = None,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -82,6 +82,10 @@ def calibrate(
 
     An outcome is what was measured of an output, and whether it was right: in the journal, what people answered at gates for outputs. Confidence keeps its word if of the outputs that it gives 0.9 nine in ten are right. What is shown is measured on outcomes that the weights were not fitted to. Nothing is run, and no pack is changed; with --apply the weights are written into the journal, with your name.
     """
+    if svg is not None:
+        demand_place(svg, is_forced=force, mark=DRAWING)
+    if save is not None:
+        demand_place(save, is_forced=force)
     chosen = _chosen(pack, task_class, is_needed=apply or outcomes is None)
     url = _journal(journal, is_needed=apply or outcomes is None) if chosen else None
     known = recall_all(url, [chosen])[chosen] if url and chosen else Experience(())
@@ -96,11 +100,11 @@ def calibrate(
         in_force=known.weights,
     )
     if svg is not None:
-        _write(svg, draw_reliability(found.before, found.after))
+        write_file(svg, DRAWING + draw_reliability(found.before, found.after).encode())
         if not as_json:
             Screen(stderr=True).print(f"· drawn into {printable(str(svg))}", style="dim")
     if save is not None:
-        _write(save, f"{json_text(found.weights.model_dump(mode='json'))}\n")
+        write_file(save, f"{json_text(found.weights.model_dump(mode='json'))}\n".encode())
     if apply and url and chosen:
         named = asyncio.run(_apply(found.weights, url, chosen, speaker_by(actors).actor.id))
         found = replace(found, applied=named)
@@ -146,17 +150,6 @@ def _journal(given: str | None, *, is_needed: bool) -> str | None:
 
 
 async def _apply(weights: Weights, url: str, task_class: str, by: str) -> str:
-    async with journal_at(url) as journal:
+    async with journal_at(url, is_written=True) as journal:
         lesson = await enforce(journal, TENANT, task_class, weights, by=by, now=SystemClock().now())
     return lesson.session
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror or error}",
-            code="file_unwritable",
-            remedy="name a file in a folder that is there and that you may write to",
-        ) from error

@@ -125,9 +125,10 @@ def _carry(
     commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
-    story = Foreground(loaded, progress, commands, store=store, telemetry=telemetry).carry(act, is_new=False)
+    foreground = Foreground(loaded, progress, commands, store=store, telemetry=telemetry)
+    story = foreground.carry(act, is_new=False)
     if as_json:
-        print_json(session_json(story, commands))
+        print_json(session_json(story, commands) | foreground.telemetry_json)
     else:
         if not progress.has_told:
             screen.say(f"· session {printable(session)} is over: nothing was done")

@@ -13,7 +13,8 @@ from tercet.cli.control_reading import Reading, read_control
 from tercet.cli.control_view import show_controls
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.files import DRAWING, demand_place, write_file
+from tercet.cli.options import AsJson, Force, PackFolder
 from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
@@ -57,15 +58,19 @@ def control(
     svg: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Also draw it into this file, as SVG; one that is there is replaced."
+            metavar="FILE",
+            help="Also draw it into this file, as SVG; a drawing of Tercet that is there is replaced.",
         ),
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Show for each task class of a pack how its quality loop will go: stable up to which gain, how many repairs, at which cost, and how good noise lets it become.
 
     Repairs that runs have recorded in the journal, or that stand in a file, are drawn beside that, and what they say of the gain and the noise is told. Nothing is run.
     """
+    if svg is not None:
+        demand_place(svg, is_forced=force, mark=DRAWING)
     loaded = load_pack(pack)
     chosen = _chosen(loaded, task_class)
     url = journal if trajectories is not None else found_journal(journal)
@@ -75,7 +80,7 @@ def control(
     ]
     readings = [read_control(loaded, name, rows, start=start) for name in chosen]
     if svg is not None:
-        _write(svg, draw_controls(loaded.ref, readings))
+        write_file(svg, DRAWING + draw_controls(loaded.ref, readings).encode())
         if not as_json:
             Screen(stderr=True).print(f"· drawn into {printable(str(svg))}", style="dim")
     if as_json:
@@ -107,17 +112,6 @@ def _chosen(pack: Pack, task_class: str | None) -> Sequence[str]:
             remedy=f"choose one of {', '.join(sorted(pack.control))}",
         )
     return [task_class]
-
-
-def _write(path: Path, drawn: str) -> None:
-    try:
-        path.write_text(drawn, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror or error}",
-            code="svg_unwritable",
-            remedy="name a file in a folder that is there and that you may write to",
-        ) from error
 
 
 def _as_json(pack: Pack, readings: Sequence[Reading]) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from tercet.cli import quality_view
-from tercet.cli.text import listed, printable, took
+from tercet.cli.text import count, listed, printable, took
 from tercet.cli.values import amount_text
 from tercet.contracts.verdict import CriticReport
 from tercet.journal import events as e
@@ -80,7 +79,10 @@ def step_text(step: str) -> str:
 
 
 def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one case for each kind of event
-    """What an event means; `state` is the session's state with the plan that the event is about."""
+    """What an event means; `state` is the session's state with the plan that the event is about.
+
+    The phases of the quality loop have lines of their own: see `quality_view.Phases`.
+    """
     columns = Columns.of(state.plan, state.undo)
     match event:
         case e.Intent() if event.tool:
@@ -167,7 +169,7 @@ def _about_model(event: e.ModelAsked | e.ModelAnswered) -> Text:
     if event.code:
         return _line("✗", "yellow", f"no answer: {_short(event.error)}")
     tokens = event.tokens_in + event.tokens_out
-    return _line("·", "dim", f"answered after {took(event.latency)}, {tokens:,} tokens")
+    return _line("·", "dim", f"answered after {took(event.latency)}, {count(tokens, 'token')}")
 
 
 _TURNS: dict[TurnAction, tuple[str, str, str]] = {
@@ -214,7 +216,7 @@ def _about_people(event: e.Event) -> Text | None:
         case e.EffectsKept() if event.by:
             return _line("·", "yellow", "what was done is kept")
         case _:
-            return quality_view.headline(event) if isinstance(event, quality_view.Judged) else None
+            return None
 
 
 def _line(mark: str, style: str, text: str) -> Text:
@@ -275,7 +277,7 @@ def _reported(event: e.RunReported) -> Text:
     reasons = "; ".join(_short(reason) for reason in event.reasons)
     if event.outcome == "ask":
         return _line("?", "yellow", f"judged: {reasons}")
-    return _line("✗", "red", f"the critic says {printable(event.outcome)}: {reasons}")
+    return _line("✗", "red", f"the critic says {printable(event.outcome)}{f': {reasons}' if reasons else ''}")
 
 
 def scores(report: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ class ExitCode(IntEnum):
     """A bug in Tercet, or an output that could not be written."""
     WRONG_USE = 2
     REFUSED = 3
-    """Refused by the critic."""
+    """Refused by the critic; or what was recorded comes out otherwise, or is not what was recorded."""
     WAITING = 4
     """The session waits at a gate, or is paused and can be resumed."""
     FAILED = 5

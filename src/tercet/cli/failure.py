@@ -30,6 +30,7 @@ from tercet.contracts.errors import (
 from tercet.contracts.problem import Problem
 from tercet.evidence.errors import BadFiles, StoreError
 from tercet.journal.errors import JournalError, NewerJournal
+from tercet.replay.bundle.errors import BundleDamaged
 from tercet.runtime.machine import IllegalEvent
 
 TRACEBACK = "TERCET_TRACEBACK"
@@ -72,6 +73,14 @@ def understand(error: Exception) -> Failure:
             return _bug(error.message)
         case NewerJournal():
             return Failure(code=error.code, message=error.message, remedy=error.remedy or "")
+        case BundleDamaged():
+            # What was looked back at is not what was recorded, as when a replay differs.
+            return Failure(
+                code=error.code,
+                message=error.message,
+                remedy=error.remedy or "",
+                exit_code=ExitCode.REFUSED,
+            )
         case JournalError() | StoreError() | ReplayError() | IllegalEvent() | GatewayError():
             # Nobody typed anything wrong: what was under way could not go on.
             return Failure(

@@ -12,8 +12,9 @@ from rich.text import Text
 from tercet.cli.documents import read_input
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.feedback_view import show_feedback, show_insights
+from tercet.cli.files import demand_place, make_folder, write_file
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, Force
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
@@ -76,7 +77,7 @@ def add(
 
 
 async def _add(url: str, run: str, author: str, note: str, expected: JsonObject) -> Feedback:
-    async with journal_at(url) as journal:
+    async with journal_at(url, is_written=True) as journal:
         now = SystemClock().now()
         return await add_feedback(
             journal, TENANT, run, author=author, correction=note, expected=expected, now=now
@@ -129,7 +130,20 @@ def insights(
 
 async def _insights(url: str, pack: str | None) -> tuple[Insight, ...]:
     async with journal_at(url) as journal:
+        if pack is not None:
+            await _demand_pack(journal, pack)
         return cluster([each async for each in placed_feedback(journal, TENANT, pack=pack)])
+
+
+async def _demand_pack(journal: Journal, name: str) -> None:
+    """Raises `UsageError` if no run of the journal is of a pack of this name."""
+    known = {row.pack.partition("@")[0] async for row in list_rows(journal, TENANT)}
+    if name.partition("@")[0] not in known:
+        raise UsageError(
+            f"no run in the journal is of a pack {name}",
+            code="unknown_pack",
+            remedy=f"name one of {', '.join(sorted(known))}" if known else "tercet run makes one",
+        )
 
 
 def golden(
@@ -138,9 +152,7 @@ def golden(
     ],
     *,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the set; it is made if need be.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a run that is in the set already.")
-    ] = False,
+    force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -150,10 +162,11 @@ def golden(
     """
     found, wanted = asyncio.run(_found(journal, feedback))
     file = to / f"{found.session_id}{SUFFIX}"
-    _demand_free(file, is_forced=force)
-    to.mkdir(parents=True, exist_ok=True)
+    make_folder(to)
+    for target in (file, expected_beside(file)):
+        demand_place(target, is_forced=force)
     asyncio.run(_export(journal, found.session_id, file))
-    expected_beside(file).write_text(f"{wanted.model_dump_json(indent=2)}\n")
+    write_file(expected_beside(file), f"{wanted.model_dump_json(indent=2)}\n".encode())
     if as_json:
         print_json({"file": str(file), "expected": wanted.model_dump(mode="json")})
         return ExitCode.ACCEPTED
@@ -169,16 +182,6 @@ async def _found(url: str, feedback: str) -> tuple[Feedback, Expected]:
     async with journal_at(url) as journal:
         found = await find_feedback(journal, TENANT, feedback)
         return found, await _expected(journal, found)
-
-
-def _demand_free(file: Path, *, is_forced: bool) -> None:
-    for target in (file, expected_beside(file)):
-        if target.exists() and not is_forced:
-            raise UsageError(
-                f"{target} is in the set already",
-                code="file_exists",
-                remedy="overwrite it with --force, or leave it",
-            )
 
 
 async def _export(url: str, session: str, file: Path) -> None:

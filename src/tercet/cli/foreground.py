@@ -24,7 +24,7 @@ from tercet.cli.observing import observing
 from tercet.cli.progress import Progress, Silence, show_cursor
 from tercet.cli.standing import Commands
 from tercet.cli.stores import library_at
-from tercet.cli.text import printable, took
+from tercet.cli.text import listed, printable, took
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.executor.clock import SystemClock
 from tercet.journal import events as e
@@ -40,6 +40,9 @@ T = TypeVar("T")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TIDY_S = 0.2
 """How long tasks that were cancelled may take to end."""
+_HELD_S = 0.5
+"""How long a signal may go unheard before it is said why."""
+_AGAIN = "Ctrl-C again ends at once, and the run can be resumed"
 
 
 class Foreground:
@@ -63,19 +66,26 @@ class Foreground:
         self._runtime: Runtime | None = None
         self._session = ""
         self._is_stopping = False
+        self._has_waited = False
+        self._undelivered: dict[str, int] = {}
 
     def carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
         """Do something with a runtime, and tell how the session stands then."""
         loop = asyncio.new_event_loop()
-        with self._progress, _chatter_aside(self._progress), _signals(loop, self._stop):
+        with self._progress, _chatter_aside(self._progress), _signals(loop, self._stop, self._wait):
             return run_until_complete(loop, self._carry(act, is_new=is_new))
+
+    @property
+    def telemetry_json(self) -> dict[str, Any]:
+        """What became of telemetry, for programs; nothing where none was asked for."""
+        return {"telemetry": {"undelivered": self._undelivered}} if self._telemetry.is_on else {}
 
     async def _carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
         url = self._commands.journal
         async with (
-            journal_at(url, is_new=is_new) as journal,
+            journal_at(url, is_new=is_new, is_written=True) as journal,
             library_at(self._store, url) as evidence,
-            observing(self._telemetry, self._progress.say) as observers,
+            observing(self._telemetry, self._progress.say, self._undelivered) as observers,
         ):
             # In the foreground one session is carried: others are looked after by whoever stays.
             self._runtime = Runtime(
@@ -116,10 +126,19 @@ class Foreground:
 
     def _stop(self) -> None:
         self._is_stopping = True
-        grace = took(GRACE_MS)
-        self._progress.say(f"· stopping: calls under way have {grace} to end; Ctrl-C again ends at once")
+        if not self._has_waited:
+            under_way = self._progress.under_way
+            waiting = f": waits up to {took(GRACE_MS)} for {listed(under_way)} to end" if under_way else ""
+            self._progress.say(f"· stopping{waiting}; {_AGAIN}")
         if self._runtime is not None:
             self._runtime.stop()
+
+    def _wait(self) -> None:
+        """Say what keeps the first signal from being heard; called by another thread, since this one is held."""
+        if not self._is_stopping:
+            self._has_waited = True
+            held = listed(self._progress.under_way) or "a tool"
+            self._progress.say(f"· stopping: waits for {held}, which holds this process; {_AGAIN}")
 
 
 class Patience:
@@ -176,8 +195,10 @@ def run_until_complete(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any
 
 
 @contextmanager
-def _signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> Generator[None]:
-    """Lets the first signal stop, and the second end the process."""
+def _signals(
+    loop: asyncio.AbstractEventLoop, stop: Callable[[], None], wait: Callable[[], None]
+) -> Generator[None]:
+    """Lets the first signal stop, and the second end the process; `wait` is called if the first is not heard soon."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may say what signals do
         return
@@ -191,11 +212,15 @@ def _signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> Gener
             os._exit(ExitCode.INTERRUPTED)
         is_second = True
         loop.call_soon_threadsafe(stop)
+        unheard.start()
 
+    unheard = threading.Timer(_HELD_S, wait)
+    unheard.daemon = True
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
         yield
     finally:
+        unheard.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 

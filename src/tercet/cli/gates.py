@@ -18,7 +18,7 @@ from tercet.cli.options import AsJson
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import gate_json
-from tercet.cli.standing import Commands
+from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import ago, ahead, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import HandOff
@@ -121,8 +121,7 @@ def show(
     of it and the ways to go on; one that failed after effects shows how they would be taken back. Nothing is written.
     """
     page = asyncio.run(_page(journal, gate))
-    speaker = speaker_by(actors)
-    commands = Commands(journal=journal, pack=speaker.pack or "PACK", actors=speaker.path)
+    commands = commands_for(journal, speaker_by(actors))
     answers = commands.answers(page.gate) if page.is_open else []
     if as_json:
         print_json(_page_json(page, answers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +13,9 @@ from rich.text import Text
 
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import demand_place, make_folder
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, Force
 from tercet.cli.recordings import is_file, read_runs
 from tercet.cli.replay import progress_over
 from tercet.cli.replay_view import Tally, show_change, show_difference, show_replayed
@@ -24,8 +26,10 @@ from tercet.replay.bundle.exporting import export_run
 from tercet.replay.bundle.writing import new_file
 from tercet.replay.golden import GoldenReport, GoldenRun, file_name, files_in
 from tercet.replay.golden import check as check_folder
+from tercet.replay.outcome import ReplayReport
 from tercet.replay.recording import Recording
 from tercet.replay.replaying import replay_many
+from tercet.runtime.state import TERMINAL
 
 ADD_EXAMPLES = """\
 tercet golden add ses_0123456789abcdef --to golden
@@ -46,13 +50,16 @@ def add(
     ],
     *,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the set; it is made if need be.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a run that is in the set already.")
-    ] = False,
+    force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Keep runs in a folder, each as one file. One that does not come out the same even now is not kept: exit 3."""
+    """Keep runs in a folder, each as one file. One that does not come out the same even now is not kept: exit 3.
+
+    A run that is not over, such as one that waits at a gate, is kept as far as it is, and that is said.
+    """
+    if to.exists():
+        make_folder(to)  # raises if there is a file in its place, before anything is judged
     found = read_runs(journal, runs, is_all=False)
     reports = replay_many(found)
     if wrong := [report for report in reports if not report.is_equal]:
@@ -66,29 +73,33 @@ def add(
         return ExitCode.REFUSED
     targets = [to / file_name(recording.session) for recording in found]
     _demand_free(targets, is_forced=force)
-    _make(to)
+    make_folder(to)
     for name, recording, target in zip(runs, found, targets, strict=True):
         if is_file(name):
             _copy(Path(name), target)
         else:
             asyncio.run(_keep(journal, recording, target))
     if as_json:
-        print_json({"added": [str(target) for target in targets], "different": []})
+        unfinished = [
+            str(target) for target, report in zip(targets, reports, strict=True) if not _is_over(report)
+        ]
+        print_json({"added": list(map(str, targets)), "unfinished": unfinished, "different": []})
     else:
-        for target in targets:
-            Screen().say(Text.assemble(("✓ ", "bold green"), f"kept {printable(str(target), 200)}"))
+        _show_kept(Screen(), targets, reports)
     return ExitCode.ACCEPTED
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot make the folder {folder}: {error.strerror or error}",
-            code="unwritable",
-            remedy="name a folder that is there or can be made with --to FOLDER",
-        ) from error
+def _is_over(report: ReplayReport) -> bool:
+    return report.status in TERMINAL
+
+
+def _show_kept(screen: Screen, targets: list[Path], reports: Sequence[ReplayReport]) -> None:
+    for target, report in zip(targets, reports, strict=True):
+        screen.say(Text.assemble(("✓ ", "bold green"), f"kept {printable(str(target), 200)}"))
+        if not _is_over(report):
+            screen.put(
+                f"The run is {report.status}, not over: what it does from now on is not in it.", first="  · "
+            )
 
 
 def _demand_free(targets: list[Path], *, is_forced: bool) -> None:
@@ -99,12 +110,8 @@ def _demand_free(targets: list[Path], *, is_forced: bool) -> None:
                 code="named_twice",
                 remedy="name each run once: a session has one place in a set",
             )
-        if target.exists() and not is_forced:
-            raise UsageError(
-                f"{target} is in the set already",
-                code="file_exists",
-                remedy="overwrite it with --force, or leave it",
-            )
+        if target.parent.is_dir():
+            demand_place(target, is_forced=is_forced)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -132,7 +139,11 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Judge every run of a set again: exits with 0 if all come out the same, and with 3 and the differences if not."""
+    """Judge every run of a set again: exits with 0 if all come out the same, and with 3 and the differences if not.
+
+    A run that somebody has corrected, kept by `tercet feedback golden`, must come out otherwise than it did: with --pack it is
+    told as corrected once the pack decides it as they said, and as still wrong until then.
+    """
     total = len(files_in(folder))
     other = load_pack(pack) if pack is not None else None
     with progress_over(total, is_shown=not as_json) as told:
@@ -150,17 +161,23 @@ def _as_json(report: GoldenReport) -> dict[str, Any]:
 
 def _show(screen: Screen, report: GoldenReport) -> None:
     for run in report.runs:
-        if run.outcome != "same":
+        if run.outcome not in ("same", "corrected"):
             _show_run(screen, run)
     mark = ("✓ ", "bold green") if report.is_same else ("✗ ", "bold red")
     under = f" under {printable(report.pack, 80)}" if report.pack else ""
-    unreadable = f", {report.unreadable:,} unreadable" if report.unreadable else ""
-    told = f"{count(len(report.runs), 'golden run')}{under}: {report.same:,} the same, {report.changed:,} changed{unreadable}"
+    counts = [
+        f"{report.same:,} the same",
+        f"{report.changed:,} changed",
+        f"{report.corrected:,} as corrected" if report.corrected else "",
+        f"{report.still_wrong:,} still wrong" if report.still_wrong else "",
+        f"{report.unreadable:,} unreadable" if report.unreadable else "",
+    ]
+    told = f"{count(len(report.runs), 'golden run')}{under}: {', '.join(filter(None, counts))}"
     screen.say(Text.assemble(mark, told))
 
 
 def _show_run(screen: Screen, run: GoldenRun) -> None:
-    screen.say(Text.assemble((printable(run.file, 120), "bold"), f"  {run.outcome}"))
+    screen.say(Text.assemble((printable(run.file, 120), "bold"), f"  {run.outcome.replace('_', ' ')}"))
     if run.difference is not None:
         show_difference(screen, run.difference)
     if run.change is not None:

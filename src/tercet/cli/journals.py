@@ -56,12 +56,15 @@ class Story:
 
 
 @asynccontextmanager
-async def journal_at(url: str, *, is_new: bool = False) -> AsyncGenerator[Journal]:
-    """The journal at an address. Only `is_new` makes one where none is: whoever looks changes nothing."""
+async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False) -> AsyncGenerator[Journal]:
+    """The journal at an address. Only `is_new` makes one where none is: whoever looks changes nothing.
+
+    Without `is_written` it may also be one that this user may only read.
+    """
     if not is_new:
         _demand_file(url)
     try:
-        journal = await open_journal(url)
+        journal = await open_journal(url, may_be_read_only=not (is_new or is_written))
     except JournalUnavailable as error:
         raise UsageError(error.message, code=error.code, remedy=error.remedy) from error
     except JournalCorrupt as error:

@@ -53,9 +53,9 @@ def settings_of(words: Sequence[str] | None, rate: float) -> TelemetrySettings:
 
 @asynccontextmanager
 async def observing(
-    settings: TelemetrySettings, say: Callable[[str], None]
+    settings: TelemetrySettings, say: Callable[[str], None], undelivered: dict[str, int]
 ) -> AsyncGenerator[tuple[Telemetry, ...]]:
-    """The observers that settings ask for, at work; says where they tell it and what nobody took."""
+    """The observers that settings ask for, at work; says where they tell it and what nobody took, and counts that."""
     if not settings.is_on:
         yield ()
         return
@@ -64,6 +64,7 @@ async def observing(
     async with Telemetry(settings) as telemetry:
         say(f"· telemetry: {'; '.join(_ways(telemetry))}")
         yield (telemetry,)
+    undelivered.update(telemetry.dropped)
     if telemetry.dropped:
         lost = ", ".join(f"{number:,} {what}" for what, number in telemetry.dropped.items())
         say(f"· telemetry: nobody took {lost}")

@@ -15,6 +15,9 @@ PackFolder: TypeAlias = Annotated[
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else. Errors too.")
 ]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Write it even if something else is there, which is then gone.")
+]
 Note: TypeAlias = Annotated[
     str, typer.Option(metavar="TEXT", help="Why; it is kept with what you say.", show_default=False)
 ]

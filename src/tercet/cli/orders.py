@@ -20,8 +20,8 @@ from tercet.cli.journals import DEFAULT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Note, SessionId
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.speaking import Heard, Words, commands_for, speak
-from tercet.cli.standing import Commands, left_over, standing
+from tercet.cli.speaking import Heard, Words, speak
+from tercet.cli.standing import Commands, commands_for, left_over, standing
 from tercet.cli.text import count, listed, printable
 from tercet.cli.values import amount_text
 from tercet.contracts.errors import UsageError
@@ -195,7 +195,10 @@ def settle(
 
 
 async def _settle(url: str, session: str, step: str, actor: Actor, note: str) -> RollbackResult:
-    async with journal_at(url) as journal, Runtime(_no_pack(), journal, watchdog_ms=None) as runtime:
+    async with (
+        journal_at(url, is_written=True) as journal,
+        Runtime(_no_pack(), journal, watchdog_ms=None) as runtime,
+    ):
         return await runtime.settle_rollback(session, step, actor=actor, note=note)
 
 
@@ -237,7 +240,10 @@ def prune(
 
 
 async def _prune(url: str, pack: Pack, older_than_ms: int | None) -> int:
-    async with journal_at(url) as journal, Runtime(pack, journal, watchdog_ms=None) as runtime:
+    async with (
+        journal_at(url, is_written=True) as journal,
+        Runtime(pack, journal, watchdog_ms=None) as runtime,
+    ):
         return await runtime.prune(older_than_ms=older_than_ms)
 
 
@@ -273,7 +279,10 @@ def sweep(
 
 
 async def _sweep(url: str, pack: Pack) -> Swept:
-    async with journal_at(url) as journal, Runtime(pack, journal, watchdog_ms=None) as runtime:
+    async with (
+        journal_at(url, is_written=True) as journal,
+        Runtime(pack, journal, watchdog_ms=None) as runtime,
+    ):
         return await runtime.sweep()
 
 

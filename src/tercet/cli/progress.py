@@ -16,12 +16,13 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+import msgspec
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from tercet.cli.event_view import Columns, line_of
-from tercet.cli.quality_view import details
+from tercet.cli.event_view import Columns, line_of, step_text
+from tercet.cli.quality_view import Judged, Phases, details
 from tercet.cli.screen import Screen
 from tercet.cli.session_view import show_return, show_start
 from tercet.cli.text import took
@@ -41,6 +42,7 @@ class Progress:
         self._clock = clock
         self._is_followed = is_followed
         self._columns = Columns.of({})
+        self._phases = Phases()
         self._running: dict[str, tuple[int, str]] = {}
         self._live: Live | None = None
         self._stack = ExitStack()
@@ -69,16 +71,19 @@ class Progress:
         """Whether there is a live area, which takes care of what others print."""
         return self._live is not None
 
+    @property
+    def under_way(self) -> tuple[str, ...]:
+        """The steps whose calls are under way, as they are shown."""
+        return tuple(map(step_text, list(self._running)))
+
     def tell(self, state: State, event: e.Event) -> None:
         """Show an event."""
         with _unbroken(self.screen):
             self._columns = Columns.of(state.plan, state.undo)
             self._follow(event)
             self._head(state, event)
-            line = line_of(state, event)
-            if line is not None and not self._is_told_otherwise(event):
-                self._print(line, event.at)
-                self._print_below(details(event))
+            if not self._is_told_otherwise(event):
+                self._show(state, event)
             self.refresh()
 
     def say(self, text: Text | str) -> None:
@@ -99,6 +104,21 @@ class Progress:
         if self._live is not None:
             now = self._clock.now()
             self._live.update(Group(*self._lines(now)), refresh=True)
+
+    def _show(self, state: State, event: e.Event) -> None:
+        if isinstance(event, Judged):
+            line, *below = self._phases.tell(event)
+        else:
+            line, below = line_of(state, self._shortened(event)), details(event)
+        if line is not None:
+            self._print(line, event.at)
+            self._print_below(below)
+
+    def _shortened(self, event: e.Event) -> e.Event:
+        """An event without the words that stand in the ending that follows."""
+        if isinstance(event, e.RunReported) and event.outcome == "escalate" and not self._is_followed:
+            return msgspec.structs.replace(event, reasons=())
+        return event
 
     def _is_told_otherwise(self, event: e.Event) -> bool:
         """Whether an event needs no line: the live area shows it, or the ending that follows says more."""
@@ -171,6 +191,7 @@ class Silence:
 
     is_live = False
     has_told = False
+    under_way = ()
 
     def __enter__(self) -> Self:
         return self

@@ -7,8 +7,10 @@ through `printable`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+import msgspec
 from rich.text import Text
 
 from tercet.cli.exit_view import exit_lines, exit_text, score_text
@@ -55,9 +57,11 @@ def show_quality(screen: Screen, events: Sequence[e.Event]) -> None:
     if not told:
         return
     screen.say()
+    phases = Phases()
     for event in told:
-        screen.put(headline(event), rest="  ")
-        for line in details(event):
+        first, *below = phases.tell(event)
+        screen.put(first, rest="  ")
+        for line in below:
             screen.put(line, first="    ", rest="      ")
     reported = [event for event in events if isinstance(event, e.RunReported) and event.exit]
     if reported:
@@ -66,6 +70,30 @@ def show_quality(screen: Screen, events: Sequence[e.Event]) -> None:
             screen.put(Text(told), first="    ", rest="      ")
         for line in exit_lines(reported[-1].exit):
             screen.put(line, first="    ", rest="      ")
+
+
+class Phases:
+    """The phases of the quality loop as they are told one after the other: what is as it was is not told twice."""
+
+    def __init__(self) -> None:
+        self._before: dict[type[e.Event], list[list[Text]]] = {}
+
+    def tell(self, event: Judged) -> list[Text]:
+        """The lines of a phase: what it came to, and below it what the phase of its kind before has not told."""
+        told = headline(event)
+        untimed = msgspec.structs.replace(event, latency=0) if isinstance(event, e.TestsRun) else event
+        parts = [[headline(untimed)], *_parts(event)]
+        before = self._before.get(type(event), [])
+        self._before[type(event)] = parts
+        if parts == before and any(parts[1:]):
+            return [told + Text(", as before", style="dim")]
+        known: list[list[Text]] = before[1:] or [[]] * len(parts)
+        news = map(_news, parts[1:], known)
+        return [told, *chain.from_iterable(news)]
+
+
+def _news(part: list[Text], was: list[Text]) -> list[Text]:
+    return [Text("the same as before", style="dim")] if len(part) > 1 and part == was else part
 
 
 def headline(event: Judged) -> Text:
@@ -92,31 +120,36 @@ def headline(event: Judged) -> Text:
 
 def details(event: e.Event) -> list[Text]:
     """The lines below that: what is wrong and where, what was tried, which limits were held against what."""
+    if isinstance(event, e.RunReported):
+        return exit_lines(event.exit) if event.exit else []
+    return [line for part in _parts(event) for line in part] if isinstance(event, Judged) else []
+
+
+def _parts(event: Judged) -> list[list[Text]]:
+    """The details of a phase, those of a kind together."""
     match event:
+        case e.ExperienceDrawn() | e.SamplesDrawn():
+            return []
         case e.TestsRun():
             errors = TestResult.model_validate(event.result).errors if event.result else ()
-            return _some(_failed(each) for each in errors)
+            return [_some(_failed(each) for each in errors)]
         case e.OutputsVerified():
-            return [*_some(_faults(event)), *_unanswered(event.faults)]
+            return [_some(_faults(event)), _unanswered(event.faults)]
         case e.OutputsAttacked():
             broken = judge_attack(_outcomes(event))
             lines = (_item("✗", "red", found.defect.description) for found in broken)
-            return [*_some(lines), *_unanswered(event.faults)]
+            return [_some(lines), _unanswered(event.faults)]
         case e.OutputsCritiqued():
             found = CritiqueDiagnosis.model_validate(event.diagnosis)
             return [
-                *_some(map(defect_line, found.defects)),
-                *_steered(event.control),
-                *_unanswered(event.faults),
+                _some(map(defect_line, found.defects)),
+                list(_steered(event.control)),
+                _unanswered(event.faults),
             ]
         case e.EvidenceFetched():
-            return [Text(printable(ref, 200), style="dim") for ref in event.refs[:MOST]]
+            return [[Text(printable(ref, 200), style="dim") for ref in event.refs[:MOST]]]
         case e.OutputsRepaired():
-            return [*_some(map(attempt_line, _entries(event))), *_left(event), *_unanswered(event.faults)]
-        case e.RunReported() if event.exit:
-            return exit_lines(event.exit)
-        case _:
-            return []
+            return [_some(map(attempt_line, _entries(event))), list(_left(event)), _unanswered(event.faults)]
 
 
 def _unanswered(faults: Mapping[str, str]) -> list[Text]:

@@ -25,7 +25,7 @@ A mistake is answered with what to do about it: on stderr, or with `--json` on s
 | 0 | accepted; for a run: completed |
 | 1 | a bug in Tercet, or an output that cannot be written; `TERCET_TRACEBACK=1` shows where |
 | 2 | wrong use: an option, a plan, a pack or an input that cannot be understood, a session that is not there, a journal that cannot be opened |
-| 3 | refused by the critic |
+| 3 | refused by the critic; a replay, a what-if or a golden run that comes out otherwise; a bundle that is not as it was exported |
 | 4 | a run waits at a gate, or was paused by Ctrl-C, SIGTERM, an operator or an emergency stop; `tercet sessions resume` goes on |
 | 5 | a run failed, was escalated, rejected or cancelled, or expired; or its journal could not go on (full, locked, damaged or gone while it was used): what was written before is safe |
 | 130 | interrupted |
@@ -34,6 +34,11 @@ Whoever starts a run, answers a gate or stops something is the user that the ope
 Commands that load no pack are told with `--actors`, which reads that one file and never code.
 It is recorded as `auth: local`: as strong as the logins of the machine and the permissions of its files, and no stronger.
 Whoever started a run stays the same person for it, whatever file they name.
+It says who you are and nothing else: who asked and who answered is shown as it was recorded, whoever looks.
+
+What a command writes to a file goes by one rule.
+A page or a drawing that Tercet made is made again; anything else that is there stays, unless `--force` is given.
+A file appears under its name only once it is whole.
 
 Colours follow the terminal, `NO_COLOR` and `FORCE_COLOR`; the width follows the terminal and `COLUMNS`.
 """
@@ -61,13 +66,19 @@ def _section(name: str, command: Any) -> Iterator[str]:
     options = [p for p in command.params if p.param_type_name == "option"]
     usage = " ".join(p.metavar if p.required else f"[{p.metavar}]" for p in arguments)
     yield f"## tercet {name}\n"
-    yield inspect.cleandoc(command.help).replace(". ", ".\n")
+    yield _sentences(inspect.cleandoc(command.help))
     yield f"\n```text\n{f'tercet {name} [OPTIONS] {usage}'.rstrip()}\n```\n"
     yield _HEAD
     for parameter in (*arguments, *options):
         spelling = parameter.metavar if parameter in arguments else _spelling(parameter)
         yield f"| `{spelling}` | {parameter.help} |"
     yield f"\n```sh\n{COMMANDS[name][1].strip()}\n```\n"
+
+
+def _sentences(text: str) -> str:
+    """A text with each sentence on a line of its own, wherever its lines were broken in the source."""
+    paragraphs = (" ".join(each.split()) for each in text.split("\n\n"))
+    return "\n\n".join(paragraph.replace(". ", ".\n") for paragraph in paragraphs)
 
 
 def _spelling(option: Any) -> str:

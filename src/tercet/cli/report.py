@@ -13,13 +13,13 @@ import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import demand_place, write_file
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, Force
 from tercet.cli.screen import Screen, let_go_of_stdout, print_json
 from tercet.cli.sources import RunName, run_at
 from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
-from tercet.replay.bundle.writing import demand_free, new_file
 
 if TYPE_CHECKING:
     from tercet.replay.report import Page
@@ -47,19 +47,19 @@ def report(
             show_default=False,
         ),
     ] = None,
+    force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Write a report of a run: one HTML page with its plan, verdicts, timeline, approvals, budgets, evidence and hashes.
 
     The page opens from a file, fetches nothing and runs no script; what agents and tools wrote stands in it as text, and
-    secrets are left out. The journal, or the bundle, is only read, and is
-    checked on the way. The same run gives the same
-    bytes. A file that is no report is not written over.
+    secrets are left out. The journal, or the bundle, is only read, and is checked on the way. The same run gives the same
+    bytes. A report that is there is made again; any other file stays, unless --force is given.
     """
     target = None if out == STDOUT else Path(out or f"{Path(run).stem}.html")
     if target is not None:
-        _demand_free(target)
+        _demand_place(target, is_forced=force)
     if as_json and target is None:
         raise UsageError(
             "standard output can hold the page or the JSON about it, not both",
@@ -70,7 +70,7 @@ def report(
     if target is None:
         _print(page)
         return ExitCode.ACCEPTED
-    _write(target, page)
+    write_file(target, page)
     if as_json:
         print_json(
             {
@@ -104,31 +104,10 @@ async def _page(url: str, run: str) -> tuple[Page, bytes]:
     return page, render(page).encode()
 
 
-def _demand_free(target: Path) -> None:
-    """Raises `UsageError` if a page cannot be written there, before anything is read."""
-    if target.is_dir() or not target.absolute().parent.is_dir():
-        what = "is a folder" if target.is_dir() else "is in a folder that is not there"
-        raise UsageError(
-            f"{target} {what}", code="unwritable", remedy="name a file in a folder that is there"
-        )
-    demand_free(target, is_forced=True)  # whoever reads from a pipe waits for ever
-    if not target.exists():
-        return
-    from tercet.replay.report.rendering import MARKER  # noqa: PLC0415 - as below
+def _demand_place(target: Path, *, is_forced: bool) -> None:
+    from tercet.replay.report.rendering import MARKER  # noqa: PLC0415 - as above
 
-    with target.open("rb") as file:
-        if file.read(len(MARKER)) != MARKER.encode():
-            raise UsageError(
-                f"{target} is there already, and is no report",
-                code="file_exists",
-                remedy="name another file with -o FILE, or remove it",
-            )
-
-
-def _write(target: Path, page: bytes) -> None:
-    """A page that was there stays until the new one is whole."""
-    with new_file(target.resolve(), is_forced=True) as file:
-        file.write(page)
+    demand_place(target, is_forced=is_forced, mark=MARKER.encode())
 
 
 def _print(page: bytes) -> None:

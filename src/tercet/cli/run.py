@@ -119,7 +119,8 @@ def run(
     commands = Commands(journal=journal, pack=str(pack), actors=actors_of(pack))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
-    story = Foreground(loaded, progress, commands, store=store, telemetry=observed).carry(
+    foreground = Foreground(loaded, progress, commands, store=store, telemetry=observed)
+    story = foreground.carry(
         lambda runtime: runtime.run(
             request,
             plan=given,
@@ -135,7 +136,7 @@ def run(
         is_new=True,
     )
     if as_json:
-        print_json(session_json(story, commands))
+        print_json(session_json(story, commands) | foreground.telemetry_json)
     else:
         if not progress.has_told:
             screen.say(f"· this request was sent before, and is session {story.state.start['session']}")

@@ -12,11 +12,12 @@ from rich.text import Text
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story
 from tercet.cli.options import AsJson, SessionId
+from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import STYLES, show_ending, show_session
-from tercet.cli.standing import EXIT_CODES, Commands, Standing, standing, standing_of
+from tercet.cli.standing import EXIT_CODES, Commands, Standing, commands_for, standing, standing_of
 from tercet.cli.text import ago, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.session import SessionStatus
@@ -41,6 +42,7 @@ tercet sessions list --status awaiting_gate --json
 """
 SHOW_EXAMPLES = """\
 tercet sessions show ses_0123456789abcdef
+tercet sessions show ses_0123456789abcdef --actors examples/refunds
 """
 WATCH_EXAMPLES = """\
 tercet sessions watch ses_0123456789abcdef
@@ -140,7 +142,9 @@ def _next(row: SessionRow) -> str:
     return f"next {printable(row.next_step, 40)}" if row.next_step else ""
 
 
-def show(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
+def show(
+    session: SessionId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
+) -> ExitCode:
     """Show a session: its plan with how far each step is, the gates that wait, what was used, and what was said of it.
 
     If the run was planned anew, each revision is shown with the steps that it kept, word for word, those that are new,
@@ -149,7 +153,7 @@ def show(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson =
     are judged before they are committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
     story, record = asyncio.run(_look(journal, session))
-    commands = Commands(journal=journal)
+    commands = commands_for(journal, speaker_by(actors))
     if as_json:
         print_json({**session_json(story, commands), "decision_record": record})
     else:

@@ -16,7 +16,6 @@ from tercet.cli.foreground import process_name
 from tercet.cli.journals import TENANT, journal_at
 from tercet.cli.people import Speaker
 from tercet.cli.screen import Screen
-from tercet.cli.standing import Commands
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.executor.clock import SystemClock
@@ -40,11 +39,6 @@ class Heard:
     """The process that carries the session, where one does."""
 
 
-def commands_for(url: str, speaker: Speaker) -> Commands:
-    """What somebody who has spoken may type next."""
-    return Commands(journal=url, pack=speaker.pack or "PACK", actors=speaker.path)
-
-
 def speak(url: str, session: str, speaker: Speaker, words: Words, *, screen: Screen | None) -> Heard:
     """Say something, and wait until it was heard; `screen` is told for whom is waited."""
     waiting = _Waiting(screen)
@@ -60,7 +54,7 @@ def speak(url: str, session: str, speaker: Speaker, words: Words, *, screen: Scr
 
 
 async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting: _Waiting) -> Heard:
-    async with journal_at(url) as journal:
+    async with journal_at(url, is_written=True) as journal:
         before = (await opening.restore(journal, TENANT, session)).state
         actor = speaker.facing(before)
         desk = Desk(journal=journal, tenant=TENANT, clock=SystemClock())

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import journal_words
-from tercet.cli.people import actors_words
+from tercet.cli.people import Speaker, actors_words
 from tercet.cli.samples import sample
 from tercet.cli.text import json_text
 from tercet.contracts.saga import RollbackResult
@@ -117,12 +117,12 @@ class Commands:
         """The answers that a gate may get."""
         match gate.kind:
             case "approval":
-                return [self._said("gates", word, gate.id) for word in ("approve", "deny")]
+                return [self._answer(gate, word) for word in ("approve", "deny")]
             case "reconcile":
                 value = json_text(sample(gate.shown.get("result_schema")), indent=None)
                 return [
-                    self._said("gates", "settle", gate.id, "--happened", "--value", value),
-                    self._said("gates", "settle", gate.id, "--did-not-happen"),
+                    self._answer(gate, "settle", "--happened", "--value", value),
+                    self._answer(gate, "settle", "--did-not-happen"),
                 ]
             case "escalation":
                 # More of a budget helps where one was short, and nowhere else.
@@ -131,13 +131,18 @@ class Commands:
                 options = [word for word in gate.shown.get("options", ()) if word in ways]
                 # A step that failed may succeed as it stands; outputs would only be judged as they were.
                 again = [self.resume(session_of(gate.id))] if gate.step and not more else []
-                return [*(self._said("gates", "decide", gate.id, *ways[word]) for word in options), *again]
+                return [*(self._answer(gate, "decide", *ways[word]) for word in options), *again]
             case "compensation":
-                return [self._said("gates", "decide", gate.id, word) for word in ("compensate", "keep")]
+                return [self._answer(gate, "decide", word) for word in ("compensate", "keep")]
             case "output":
-                change = ("modify", gate.id, "--note", "what shall be different")
-                yes_or_no = [self._said("gates", word, gate.id) for word in ("approve", "deny")]
-                return [*yes_or_no, self._said("gates", *change)]
+                yes_or_no = [self._answer(gate, word) for word in ("approve", "deny")]
+                return [*yes_or_no, self._answer(gate, "modify", "--note", "what shall be different")]
+
+    def _answer(self, gate: OpenGate, word: str, *words: str) -> str:
+        """An answer as it is typed; where roles are asked for and nothing says who holds them, with a place for that."""
+        is_asked = any(need.roles for need in gate.needs.values())
+        unknown = ("--actors", "PACK") if is_asked and not self.actors else ()
+        return self._said("gates", word, gate.id, *words, *unknown)
 
     def after(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
         """What may be done about a session as it stands; nothing, if its journal is gone with this process."""
@@ -157,6 +162,11 @@ class Commands:
 
     def _line(self, *words: str) -> str:
         return shlex.join(["tercet", *words, *journal_words(self.journal)])
+
+
+def commands_for(url: str, speaker: Speaker) -> Commands:
+    """What somebody who has loaded no pack may type next."""
+    return Commands(journal=url, pack=speaker.pack or "PACK", actors=speaker.path)
 
 
 def _extension(reason: str) -> tuple[str, ...]:

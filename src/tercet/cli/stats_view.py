@@ -24,53 +24,72 @@ def show_figures(screen: Screen, found: Figures) -> None:
 
 
 def _facts(found: Figures) -> Iterator[tuple[str, str]]:
-    yield "runs", _joined(count(found.runs, "run"), _parts(found.ended))
+    yield "runs", _joined(f"{found.runs:,}", _counts(_with_open(found)))
     if (mean := found.mean_time_to_safe_completion_ms) is not None:
         yield "time", f"{took(round(mean))} from request to commit on average, waiting for people included"
-    yield "plans", _rated(found.plan_pass_rate, f"of {count(found.plans_reviewed, 'plan')} passed the critic")
-    yield "refused", _parts(found.plans_refused)
+    yield "plans", f"{found.plans_reviewed:,} reviewed{_share(found.plan_pass_rate, 'passed the critic')}"
+    yield "refused", _counts(found.plans_refused)
     yield "re-planned", count(found.replans, "time") if found.replans else ""
-    yield "steps", _rated(found.step_completion_rate, f"of those tried completed: {_parts(found.steps)}")
+    if found.steps:
+        yield (
+            "steps",
+            f"{_counts(found.steps)}{_share(found.step_completion_rate, 'of those tried')}",
+        )
     yield "calls", _calls(found)
     if found.retries:
-        yield "retries", _rated(found.retry_rate, f"of calls were another attempt: {found.retries:,}")
-        yield "recovered", _rated(found.recovery_rate, "of retried steps completed")
-    yield "taken back", _parts(found.compensations)
+        yield "retries", f"{count(found.retries, 'call')}{_share(found.retry_rate, 'of all calls')}"
+        recovered = {"completed": found.steps_recovered, "lost": found.steps_lost}
+        yield "retried", f"{_counts(recovered)}{_share(found.recovery_rate, 'of retried steps')}"
+    yield "taken back", _counts(found.compensations)
     if found.loop_guard_trips:
         yield "loop guard", f"{count(found.loop_guard_trips, 'trip')}, {found.loop_guard_trip_rate:.2f} a run"
-    yield "gates", _parts(found.gates_opened)
-    yield "not passed", _parts(found.gate_failures)
+    yield "gates", _counts(found.gates_opened)
+    yield "not passed", _counts({_FAILURES.get(name, name): n for name, n in found.gate_failures.items()})
     yield "escalated", _escalations(found)
-    yield "checkpoints", f"{found.checkpoints_written:,}, {found.checkpoint_bytes:,} bytes"
+    yield "checkpoints", f"{found.checkpoints_written:,}, {count(found.checkpoint_bytes, 'byte')}"
     if found.loops_resumed:
         recovered = f", {count(found.actions_recovered, 'call')} in flight" if found.actions_recovered else ""
         yield "taken over", f"{count(found.loops_resumed, 'time')}{recovered}"
-    yield "cost", _parts({phase: _cents(cost) for phase, cost in found.cost_microcents.items()})
-    yield "tokens", _parts(found.tokens)
-    yield "inside", _parts(found.lanes)
+    yield "cost", _in_phases({phase: _cents(cost) for phase, cost in found.cost_microcents.items()})
+    yield "tokens", _in_phases({phase: f"{number:,}" for phase, number in found.tokens.items()})
+    yield "lanes", _counts(found.lanes)
+
+
+_FAILURES = {
+    "quality": "below a quality limit",
+    "denied": "denied by a person",
+    "expired": "not answered in time",
+}
+"""Why something did not pass, for people."""
+
+
+def _with_open(found: Figures) -> dict[str, int]:
+    """The runs by how they ended, and those that have not."""
+    still = found.runs - sum(found.ended.values())
+    return {**found.ended, "not over": still} if still > 0 else found.ended
 
 
 def _calls(found: Figures) -> str:
     tools = sorted(found.actions_dispatched.items(), key=lambda each: -each[1])
-    shown = ", ".join(f"{printable(tool, 60)} {number:,}" for tool, number in tools[:_MOST_TOOLS])
+    shown = ", ".join(f"{number:,} {printable(tool, 60)}" for tool, number in tools[:_MOST_TOOLS])
     return f"{shown}{', …' if len(tools) > _MOST_TOOLS else ''}"
 
 
 def _escalations(found: Figures) -> str:
     told = [
-        f"{tier} {number:,} ({rate:.2f} a run)"
-        if (rate := found.escalation_rate.get(tier))
-        else f"{tier} {number:,}"
+        f"{number:,} of risk tier {tier}{f' ({rate:.2f} a run)' if rate else ''}"
         for tier, number in found.escalations.items()
+        for rate in (found.escalation_rate.get(tier),)
     ]
     return ", ".join(told)
 
 
-def _parts(counts: Mapping[str, int | str]) -> str:
-    return ", ".join(
-        f"{printable(name, 60)} {number if isinstance(number, str) else f'{number:,}'}"
-        for name, number in counts.items()
-    )
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {printable(name, 60)}" for name, number in counts.items() if number)
+
+
+def _in_phases(amounts: Mapping[str, str]) -> str:
+    return ", ".join(f"{amount} in {printable(phase, 60)}" for phase, amount in amounts.items())
 
 
 def _cents(microcents: int) -> str:
@@ -81,5 +100,5 @@ def _joined(*parts: str) -> str:
     return ": ".join(filter(None, parts))
 
 
-def _rated(rate: float | None, text: str) -> str:
-    return "" if rate is None else f"{100 * rate:.1f} % {text}"
+def _share(rate: float | None, text: str) -> str:
+    return "" if rate is None else f" ({f'{100 * rate:.1f}'.removesuffix('.0')} % {text})"

@@ -172,7 +172,7 @@ def _demand_name(kind: StopKind, name: str) -> None:
 
 
 async def _post(url: str, stop: Stop) -> None:
-    async with journal_at(url) as journal:
+    async with journal_at(url, is_written=True) as journal:
         await Noticeboard(journal, TENANT, pack="").write(stop)
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.options import AsJson, Force, PackFolder
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.recordings import Everything, Intent, Status, demand_runs, is_file, read_runs
 from tercet.cli.screen import Screen, print_json
@@ -26,7 +26,7 @@ from tercet.contracts.errors import UsageError
 from tercet.replay.recording import Recording
 from tercet.replay.tuning.acceptance import accept as accept_proposal
 from tercet.replay.tuning.evaluation import Evaluation
-from tercet.replay.tuning.proposal import propose, read_proposal, write_proposal
+from tercet.replay.tuning.proposal import demand_folder, propose, read_proposal, write_proposal
 from tercet.replay.tuning.search import demand_optuna
 from tercet.replay.tuning.search import search as look
 from tercet.runtime.feedback import read_feedback
@@ -77,6 +77,7 @@ def search(
             metavar="FOLDER", help="Where the proposal goes: by default PACK's name and -proposal, here."
         ),
     ] = None,
+    force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -88,6 +89,8 @@ def search(
     demand_runs(runs or (), is_all=everything, intent=intent, status=status)
     demand_optuna()
     loaded = load_pack(pack)
+    folder = out or Path(f"{loaded.name}-proposal")
+    demand_folder(folder, is_forced=force)
     found = read_runs(journal, runs or (), is_all=everything, intent=intent, status=status)
     corrected = asyncio.run(_corrected(journal, found, has_journal=everything or not _are_files(runs or ())))
     evaluation = Evaluation(loaded, found, corrected=corrected, workers=workers)
@@ -100,8 +103,7 @@ def search(
         else:
             show_nothing(Screen(), result)
         return ExitCode.REFUSED
-    folder = out or Path(f"{loaded.name}-proposal")
-    file = write_proposal(proposal, folder)
+    file = write_proposal(proposal, folder, is_forced=force)
     if as_json:
         print_json({"proposal": proposal.model_dump(mode="json"), "file": str(file)})
     else:

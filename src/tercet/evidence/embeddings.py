@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tercet.contracts.canonical import canonical
-from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.extras import extra_missing
 from tercet.contracts.shape import as_object
 from tercet.evidence.retrieval import Named, facts_for
 from tercet.evidence.store import EvidenceStore
@@ -70,11 +70,7 @@ class EmbeddingRetriever:
 def _load() -> Any:
     spec = find_spec("wordllama")
     if spec is None or spec.origin is None:
-        raise UsageError(
-            "finding evidence by its meaning needs wordllama, which is not installed",
-            code="extra_missing",
-            remedy="pip install 'tercet[embeddings]'",
-        )
+        raise extra_missing("finding evidence by its meaning", "wordllama", "embeddings")
     # The weights lie in the package; without a folder it would look for them elsewhere, and on the network.
     module: Any = import_module("wordllama")
     return module.WordLlama.load(cache_dir=Path(spec.origin).parent, disable_download=True)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import extra_missing
 from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.store import EvidenceStore
 
@@ -61,11 +62,7 @@ async def _open(url: str, patience_s: float) -> EvidenceStore:
         except ModuleNotFoundError as error:
             if error.name != "asyncpg":
                 raise
-            raise UsageError(
-                "evidence on PostgreSQL needs asyncpg, which is not installed",
-                code="postgres_not_installed",
-                remedy="pip install 'tercet[postgres]'",
-            ) from error
+            raise extra_missing("evidence on PostgreSQL", "asyncpg", "postgres") from error
         return await PostgresEvidence.open(url, patience_s=patience_s)
     scheme, colon, _ = url.partition(":")
     remedy = _REMEDY if colon or not url else f'for a file, say "{SQLITE}{url}"; else {_REMEDY}'

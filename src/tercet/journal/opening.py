@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import extra_missing
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 
@@ -19,13 +20,14 @@ _REMEDY = 'use "memory:", "sqlite:///runs.db", "sqlite:////var/lib/runs.db" or "
 class Opening:
     """A journal about to be opened: await it, or enter it to have it closed at the end."""
 
-    def __init__(self, url: str, patience_s: float) -> None:
+    def __init__(self, url: str, patience_s: float, *, may_be_read_only: bool) -> None:
         self._url = url
         self._patience_s = patience_s
+        self._may_be_read_only = may_be_read_only
         self._journal: Journal | None = None
 
     def __await__(self) -> Generator[Any, Any, Journal]:
-        return _open(self._url, self._patience_s).__await__()
+        return _open(self._url, self._patience_s, may_be_read_only=self._may_be_read_only).__await__()
 
     async def __aenter__(self) -> Journal:
         self._journal = await self
@@ -38,16 +40,17 @@ class Opening:
             await self._journal.close()
 
 
-def open_journal(url: str, *, patience_s: float = 5.0) -> Opening:
+def open_journal(url: str, *, patience_s: float = 5.0, may_be_read_only: bool = False) -> Opening:
     """A journal by its address; `async with open_journal(url) as journal`, or `await open_journal(url)`.
 
     `patience_s` is how long to wait for a lock that somebody else holds, and for a server that does not answer.
+    With `may_be_read_only` a file that may not be written is opened all the same, and every append to it is refused.
     An address that names no journal raises `UsageError`; a store that cannot be opened, one of `JournalError`'s kinds.
     """
-    return Opening(url, patience_s)
+    return Opening(url, patience_s, may_be_read_only=may_be_read_only)
 
 
-async def _open(url: str, patience_s: float) -> Journal:
+async def _open(url: str, patience_s: float, *, may_be_read_only: bool) -> Journal:
     # The drivers are imported where they are used: sqlite3 costs time that a process without a journal need not
     # spend, and asyncpg is an optional dependency.
     if url == "memory:":
@@ -56,18 +59,14 @@ async def _open(url: str, patience_s: float) -> Journal:
         path = _sqlite_path(url)
         from tercet.journal.sqlite import SqliteJournal  # noqa: PLC0415 - see above
 
-        return await SqliteJournal.open(path, patience_s=patience_s)
+        return await SqliteJournal.open(path, patience_s=patience_s, may_be_read_only=may_be_read_only)
     if url.startswith(_POSTGRES):
         try:
             from tercet.journal.postgres import PostgresJournal  # noqa: PLC0415 - see above
         except ModuleNotFoundError as error:
             if error.name != "asyncpg":
                 raise
-            raise UsageError(
-                "a journal on PostgreSQL needs asyncpg, which is not installed",
-                code="postgres_not_installed",
-                remedy="pip install 'tercet[postgres]'",
-            ) from error
+            raise extra_missing("a journal on PostgreSQL", "asyncpg", "postgres") from error
         return await PostgresJournal.open(url, patience_s=patience_s)
     scheme, colon, _ = url.partition(":")
     remedy = _REMEDY if colon or not url else f'for a file, say "{_SQLITE}{url}"; else {_REMEDY}'

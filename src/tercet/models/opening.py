@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import extra_missing
 from tercet.contracts.prices import TokenPrices
 from tercet.models.model import Model
 
@@ -28,11 +29,7 @@ def open_model(name: str, *, prices: TokenPrices | None = None) -> Model:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _LIBRARIES:
             raise
-        raise UsageError(
-            f"the model {name!r} needs {error.name}, which is not installed",
-            code="extra_missing",
-            remedy="pip install 'tercet[models]'",
-        ) from error
+        raise extra_missing(f"the model {name!r}", str(error.name), "models") from error
 
 
 def _open_local(name: str) -> Model:

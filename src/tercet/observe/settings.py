@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import extra_missing
 from tercet.observe.sampling import Sampling
 
 LOOPBACK = "127.0.0.1"
@@ -99,8 +100,4 @@ def demand_library() -> None:
     """Raises `UsageError` where the libraries for telemetry are not installed."""
     for name in ("opentelemetry", "prometheus_client"):
         if find_spec(name) is None:
-            raise UsageError(
-                "the libraries for telemetry are not installed",
-                code="telemetry_unavailable",
-                remedy="pip install 'tercet[telemetry]'",
-            )
+            raise extra_missing("telemetry", name, "telemetry")

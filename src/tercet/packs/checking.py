@@ -15,6 +15,7 @@ from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import GATE_CHECKS
 from tercet.packs.checks.people import PEOPLE_CHECKS
 from tercet.packs.checks.quality import QUALITY_CHECKS
+from tercet.packs.checks.quality_places import PLACE_CHECKS
 from tercet.packs.checks.sessions import SESSION_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
 from tercet.packs.checks.tuning import TUNING_CHECKS
@@ -33,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     *CONTEXT_CHECKS,
     *CONTROL_CHECKS,
     *QUALITY_CHECKS,
+    *PLACE_CHECKS,
     *TUNING_CHECKS,
 )
 

@@ -289,4 +289,9 @@ def _wrong(detail: Any, shown: str) -> tuple[str, str]:
     if detail["type"] == "string_pattern_mismatch":
         return f"{shown} has the wrong form", "correct the value"
     message = str(detail["msg"]).removeprefix("Value error, ")
-    return f"{message[:1].lower()}{message[1:]} (here: {shown})", "correct the value"
+    said = f"{message[:1].lower()}{message[1:]}"
+    if isinstance(
+        detail.get("input"), dict | list | tuple
+    ):  # what a whole table holds stands where the problem is
+        return said, "correct the values"
+    return f"{said} (here: {shown})", "correct the value"

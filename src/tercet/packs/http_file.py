@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import install_words
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.shape import as_object
 from tercet.packs.folder import HTTP_FILE, Draft
@@ -90,7 +91,7 @@ def _read_service(draft: Draft, table: Table) -> Service | None:
         )  # fmt: skip
     if find_spec("httpx2") is None:
         draft.note(
-            "http_unavailable", "the HTTP library is not installed here", 'pip install "tercet[http]"',
+            "http_unavailable", "the HTTP library is not installed here", install_words("http"),
             file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
         )  # fmt: skip
     return service

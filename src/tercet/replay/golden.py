@@ -33,7 +33,8 @@ class GoldenRun(Published):
 
     file: str
     session_id: str = ""
-    outcome: Literal["same", "changed", "unreadable"]
+    outcome: Literal["same", "changed", "corrected", "still_wrong", "unreadable"]
+    """`corrected` and `still_wrong` are about a run that a person has corrected: it comes out as they said, or not yet."""
     difference: Absent[Difference] = None
     """Where it comes out otherwise than it was recorded."""
     change: Absent[VerdictChange] = None
@@ -62,13 +63,15 @@ class GoldenReport(Published):
     """The pack that it was judged under, where that is not each run's own."""
     same: int
     changed: int
+    corrected: int = 0
+    still_wrong: int = 0
     unreadable: int
     runs: tuple[GoldenRun, ...]
 
     @property
     def is_same(self) -> bool:
-        """Whether every run came out as it was kept."""
-        return self.changed == self.unreadable == 0
+        """Whether every run came out as it was kept, or as somebody has corrected it."""
+        return self.changed == self.still_wrong == self.unreadable == 0
 
 
 def file_name(session: str) -> str:
@@ -136,6 +139,8 @@ def check(
         pack=None if pack is None else pack.ref,
         same=outcomes.count("same"),
         changed=outcomes.count("changed"),
+        corrected=outcomes.count("corrected"),
+        still_wrong=outcomes.count("still_wrong"),
         unreadable=outcomes.count("unreadable"),
         runs=found,
     )
@@ -164,11 +169,14 @@ def _judged(
 def _corrected(file: Path, judged: Rejudged, wanted: Expected) -> GoldenRun:
     """A run that a person has corrected: it is right only if it comes out otherwise than it did."""
     is_right = (judged.new_status == "completed") == wanted.is_accepted
-    said = f"it would be {judged.new_status}, and {wanted.author} has corrected that: {wanted.correction}"
+    should = "should have been accepted" if wanted.is_accepted else "should not have been accepted"
+    said = (
+        f"it would still be {judged.new_status}; {wanted.author} says that it {should}: {wanted.correction}"
+    )
     return GoldenRun(
         file=file.name,
         session_id=judged.session_id,
-        outcome="same" if is_right else "changed",
+        outcome="corrected" if is_right else "still_wrong",
         error=None if is_right else said,
     )
 

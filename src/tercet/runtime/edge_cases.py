@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tercet.contracts import pointer
 from tercet.contracts.canonical import canonical
-from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import extra_missing
 from tercet.contracts.plain import MAX_NUMBER, not_plain
 from tercet.contracts.rubric import EdgeCase
 from tercet.contracts.shape import JsonObject, as_list, as_object
@@ -67,11 +67,7 @@ def make_edge_cases(
 def demand_maker() -> None:
     """Raises `UsageError` where edge cases cannot be made, since Hypothesis is not installed."""
     if not is_maker_installed():
-        raise UsageError(
-            "edge cases are made by Hypothesis, which is not installed",
-            code="extra_missing",
-            remedy="pip install 'tercet[adversarial]'",
-        )
+        raise extra_missing("making edge cases", "hypothesis", "adversarial")
 
 
 def is_maker_installed() -> bool:

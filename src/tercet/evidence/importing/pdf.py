@@ -6,7 +6,7 @@ import io
 import logging
 import warnings
 
-from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import extra_missing
 from tercet.evidence.importing.texts import Unreadable
 
 
@@ -16,11 +16,7 @@ def page_texts(data: bytes) -> list[str]:
         import pypdf  # noqa: PLC0415 - an optional dependency
         from pypdf.errors import FileNotDecryptedError  # noqa: PLC0415 - an optional dependency
     except ModuleNotFoundError as error:
-        raise UsageError(
-            "reading PDF needs pypdf, which is not installed",
-            code="pdf_not_installed",
-            remedy="pip install 'tercet[documents]'",
-        ) from error
+        raise extra_missing("reading PDF", "pypdf", "documents") from error
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it has to say, it raises
     try:
         with warnings.catch_warnings():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from tercet.contracts.errors import UsageError
 from tercet.journal.errors import JournalUnavailable, NewerJournal
 from tercet.journal.sqlfiles import Migration, read_migrations, read_queries, read_schema
-from tercet.journal.sqlite.faults import is_busy
+from tercet.journal.sqlite.faults import is_busy, primary_code
 
 QUERIES = read_queries("tercet.journal.sqlite")
 MIGRATIONS = read_migrations("tercet.journal.sqlite")
@@ -42,18 +43,60 @@ def connect_writer(
     return connection
 
 
-def connect_reader(path: Path, *, patience_s: float) -> sqlite3.Connection:
-    """A connection that can only read."""
+def connect_reader(path: Path | str, *, patience_s: float) -> sqlite3.Connection:
+    """A connection that can only read; a text is an address that `find_way` has found."""
     connection = _connect(path, patience_s)
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
-def _connect(path: Path, patience_s: float) -> sqlite3.Connection:
+def find_way(path: Path, *, patience_s: float) -> str:
+    """The address by which a file that may not be written is read; raises `JournalUnavailable` if there is none.
+
+    A reader of a write-ahead log takes part in it, by a file `-shm` beside it. Where that can neither be found nor made,
+    the file alone is read, as one that nobody changes; but only if no commit waits in the log, which would be left out.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        _demand_schema(address, path, patience_s)
+    except sqlite3.OperationalError as error:
+        if primary_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+    else:
+        return address
+    if log.exists() and log.stat().st_size:
+        raise JournalUnavailable(
+            str(path),
+            f"its last commits are in {log.name}, which cannot be read without the right to write beside it",
+            remedy=f"copy {path.name} and {log.name} into a folder of your own, or let whoever may write there open it once",
+        )
+    alone = f"{address}&immutable=1"
+    _demand_schema(alone, path, patience_s)
+    return alone
+
+
+def _demand_schema(address: str, path: Path, patience_s: float) -> None:
+    known = MIGRATIONS[-1].version
+    with closing(connect_reader(address, patience_s=patience_s)) as connection:
+        if _read_version(connection, str(path), known) < known:
+            raise JournalUnavailable(
+                str(path),
+                "it is of an older version, and may not be written here",
+                remedy="let whoever may write it open it once with this version of Tercet",
+            )
+
+
+def _connect(path: Path | str, patience_s: float) -> sqlite3.Connection:
     # isolation_level=None: transactions begin and end where we say. A connection wanders between the threads of a
     # pool, but only one uses it at a time.
     return sqlite3.connect(
-        path, timeout=patience_s, isolation_level=None, check_same_thread=False, cached_statements=64
+        path,
+        timeout=patience_s,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=64,
+        uri=isinstance(path, str),
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.journal.chain import START
 from tercet.journal.content import check_blob, checkpoint_from, digest_bytes, digest_text
+from tercet.journal.errors import JournalUnavailable
 from tercet.journal.protocol import (
     Append,
     CheckpointKind,
@@ -21,9 +22,10 @@ from tercet.journal.protocol import (
     Stored,
     StoredCheckpoint,
 )
-from tercet.journal.sqlite.connection import QUERIES
+from tercet.journal.sqlite.connection import QUERIES, find_way
+from tercet.journal.sqlite.faults import translate
 from tercet.journal.sqlite.reader import Reader
-from tercet.journal.sqlite.writer import Writer
+from tercet.journal.sqlite.writer import NoWriter, Writer
 from tercet.journal.stream import Acquire, Forget, Release, Renew, check_names, check_unit, unknown_session
 
 OLDEST = (3, 37, 0)
@@ -33,14 +35,19 @@ OLDEST = (3, 37, 0)
 class SqliteJournal:
     """A durable journal in one file, for one machine. Open it with `open_journal("sqlite:///runs.db")`."""
 
-    def __init__(self, path: Path, *, patience_s: float = 5.0) -> None:
+    def __init__(self, path: Path, *, patience_s: float = 5.0, address: str = "") -> None:
         self._path = path
-        self._writer = Writer(path, patience_s=patience_s)
-        self._reader = Reader(path, patience_s=patience_s)
+        self._writer = NoWriter(path) if address else Writer(path, patience_s=patience_s)
+        self._reader = Reader(path, patience_s=patience_s, address=address)
 
     @classmethod
-    async def open(cls, path: Path, *, patience_s: float = 5.0) -> SqliteJournal:
-        """Open or create a file; `patience_s` is how long to wait for another process's lock."""
+    async def open(
+        cls, path: Path, *, patience_s: float = 5.0, may_be_read_only: bool = False
+    ) -> SqliteJournal:
+        """Open or create a file; `patience_s` is how long to wait for another process's lock.
+
+        With `may_be_read_only` a file that is there and may not be written is opened too, and refuses every append.
+        """
         if sqlite3.sqlite_version_info < OLDEST:
             raise UsageError(
                 f"this Python has SQLite {sqlite3.sqlite_version}, and a journal needs 3.37 or newer",
@@ -50,6 +57,11 @@ class SqliteJournal:
         journal = cls(path, patience_s=patience_s)
         try:
             await journal._writer.open()
+        except JournalUnavailable:
+            await journal.close()
+            if not may_be_read_only:
+                raise
+            return cls(path, patience_s=patience_s, address=_way(path, patience_s))
         except BaseException:
             await journal.close()
             raise
@@ -189,6 +201,13 @@ class SqliteJournal:
 
     async def _rows(self, query: str, *parameters: Any) -> list[Any]:
         return await self._reader.rows(QUERIES[query], parameters)
+
+
+def _way(path: Path, patience_s: float) -> str:
+    try:
+        return find_way(path, patience_s=patience_s)
+    except sqlite3.Error as error:
+        raise translate(error, str(path)) from error
 
 
 def _session(row: tuple[Any, ...]) -> SessionRow:

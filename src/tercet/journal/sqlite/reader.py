@@ -23,8 +23,9 @@ T = TypeVar("T")
 class Reader:
     """Runs queries in threads. A writer never keeps readers waiting, since the file has a write-ahead log."""
 
-    def __init__(self, path: Path, *, patience_s: float) -> None:
+    def __init__(self, path: Path, *, patience_s: float, address: str = "") -> None:
         self._path = path
+        self._address = address
         self._patience_s = patience_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"journal {path.name} reader")
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
@@ -61,7 +62,7 @@ class Reader:
         try:
             connection = self._idle.get_nowait()
         except queue.Empty:
-            connection = connect_reader(self._path, patience_s=self._patience_s)
+            connection = connect_reader(self._address or self._path, patience_s=self._patience_s)
         try:
             yield connection
         finally:

@@ -134,6 +134,28 @@ class Writer:
             return
 
 
+class NoWriter:
+    """Stands in the writer's place where a file may only be read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def open(self) -> None:
+        """Open nothing."""
+
+    def submit(self, act: Act) -> asyncio.Future[Any]:
+        """Refuse an act."""
+        del act
+        raise JournalUnavailable(
+            str(self._path),
+            "it may only be read here",
+            remedy="give the user of this process the right to write the file and its folder",
+        )
+
+    async def close(self) -> None:
+        """Close nothing."""
+
+
 def _settle(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Outcome | None]) -> None:
     """Wake everybody whose act was in the commit."""
     for future, outcome in zip(futures, outcomes, strict=True):

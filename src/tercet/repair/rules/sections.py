@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from tercet.contracts.quality import Defect
 from tercet.contracts.repair import SectionTemplate
@@ -12,6 +12,7 @@ from tercet.repair.edits import Edit
 from tercet.repair.materials import Materials
 from tercet.repair.regions import Region, headings, text_at, texts
 
+_STRAY = re.compile(r"\{\{[^{}]*\}\}")
 _BLANK = re.compile(r"\{\{\s*(?P<classification>[^{}#\s]+)#(?P<place>(?:/[^{}\s]*)?)\s*\}\}")
 
 
@@ -52,9 +53,26 @@ def _meant(defect: Defect, missing: list[SectionTemplate]) -> SectionTemplate | 
     return named[0] if len(named) == 1 else None
 
 
+class Blank(NamedTuple):
+    """A place of a text that is filled from evidence: of which class, and from where in it."""
+
+    classification: str
+    place: str
+
+
+def blanks_in(text: str) -> list[Blank]:
+    """The blanks of a text, in their order."""
+    return [Blank(match["classification"], match["place"]) for match in _BLANK.finditer(text)]
+
+
+def strays_in(text: str) -> list[str]:
+    """What looks like a blank of a text, and is none."""
+    return [match[0] for match in _STRAY.finditer(text) if not _BLANK.fullmatch(match[0])]
+
+
 def fill(text: str, materials: Materials) -> str | None:
     """A text with its blanks filled from evidence; None if one of them cannot be."""
-    values = [materials.named(match["classification"], match["place"]) for match in _BLANK.finditer(text)]
+    values = [materials.named(*blank) for blank in blanks_in(text)]
     if any(_shown(value) is None for value in values):
         return None
     left = iter(values)

@@ -125,6 +125,12 @@ def _read(path: Path, name: str) -> bytes:
             code="unknown_key",
             remedy=f"tercet signing-keys list shows those that are there; tercet signing-keys new {name} makes one",
         ) from None
+    except PermissionError as error:
+        raise UsageError(
+            f"the signing key {path} may not be read by this user",
+            code="key_unreadable",
+            remedy=f"chmod 600 {path} as its owner, or sign as the user whom it belongs to",
+        ) from error
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
 

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import extra_missing
 from tercet.replay.bundle.errors import BundleForged
 from tercet.replay.bundle.layout import is_hex, signed_bytes
 from tercet.replay.bundle.records import Seal
@@ -20,11 +21,7 @@ PREFIX = "ed25519:"
 def demand_cryptography() -> None:
     """Raises `UsageError` if signatures can be neither made nor checked here."""
     if find_spec("cryptography") is None:
-        raise UsageError(
-            "signatures need a library that is not installed",
-            code="signing_unavailable",
-            remedy='pip install "tercet[signing]"',
-        )
+        raise extra_missing("a signature", "cryptography", "signing")
 
 
 class PrivateKey:

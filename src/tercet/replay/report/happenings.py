@@ -10,7 +10,7 @@ from tercet.replay.report.case import Case
 from tercet.replay.report.judgements import of_quality
 from tercet.replay.report.page import Happening, Tone
 from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import elapsed, moment, took
+from tercet.replay.report.words import count, elapsed, moment, took
 from tercet.runtime.state import UNDO
 
 MOST = 600
@@ -201,23 +201,21 @@ def _of_planning(
 ) -> Told:
     match event:
         case e.PlanProposed():
-            return (
-                f"a plan of {len(event.plan.get('steps', ()))} steps, by {event.planner or event.origin}",
-                "busy",
-            )
+            steps = count(len(event.plan.get("steps", ())), "step")
+            return f"a plan of {steps}, by {event.planner or event.origin}", "busy"
         case e.PlanningFailed():
             return f"no plan, {event.code}: {event.reason}", "bad"
         case e.Decomposed():
-            return f"split into {event.steps} sub-tasks", "quiet"
+            return f"split into {count(event.steps, 'sub-task')}", "quiet"
         case e.EvidenceRetrieved():
-            return f"{len(event.evidence)} facts are pinned", "quiet"
+            return f"{count(len(event.evidence), 'fact')} pinned", "quiet"
         case e.ModelAsked():
             return f"{event.model} is asked, attempt {event.attempt}", "busy"
         case e.ModelAnswered() if event.code:
             return f"no answer, {event.code}: {event.error}", "bad"
         case e.ModelAnswered():
             tokens = event.tokens_in + event.tokens_out
-            return f"{event.model} answers after {took(event.latency)}, {tokens:,} tokens", "good"
+            return f"{event.model} answers after {took(event.latency)}, {count(tokens, 'token')}", "good"
         case _:
             assert_never(event)
 

@@ -163,25 +163,35 @@ def _expectations(
 # --- files ---
 
 
-def write_proposal(proposal: Proposal, folder: Path) -> Path:
+def demand_folder(folder: Path, *, is_forced: bool) -> None:
+    """Raises `UsageError` if a proposal may not be put here: into a file, or in the place of another one."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(
+            f"{folder} is no folder", code="not_a_folder", remedy="name a folder with --out FOLDER"
+        )
+    if not is_forced and any((folder / name).exists() for name in (FILE, DIFF)):
+        raise UsageError(
+            f"there is a proposal in {folder} already",
+            code="file_exists",
+            remedy="name another folder with --out FOLDER, or overwrite it with --force",
+        )
+
+
+def write_proposal(proposal: Proposal, folder: Path, *, is_forced: bool = False) -> Path:
     """Put a proposal into a folder of its own; raises `UsageError` if that cannot be written, or holds another one."""
     target = folder / FILE
     text = proposal.model_dump_json(indent=2) + "\n"
     try:
         if target.exists() and target.read_text() != text:
-            raise UsageError(
-                f"{folder} holds another proposal",
-                code="file_exists",
-                remedy="name another folder, or remove that one",
-            )
+            demand_folder(folder, is_forced=is_forced)
         folder.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
         (folder / DIFF).write_text(proposal.diff)
+        target.write_text(text)
     except OSError as error:
         raise UsageError(
             f"cannot write {folder}: {error.strerror or error}",
-            code="file_unwritable",
-            remedy="name a folder that you may write to",
+            code="unwritable",
+            remedy="name a folder that you may write to with --out FOLDER",
         ) from error
     return target
 

@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from tercet.contracts.errors import UsageError
+from tercet.contracts.extras import extra_missing
 from tercet.contracts.tuning import Candidate, Surface, Value
 from tercet.replay.tuning.evaluation import Evaluated, Evaluation
 from tercet.replay.tuning.frozen import choices_of
@@ -81,11 +81,7 @@ def search(
 def demand_optuna() -> None:
     """Raises `UsageError` where optuna is not installed, before any work is done."""
     if find_spec("optuna") is None:
-        raise UsageError(
-            "tuning needs optuna, which is not installed",
-            code="extra_missing",
-            remedy="pip install 'tercet[tuning]'",
-        )
+        raise extra_missing("tuning", "optuna", "tuning")
 
 
 def _optuna() -> Any:

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from tercet.contracts.errors import NotSent, UsageError
+from tercet.contracts.errors import NotSent
+from tercet.contracts.extras import extra_missing
 from tercet.contracts.shape import Authored
 from tercet.tools.mcp.definition import Definition
 from tercet.tools.outside import Line
@@ -103,11 +104,7 @@ def demand_sdk() -> None:
     try:
         import mcp  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport] - the SDK is an extra
     except ImportError as error:
-        raise UsageError(
-            "tools of MCP servers need the MCP SDK, which is not installed",
-            code="mcp_missing",
-            remedy="install it: pip install 'tercet[mcp]'",
-        ) from error
+        raise extra_missing("a tool of an MCP server", "mcp", "mcp") from error
 
 
 async def call_without_runtime(**_: object) -> None:

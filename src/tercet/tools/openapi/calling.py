@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tercet.contracts.errors import GatewayError, NotDone, NotSent, Unusable
+from tercet.contracts.extras import install_words
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.shape import as_list, as_object
 from tercet.tools.context import ToolContext
@@ -70,7 +71,7 @@ def demand_library(tool: str) -> None:
         raise NotSent(
             f"{tool} is not called: the HTTP library is not installed",
             code="http_unavailable",
-            remedy='pip install "tercet[http]"',
+            remedy=install_words("http"),
             is_retriable=False,
         )
 

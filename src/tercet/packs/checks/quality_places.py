@@ -1,0 +1,170 @@
+"""The quality loop: what its rules point at is there, in outputs, in results of tests and in evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tercet.contracts import pointer
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import meets
+from tercet.contracts.problem import Problem
+from tercet.contracts.quality_rules import QualityRules, TestCommand
+from tercet.contracts.repair import SectionTemplate
+from tercet.contracts.shape import as_list, as_object
+from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.schema_paths import fields_of, missing_field
+from tercet.packs.parts import Parts
+from tercet.repair.rules.sections import Blank, blanks_in, strays_in
+
+_OUTPUT = "$output"
+_RESULT = "result"
+"""The class that results of steps have as evidence."""
+
+
+def tests_read_what_is_there(parts: Parts) -> Problems:
+    """Test commands are given outputs that there are, mend such, and report where their result can have a report."""
+    for decision in parts.decisions:
+        for number, command in enumerate(decision.quality.tests if decision.quality else ()):
+            place = f"decision {decision.id}, quality.tests.{number}"
+            for field, where in (("params", each) for each in _outputs_read(command.params)):
+                yield from _lacks_output(parts, decision, f"{place}.{field}", where)
+            yield from _lacks_output(parts, decision, f"{place}.output", command.output)
+            yield from _lacks_report(parts, f"{place}.report", command)
+
+
+def _outputs_read(params: Any) -> Iterator[str]:
+    """The pointers of `{"$output": …}` in parameters, however deep."""
+    if (members := as_object(params)) is not None:
+        if set(members) == {_OUTPUT}:
+            yield str(members[_OUTPUT])
+            return
+        params = list(members.values())
+    for item in as_list(params) or ():
+        yield from _outputs_read(item)
+
+
+def _lacks_output(parts: Parts, decision: DecisionSpec, place: str, where: str) -> Problems:
+    known = _outputs(decision)
+    try:
+        first = next(iter(pointer.parts(where)), None)
+    except pointer.PointerError as error:
+        yield _wrong(parts, place, str(error), f"write /{where}")
+        return
+    if known is None or first is None:
+        return
+    if first not in known:
+        yield _wrong(
+            parts, place, f"no output of the decision is at {where}", f"point at one of {_pointers(known)}"
+        )
+    elif (lost := missing_field(decision.outputs_schema or {}, where)) is not None:
+        yield _wrong(parts, place, f"outputs_schema has no {lost} at {where}", "point at what it describes")
+
+
+def _outputs(decision: DecisionSpec) -> tuple[str, ...] | None:
+    """The outputs that a decision says it has; None where it says nothing, or leaves it open."""
+    described = () if decision.outputs_schema is None else fields_of(decision.outputs_schema)
+    if described is None:
+        return None
+    rules = decision.quality
+    chosen = (rules.consistency.into,) if rules and rules.consistency else ()
+    known = tuple(dict.fromkeys((*decision.required_outputs, *described)))
+    return (*known, *chosen) if known else None
+
+
+def _lacks_report(parts: Parts, place: str, command: TestCommand) -> Problems:
+    tool = parts.tool.get(command.tool)
+    try:
+        pointer.parts(command.report)
+    except pointer.PointerError as error:
+        yield _wrong(parts, place, str(error), f"write /{command.report}")
+        return
+    if tool is None or tool.result is None:
+        return
+    if (lost := missing_field(tool.result, command.report)) is not None:
+        yield _wrong(
+            parts, place, f"the result of {command.tool} has no {lost}", "point at its JUnit XML with report"
+        )
+
+
+def _wrong(parts: Parts, place: str, message: str, remedy: str) -> Problem:
+    return parts.problem("test_pointer_unknown", place, message, remedy)
+
+
+def _pointers(names: tuple[str, ...]) -> str:
+    return ", ".join(pointer.join([name]) for name in names)
+
+
+def sections_can_be_filled(parts: Parts) -> Problems:
+    """The blanks of sections name evidence that the decision can have: otherwise the section is never added."""
+    if parts.is_partial("evidence") or parts.is_partial("tool"):
+        return
+    for decision in parts.decisions:
+        for number, section in enumerate(_sections(decision.quality)):
+            place = f"decision {decision.id}, quality.repair.sections.{number}.text"
+            for stray in strays_in(section.text):
+                yield _unfilled(parts, place, f"{stray} is no blank, and would stand in the text as it is")
+            for blank in blanks_in(section.text):
+                if (why := _lack(parts, decision, blank)) is not None:
+                    yield _unfilled(parts, place, why)
+
+
+def _sections(rules: QualityRules | None) -> tuple[SectionTemplate, ...]:
+    return rules.repair.sections if rules is not None else ()
+
+
+def _lack(parts: Parts, decision: DecisionSpec, blank: Blank) -> str | None:
+    """Why nothing in the pack can fill a blank; None where something may."""
+    facts = [fact for fact in parts.evidence if meets(blank.classification, fact.classification)]
+    if any(_has(fact.content, blank.place) for fact in facts):
+        return None
+    if facts:
+        return f"no fact of the class {blank.classification} has anything at {blank.place or 'its top'}"
+    if blank.classification == _RESULT or any(
+        meets(blank.classification, name) or meets(name, blank.classification)
+        for name in _elsewhere(parts, decision)
+    ):
+        return None
+    return f"no evidence of the decision is of the class {blank.classification}"
+
+
+def _elsewhere(parts: Parts, decision: DecisionSpec) -> Iterator[str]:
+    """The classes of evidence that a run may have from outside of the pack's files."""
+    yield from decision.required_evidence
+    for tool in parts.tools:
+        yield from (*tool.requires_evidence, *tool.attests)
+    for plan in parts.templates:
+        yield from (query.classification for step in plan.steps for query in step.evidence_queries)
+
+
+def _has(content: Any, place: str) -> bool:
+    try:
+        return pointer.follow(content, place) is not None
+    except pointer.PointerError:
+        return False
+
+
+def _unfilled(parts: Parts, place: str, message: str) -> Problem:
+    return parts.problem(
+        "section_unfillable",
+        place,
+        message,
+        "write {{CLASS#/POINTER}} with a class of the evidence and a place in it",
+        severity="warning",
+    )
+
+
+def bands_are_in_order(parts: Parts) -> Problems:
+    """Between rejecting and committing by itself, there is room to ask a person."""
+    for decision in parts.decisions:
+        bands = decision.confidence
+        if bands is not None and bands.auto_commit < bands.human_review:
+            yield parts.problem(
+                "confidence_bands_crossed",
+                f"decision {decision.id}, confidence",
+                f"auto_commit {bands.auto_commit:g} is below human_review {bands.human_review:g}: nobody is ever asked, and what is between them is rejected",
+                "let auto_commit be the larger of the two",
+            )
+
+
+PLACE_CHECKS: tuple[Check, ...] = (tests_read_what_is_there, sections_can_be_filled, bands_are_in_order)
