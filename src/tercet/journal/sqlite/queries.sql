@@ -136,10 +136,10 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at
   FROM sessions
- WHERE tenant = :tenant
-   AND (:status IS NULL OR status = :status)
-   AND (:before IS NULL OR (started_at, session_id) < (:started_at, :before))
- ORDER BY started_at DESC, session_id DESC LIMIT :limit
+ WHERE tenant = ?1
+   AND (?2 IS NULL OR status = ?2)
+   AND (?3 IS NULL OR (started_at, session_id) < (?4, ?3))
+ ORDER BY started_at DESC, session_id DESC LIMIT ?5
 
 -- name: list_due
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,

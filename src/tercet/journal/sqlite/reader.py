@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import json
+
 from tercet.journal.errors import JournalClosed
-from tercet.journal.sqlite.connection import connect_reader
+from tercet.journal.sqlite.connection import QUERIES, connect_reader
 from tercet.journal.sqlite.faults import translate
 
 _THREADS = 4
@@ -31,9 +33,10 @@ class Reader:
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._closed = False
 
-    async def rows(self, query: str, parameters: Any) -> list[Any]:
-        """All rows that a query finds."""
-        return await self.run(lambda connection: connection.execute(query, parameters).fetchall())
+    async def rows(self, query: str, *parameters: Any) -> list[Any]:
+        """All rows that a named query finds; a list goes in as JSON."""
+        given = [json.encode(each).decode() if isinstance(each, list) else each for each in parameters]
+        return await self.run(lambda connection: connection.execute(QUERIES[query], given).fetchall())
 
     async def run(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Run several queries on one connection, in one thread."""

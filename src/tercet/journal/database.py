@@ -1,0 +1,195 @@
+"""A journal in a database: the writer's acts and the reader's queries under the journal's interface."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from tercet.journal.chain import START
+from tercet.journal.content import check_blob, checkpoint_from, digest_bytes, digest_text
+from tercet.journal.protocol import (
+    Append,
+    CheckpointKind,
+    ClaimHolder,
+    Lease,
+    Position,
+    SessionRow,
+    Stored,
+    StoredCheckpoint,
+)
+from tercet.journal.stream import (
+    Acquire,
+    Act,
+    Forget,
+    Release,
+    Renew,
+    check_names,
+    check_unit,
+    unknown_session,
+)
+
+
+class Writing(Protocol):
+    """Who carries acts out, one after the other."""
+
+    def submit(self, act: Act) -> asyncio.Future[Any]:
+        """Hand an act over; the future holds its outcome once it is durable."""
+        ...
+
+    async def close(self) -> None:
+        """Finish the acts under way."""
+        ...
+
+
+class Reading(Protocol):
+    """Who answers the queries of `queries.sql` by their names."""
+
+    async def rows(self, query: str, *parameters: Any) -> list[Any]:
+        """All rows that a named query finds."""
+        ...
+
+    async def close(self) -> None:
+        """Answer nothing more."""
+        ...
+
+
+class DatabaseJournal:
+    """What the journals of all databases do alike."""
+
+    def __init__(self, writer: Writing, reader: Reading) -> None:
+        self._writer = writer
+        self._reader = reader
+
+    async def append(self, unit: Append) -> Position:
+        """Write a unit; it is on the disk when this returns."""
+        check_unit(unit)
+        return await self._writer.submit(unit)
+
+    async def bell(self, tenant: str) -> int:
+        """How often the tenant's bell was rung."""
+        check_names(tenant)
+        rows = await self._reader.rows("read_bell", tenant)
+        return rows[0][0] if rows else 0
+
+    async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
+        """At most `limit` events behind position `after`."""
+        check_names(tenant, stream)
+        rows = await self._reader.rows("read_events", tenant, stream, after, max(limit, 0))
+        return [Stored(*row) for row in rows]
+
+    async def head(self, tenant: str, stream: str) -> Position:
+        """Where a stream ends."""
+        check_names(tenant, stream)
+        rows = await self._reader.rows("read_head", tenant, stream)
+        return Position(*rows[0]) if rows else START
+
+    async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
+        """The checkpoint of this kind with the highest position."""
+        check_names(tenant, stream)
+        rows = await self._reader.rows("newest_checkpoint", tenant, stream, kind)
+        return checkpoint_from(stream, rows[0]) if rows else None
+
+    async def checkpoints(
+        self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
+    ) -> list[StoredCheckpoint]:
+        """The checkpoints behind position `after`, in order."""
+        check_names(tenant, stream)
+        rows = await self._reader.rows("read_checkpoints", tenant, stream, after, max(limit, 0))
+        return [checkpoint_from(stream, row) for row in rows]
+
+    async def blob(self, tenant: str, digest: str) -> bytes:
+        """The bytes with this digest."""
+        check_names(tenant)
+        rows = await self._reader.rows("read_blob", tenant, digest_bytes(digest))
+        return check_blob(tenant, digest, rows)
+
+    async def blob_digests(
+        self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        """The digests of the blobs that a stream brought, in order."""
+        check_names(tenant, stream)
+        rows = await self._reader.rows("list_blobs", tenant, stream, digest_bytes(after), max(limit, 0))
+        return [digest_text(row[0]) for row in rows]
+
+    async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
+        """Who holds an idempotency key."""
+        check_names(tenant, key)
+        rows = await self._reader.rows("read_claim", tenant, key)
+        return ClaimHolder(*rows[0]) if rows else None
+
+    async def acquire(
+        self, tenant: str, stream: str, *, owner: str, now_ms: int, ttl_ms: int, grace_ms: int = 0
+    ) -> Lease:
+        """Begin a new epoch."""
+        check_names(tenant, stream, owner)
+        return await self._writer.submit(
+            Acquire(
+                tenant=tenant, stream=stream, owner=owner, now_ms=now_ms, ttl_ms=ttl_ms, grace_ms=grace_ms
+            )
+        )
+
+    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
+        """The same epoch with a later end."""
+        return await self._writer.submit(
+            Renew(tenant=lease.tenant, stream=lease.stream, lease=lease, now_ms=now_ms, ttl_ms=ttl_ms)
+        )
+
+    async def release(self, lease: Lease) -> None:
+        """Give a lease up."""
+        await self._writer.submit(Release(tenant=lease.tenant, stream=lease.stream, lease=lease))
+
+    async def lease(self, tenant: str, stream: str) -> Lease | None:
+        """Who holds a stream."""
+        check_names(tenant, stream)
+        rows = await self._reader.rows("read_lease", tenant, stream)
+        if not rows:
+            return None
+        owner, epoch, until = rows[0]
+        return Lease(tenant=tenant, stream=stream, owner=owner, epoch=epoch, until=until)
+
+    async def forget(self, lease: Lease) -> None:
+        """Remove a stream."""
+        check_names(lease.tenant, lease.stream)
+        await self._writer.submit(Forget(tenant=lease.tenant, stream=lease.stream, lease=lease))
+
+    async def session(self, tenant: str, session_id: str) -> SessionRow | None:
+        """The row of one session."""
+        check_names(tenant, session_id)
+        rows = await self._reader.rows("read_session", tenant, session_id)
+        return _session(rows[0]) if rows else None
+
+    async def sessions(
+        self, tenant: str, *, status: str | None = None, limit: int = 50, before: str | None = None
+    ) -> list[SessionRow]:
+        """Rows by start, newest first."""
+        check_names(tenant)
+        last = None if before is None else await self.session(tenant, before)
+        if before is not None and last is None:
+            raise unknown_session(tenant, before)
+        rows = await self._reader.rows(
+            "list_sessions", tenant, status, before, last and last.started_at, max(limit, 0)
+        )
+        return [_session(row) for row in rows]
+
+    async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Rows whose time has come, the earliest first."""
+        check_names(tenant)
+        rows = await self._reader.rows("list_due", tenant, now_ms, max(limit, 0))
+        return [_session(row) for row in rows]
+
+    async def ended(
+        self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
+    ) -> list[SessionRow]:
+        """Rows with one of these statuses that were last changed before a time, the oldest first."""
+        check_names(tenant, *statuses)
+        rows = await self._reader.rows("list_ended", tenant, before_ms, list(statuses), max(limit, 0))
+        return [_session(row) for row in rows]
+
+    async def close(self) -> None:
+        """Finish the appends under way and let the database go."""
+        await self._writer.close()
+        await self._reader.close()
+
+
+def _session(row: tuple[Any, ...]) -> SessionRow:
+    return SessionRow(**dict(zip(SessionRow.__struct_fields__, row, strict=True)))
