@@ -15,11 +15,11 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
 from tercet.cli.journals import TENANT, journal_at
 from tercet.cli.options import AsJson, Force
-from tercet.cli.outcomes import read_outcomes
 from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.reliability_figure import draw_reliability
 from tercet.cli.reliability_view import show_calibration
+from tercet.cli.rows import OUTCOMES, read_rows
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import json_text, printable
 from tercet.contracts.errors import UsageError
@@ -89,7 +89,7 @@ def calibrate(
     chosen = _chosen(pack, task_class, is_needed=apply or outcomes is None)
     url = _journal(journal, is_needed=apply or outcomes is None) if chosen else None
     known = recall_all(url, [chosen])[chosen] if url and chosen else Experience(())
-    rows = list(read_outcomes(outcomes)) if outcomes is not None else []
+    rows = list(read_rows(OUTCOMES, outcomes)) if outcomes is not None else []
     if outcomes is None or journal is not None:
         rows += known.outcomes
     found = Calibration(

@@ -16,9 +16,9 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
 from tercet.cli.options import AsJson, Force, PackFolder
 from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
+from tercet.cli.rows import REPAIRS, read_rows
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
-from tercet.cli.trajectories import read_trajectories
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
 from tercet.packs import Pack
@@ -75,7 +75,7 @@ def control(
     chosen = _chosen(loaded, task_class)
     url = journal if trajectories is not None else found_journal(journal)
     rows = [
-        *(read_trajectories(trajectories) if trajectories is not None else ()),
+        *(read_rows(REPAIRS, trajectories) if trajectories is not None else ()),
         *(_recorded(url, (*loaded.control, *task_classes(loaded), *chosen)) if url else ()),
     ]
     readings = [read_control(loaded, name, rows, start=start) for name in chosen]

@@ -1,0 +1,96 @@
+"""Recorded figures on the command line: one JSON object a line, in a file or on stdin."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from tercet.cli.documents import STDIN
+from tercet.contracts.control import RepairObservation
+from tercet.contracts.errors import UsageError
+from tercet.contracts.exit import OutcomeRow
+
+MOST_ROWS = 200_000
+LONGEST_LINE = 10_000
+
+Row = TypeVar("Row", bound=BaseModel)
+
+
+class Kind(NamedTuple, Generic[Row]):
+    """What the lines of a file are, and how they are called."""
+
+    shape: type[Row]
+    name: str
+    """One of them; more have an s."""
+    file: str
+    """What the codes of its errors begin with."""
+    sample: str
+
+
+OUTCOMES = Kind(
+    OutcomeRow,
+    name="outcome",
+    file="outcomes",
+    sample='{"features": {"verify": 0.92, "evidence": 1.0, "critic": 0.88, "repairs": 1}, "is_correct": true}',
+)
+REPAIRS = Kind(
+    RepairObservation,
+    name="repair",
+    file="trajectories",
+    sample=(
+        '{"task_class": "letter", "run": "ses_1", "iteration": 0, "intensity": 0.6, "before": 0.4, "after": 0.7}'
+    ),
+)
+
+
+def read_rows(kind: Kind[Row], name: str) -> tuple[Row, ...]:
+    """The rows in a file, or on stdin if the name is `-`; empty lines are skipped."""
+    try:
+        if name == STDIN:
+            return _all(kind, "stdin", sys.stdin.buffer)
+        with Path(name).open("rb") as stream:
+            return _all(kind, name, stream)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {name}: {error.strerror or error}",
+            code=f"{kind.file}_unreadable",
+            remedy=f"name the file that holds the {kind.name}s, or - for stdin",
+        ) from error
+
+
+def _all(kind: Kind[Row], name: str, stream: Iterable[bytes]) -> tuple[Row, ...]:
+    rows = tuple(islice(_each(kind, name, stream), MOST_ROWS + 1))
+    if len(rows) > MOST_ROWS:
+        raise UsageError(
+            f"{name} has more than {MOST_ROWS:,} {kind.name}s",
+            code=f"{kind.file}_too_large",
+            remedy="give the newest ones only",
+        )
+    return rows
+
+
+def _each(kind: Kind[Row], name: str, stream: Iterable[bytes]) -> Iterator[Row]:
+    for number, line in enumerate(stream, start=1):
+        if line.strip():
+            yield _row(kind, f"{name}, line {number}", line)
+
+
+def _row(kind: Kind[Row], place: str, line: bytes) -> Row:
+    try:
+        if len(line) <= LONGEST_LINE:
+            return kind.shape.model_validate_json(line)
+        fault = f"it has more than {LONGEST_LINE:,} bytes"
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        fault = f"{where}: {first['msg']}" if where else first["msg"]
+    raise UsageError(
+        f"{place} is no {kind.name}: {fault}",
+        code=f"{kind.file}_invalid",
+        remedy=f"write one object a line: {kind.sample}",
+    )
