@@ -85,7 +85,7 @@ class Driver:
         self.ledger = Ledger(around, state, lease, tail_bytes=tail_bytes)
         self.state = state
         """As the ledger has it: all the rest reads it here."""
-        self.calls = Calls(around, lease, nudge=self._rest.nudge, stop=self._stop_for)
+        self.calls = Calls(around, lease, nudge=self._rest.nudge)
         self.halt: Halt | None = None
         """Set once nothing more shall begin."""
         self._stirred = asyncio.Event()
@@ -105,8 +105,17 @@ class Driver:
         self._course_of: tuple[Any, Any] = (state.plan, state.undo) if not state.plan else (None, None)
         self.blobs: dict[str, Any] = {}
         """The large results at hand, by their digest."""
-        self._thinking = Thinking(self, around, self.calls)
-        self._judging = QualityLoop(self, around, self.calls)
+
+    # Nothing that a driver holds points back at it: so a run is let go of at its end, with all that belongs to it, and
+    # the collector of cycles, which would look at everything in the process, has nothing to find.
+
+    @property
+    def _thinking(self) -> Thinking:
+        return Thinking(self, self.around, self.calls)
+
+    @property
+    def _judging(self) -> QualityLoop:
+        return QualityLoop(self, self.around, self.calls)
 
     def begin(self, event: e.Event, *, claims: tuple[str, ...] = (), blobs: tuple[bytes, ...] = ()) -> None:
         """The event with which this process begins or takes over; it is appended with the first turn."""
@@ -653,7 +662,7 @@ class Driver:
         before = self.state.position - len(unit.events)
         for intent in unit.begin:
             position = before + unit.events.index(intent) + 1
-            self.calls.begin(intent, self.state.start, self.now(), position=position)
+            self.calls.begin(intent, self.state.start, self.now(), stop=self._stop_for, position=position)
         if self._listeners:
             self._tell_listeners()
         if self.around.tell is not untold:

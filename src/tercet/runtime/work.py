@@ -101,7 +101,7 @@ class Work:
         self._planner = planner
         self._plan = plan
         self.limit_for = limit_for
-        self._has_begun = False
+        self.has_begun = False
         """Whether an agent was brought to where its run stands."""
         self._scored: tuple[int, Run | None] = (0, None)
         """The run that was scored, and where."""
@@ -178,8 +178,8 @@ class Work:
 
     async def begin(self, setting: Setting, events: Sequence[e.Event], blobs: Mapping[str, Any]) -> None:
         """Bring the agent to where its turns lead, once in this process."""
-        if isinstance(self._planner, Stepper) and not self._has_begun:
-            self._has_begun = True
+        if isinstance(self._planner, Stepper) and not self.has_begun:
+            self.has_begun = True
             await self._planner.begin(setting, turns_of(events, blobs))
 
     async def reflect(
