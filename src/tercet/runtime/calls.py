@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 from tercet.executor.attempt import Ended, NotHappened
@@ -46,16 +47,13 @@ class Calls:
             self._over.append((intent, ended))
             self._nudge()
 
-        async def check() -> NotHappened | None:
-            return await self._withheld(intent, now, stop)
-
         attempt = self._around.gateway.begin(
             self._around.tools[intent.tool],
             intent.params,
             self.context(start, intent.step, intent.key, intent.attempt, intent.deadline, position=position),
             timeout_ms=max(0, intent.deadline - now),
             tell=tell,
-            check=check,
+            check=partial(self._withheld, intent, now, stop),
         )
         self._under_way[intent.step] = (intent, attempt)
 

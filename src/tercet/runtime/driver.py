@@ -243,8 +243,8 @@ class Driver:
 
     def _is_all_under_way(self) -> bool:
         """Whether every step that could be looked at is being called, so that nothing can be due."""
-        under_way = len(self.calls) + len(self.ledger.unit.begin)
-        return bool(self.ledger.unit.begin) and under_way == len(self.state.frontier)
+        begun = self.ledger.unit.begin
+        return bool(begun) and len(self.calls) + len(begun) == len(self.state.frontier)
 
     async def _read_inbox(self) -> None:
         """Make events of what people said; a wish to pause waits until the calls under way have ended."""

@@ -108,15 +108,17 @@ class Work:
         self._reading: Reading | None = None
         """What the last review read out of its plan; the score of that plan reads it again."""
 
+    # Nobody is asked for a protocol where nobody is there: that is slow, and a caller's plan comes without a planner.
+
     @property
     def is_fallible(self) -> bool:
         """Whether the planner may fail where another try succeeds, as models and agents do."""
-        return isinstance(self._planner, Inquirer | Stepper)
+        return self._planner is not None and isinstance(self._planner, Inquirer | Stepper)
 
     @property
     def is_stepwise(self) -> bool:
         """Whether an agent decides one turn at a time."""
-        return isinstance(self._planner, Stepper)
+        return self._planner is not None and isinstance(self._planner, Stepper)
 
     async def propose(
         self, state: State, setting: Setting, now: int, interview: Callable[[Sequence[Model]], Interview]
