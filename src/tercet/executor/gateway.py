@@ -49,13 +49,16 @@ class Gateway:
         self,
         tool: Tool,
         params: dict[str, Any],
-        context: ToolContext,
+        context: Callable[[], ToolContext],
         *,
         timeout_ms: int,
         tell: Callable[[Ended], None],
         check: Check | None = None,
     ) -> Attempt:
-        """Begin an attempt at a call; `tell` hears once how it ended, whatever the tool does."""
+        """Begin an attempt at a call; `tell` hears once how it ended, whatever the tool does.
+
+        `context` is asked for by a tool that has a parameter for it, and by no other.
+        """
         began = self._clock.now()
         function = partial(tool.call, **_arguments(tool.call, params, context))
         return Attempt(
@@ -72,7 +75,7 @@ class Gateway:
     ) -> Ended:
         """One attempt at a call; never raises for anything that the tool does."""
         ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        attempt = self.begin(tool, params, context, timeout_ms=timeout_ms, tell=ended.set_result)
+        attempt = self.begin(tool, params, lambda: context, timeout_ms=timeout_ms, tell=ended.set_result)
         try:
             return await ended
         finally:
@@ -266,12 +269,14 @@ def _context_name(function: Callable[..., Any]) -> str | None:
     return next((name for name, hint in hints.items() if hint is ToolContext and name != "return"), None)
 
 
-def _arguments(function: Callable[..., Any], params: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+def _arguments(
+    function: Callable[..., Any], params: dict[str, Any], context: Callable[[], ToolContext]
+) -> dict[str, Any]:
     """What a tool is called with: copies of lists and objects, since what was recorded is not the tool's to change."""
     given = {name: value if _is_plain(value) else copy.deepcopy(value) for name, value in params.items()}
     name = _context_name(function)
     if name is not None:
-        given[name] = context
+        given[name] = context()
     return given
 
 

@@ -47,10 +47,15 @@ class Calls:
             self._over.append((intent, ended))
             self._nudge()
 
+        def context() -> ToolContext:
+            return self.context(
+                start, intent.step, intent.key, intent.attempt, intent.deadline, position=position
+            )
+
         attempt = self._around.gateway.begin(
             self._around.tools[intent.tool],
             intent.params,
-            self.context(start, intent.step, intent.key, intent.attempt, intent.deadline, position=position),
+            context,
             timeout_ms=max(0, intent.deadline - now),
             tell=tell,
             check=partial(self._withheld, intent, now, stop),
