@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
@@ -88,6 +88,17 @@ AnyPlanner: TypeAlias = Planner | Inquirer
 """Who proposes plans: at once, or by asking language models."""
 
 
+class _Scored(NamedTuple):
+    """What a score was made of and came to, and where: the record reads it again if nothing came after it."""
+
+    position: int
+    run: Run
+    verdict: Verdict
+    report: CriticReport
+    recorded: JsonObject
+    """The report in the words of its event. Where a state holds others, what it holds counts."""
+
+
 class Work:
     """How commands are carried out; `planner` is absent where the caller brought the plan."""
 
@@ -103,8 +114,8 @@ class Work:
         self.limit_for = limit_for
         self.has_begun = False
         """Whether an agent was brought to where its run stands."""
-        self._scored: tuple[int, Run | None] = (0, None)
-        """The run that was scored, and where."""
+        self._scored: _Scored | None = None
+        """What was made of the run when it was last scored."""
         self._reading: Reading | None = None
         """What the last review read out of its plan; the score of that plan reads it again."""
 
@@ -443,12 +454,12 @@ class Work:
         if course is None:
             raise ValueError("a run without a plan cannot be scored")
         run = transcript.run_of(setting, course, state, events, blobs)
-        self._scored = (state.position, run)
+        reviewed = Verdict.model_validate(state.verdict)
         scored = score(run, reading=self._reading)
         report = consolidate(
             trace_id=state.start["trace"],
             decision_key=setting.spec.id,
-            verify=Verdict.model_validate(state.verdict),
+            verify=reviewed,
             score=scored,
             decided_at=transcript.timestamp(now),
         )
@@ -462,10 +473,12 @@ class Work:
             outcome, reasons = _led_to(state, setting, ending)
         if outcome in ("escalate", "replan", "fail") and verdict.ok:
             report = report.model_copy(update={"status": "refused_by_critic", "rationale": reasons[0]})
+        recorded = report.model_dump(mode="json")
+        self._scored = _Scored(state.position, run, reviewed, report, recorded)
         published = "escalate" if outcome in ("ask", "fail") else outcome
         return e.RunReported(
             at=now,
-            report=report.model_dump(mode="json"),
+            report=recorded,
             outcome=outcome,
             reasons=reasons,
             envelope=print_envelope(run, scored, cast("RunOutcome", published), state.trips),
@@ -484,12 +497,16 @@ class Work:
     ) -> tuple[e.SessionEnded, bytes]:
         """The end of a session, and the bytes that are kept of its record."""
         plan = course.plan if course is not None else Plan(steps=())
-        verdict = Verdict.model_validate(state.verdict) if state.verdict else None
-        report = (
-            CriticReport.model_validate(state.report)
-            if state.report
-            else _refusal(state, setting, verdict, now)
-        )
+        scored = self._last_score(state)
+        if scored is not None and state.report is scored.recorded:
+            verdict, report = scored.verdict, scored.report
+        else:
+            verdict = Verdict.model_validate(state.verdict) if state.verdict else None
+            report = (
+                CriticReport.model_validate(state.report)
+                if state.report
+                else _refusal(state, setting, verdict, now)
+            )
         if state.partial and report.status != "completed":
             report = report.model_copy(update={"status": "partial", "rationale": state.reason})
         run = (
@@ -518,6 +535,11 @@ class Work:
         )
         return ended, kept
 
+    def _last_score(self, state: State) -> _Scored | None:
+        """The score of a run to which nothing has happened since."""
+        scored = self._scored
+        return scored if scored is not None and scored.position == state.position - 1 else None
+
     def memories(self, state: State) -> list[tuple[MemoryProposal, bool]]:
         """What a run that is being committed may remember; a result that was accepted as partial teaches nothing."""
         if not state.report or state.partial:
@@ -535,10 +557,9 @@ class Work:
     ) -> Run:
         """The run with all that was done in it, and large values by their digest: a record shall not depend on which
         of them a process has at hand. What was scored is the same if nothing but the score came after it."""
-        position, scored = self._scored
-        is_same = position == state.position - 1 and state.revision == 1 and not has_blobs
-        if scored is not None and is_same:
-            return scored
+        scored = self._last_score(state)
+        if scored is not None and state.revision == 1 and not has_blobs:
+            return scored.run
         return transcript.run_of(setting, course, state, events, {}, is_whole=True)
 
 
