@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tercet.executor.attempt import Ended, NotHappened
-from tercet.executor.gateway import Attempt
+from tercet.executor.gateway import Attempt, takes_context
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError, LeaseLost
 from tercet.journal.protocol import Lease
@@ -47,13 +47,14 @@ class Calls:
             self._over.append((intent, ended))
             self._nudge()
 
-        def context() -> ToolContext:
-            return self.context(
-                start, intent.step, intent.key, intent.attempt, intent.deadline, position=position
-            )
-
+        tool = self._around.tools[intent.tool]
+        context = (
+            self.context(start, intent.step, intent.key, intent.attempt, intent.deadline, position=position)
+            if takes_context(tool)
+            else None
+        )
         attempt = self._around.gateway.begin(
-            self._around.tools[intent.tool],
+            tool,
             intent.params,
             context,
             timeout_ms=max(0, intent.deadline - now),

@@ -702,9 +702,9 @@ class Driver:
         return self._course
 
     def _followed(self) -> Course:
-        if self.course is None:
+        if (course := self.course) is None:
             raise InternalError("there is no plan")
-        return self.course
+        return course
 
     def _plan(self) -> Plan:
         return self._followed().plan
