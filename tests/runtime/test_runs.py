@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tercet.contracts.request import Request
 from tercet.journal import events as e
 from tercet.planner.template import PlanningError
 from tercet.runtime.checkpoint import read_point
+from tercet.runtime.driver import Driver
 from tercet.runtime.setting import Setting
 from tercet.tools import ToolContext
 
@@ -419,4 +421,26 @@ def test_the_last_checkpoint_says_how_it_ended(workshop: Workshop) -> None:
             assert point.used.cost == 7
             assert point.results.hex() in state.head
 
+    workshop.run(main())
+
+
+def test_a_run_is_let_go_of_at_its_end(workshop: Workshop, url: str) -> None:
+    """Nothing of a run that was completed or refused waits for the collector of cycles."""
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+            gc.disable()
+            try:
+                for tool, status in (("do.it", "completed"), ("no.such", "failed")):
+                    result = await runtime.run(ASK, plan=plan(step("a"), step("b", tool, depends_on=("a",))))
+                    assert (result.status, carried()) == (status, 0)
+            finally:
+                gc.enable()
+
+    def carried() -> int:
+        return sum(type(thing) is Driver for thing in gc.get_objects())
+
+    gc.collect()
+    assert carried() == 0
     workshop.run(main())

@@ -39,7 +39,7 @@ def canonical(value: Any) -> bytes:
     """The canonical JSON of a JSON value or a contract; a value that has none raises `UsageError`."""
     try:
         # Asking whether something is a model costs as much as printing a small value, so it is asked last.
-        if type(value) is not dict and isinstance(value, BaseModel):
+        if type(value) not in (dict, list) and isinstance(value, BaseModel):
             return _canonical(value.model_dump(mode="json", exclude_none=True), is_dumped=True)
         return _canonical(value, is_dumped=False)
     except (ValueError, TypeError, RecursionError) as error:

@@ -31,7 +31,9 @@ class SystemClock:
 
     def now(self) -> int:
         """The time."""
-        self._last = max(self._last, int(time.time() * 1000))
+        now = time.time_ns() // 1_000_000
+        if now > self._last:
+            self._last = now
         return self._last
 
     async def sleep(self, ms: int) -> None:

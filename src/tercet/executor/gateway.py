@@ -49,13 +49,16 @@ class Gateway:
         self,
         tool: Tool,
         params: dict[str, Any],
-        context: ToolContext,
+        context: ToolContext | None,
         *,
         timeout_ms: int,
         tell: Callable[[Ended], None],
         check: Check | None = None,
     ) -> Attempt:
-        """Begin an attempt at a call; `tell` hears once how it ended, whatever the tool does."""
+        """Begin an attempt at a call; `tell` hears once how it ended, whatever the tool does.
+
+        A tool that does not take a context needs none.
+        """
         began = self._clock.now()
         function = partial(tool.call, **_arguments(tool.call, params, context))
         return Attempt(
@@ -236,7 +239,7 @@ def _usable(tool: Tool, value: Any) -> Ended:
         return Done(
             error=f"{tool.name} returned {len(data):,} bytes, over {MAX_RESULT_BYTES:,}: return a reference to large data"
         )
-    if _is_suspect(data) and (fault := not_plain(plain)) is not None:
+    if plain is not None and _is_suspect(data) and (fault := not_plain(plain)) is not None:
         return Done(error=f"{tool.name} returned what JSON does not have: {_short(fault)}")
     if tool.result is not None:
         faults = schemas.faults(tool.result_text, plain)
@@ -266,7 +269,14 @@ def _context_name(function: Callable[..., Any]) -> str | None:
     return next((name for name, hint in hints.items() if hint is ToolContext and name != "return"), None)
 
 
-def _arguments(function: Callable[..., Any], params: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+def takes_context(tool: Tool) -> bool:
+    """Whether a tool has a parameter for its context."""
+    return _context_name(tool.call) is not None
+
+
+def _arguments(
+    function: Callable[..., Any], params: dict[str, Any], context: ToolContext | None
+) -> dict[str, Any]:
     """What a tool is called with: copies of lists and objects, since what was recorded is not the tool's to change."""
     given = {name: value if _is_plain(value) else copy.deepcopy(value) for name, value in params.items()}
     name = _context_name(function)

@@ -46,10 +46,10 @@ _ACTIONS: dict[type[e.Event], tuple[str, str]] = {
 
 def lines(
     start: Mapping[str, Any], first: int, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint] = ()
-) -> list[str]:
+) -> list[bytes]:
     """The lines of events that were written together, the first of them at that position."""
     bound = {"run": start["run"], "session": start["session"], "tenant": start["tenant"]}
-    found: list[str] = []
+    found: list[bytes] = []
     for seq, event in enumerate(events, start=first):
         if (known := _ACTIONS.get(type(event))) is not None:
             action, sentence = known
@@ -72,19 +72,22 @@ def _more(start: Mapping[str, Any], event: e.Event) -> dict[str, Any]:
         case e.Intent():
             told |= {"tool": event.tool, "params": [short(name) for name in sorted(event.params)[:20]]}
         case e.PlanReviewed():
-            told |= {name: event.verdict.get(name) for name in ("outcome", "kind", "code")}
+            said = {name: event.verdict.get(name) for name in ("outcome", "kind", "code")}
+            told |= {name: value for name, value in said.items() if value is not None}
         case e.PlanProposed():
             told |= {"steps": len(event.plan.get("steps", ())), "planner": event.planner}
         case e.SessionEnded():
             told["status"] = event.status
         case _:
             pass
-    return {name: value for name, value in told.items() if value is not None}
+    return told
 
 
-def _line(at: int, sentence: str, action: str, bound: Mapping[str, Any], more: Mapping[str, Any]) -> str:
-    told = {"at": _timestamp(at), "message": sentence, "action": action, **bound, **more}
-    return msgspec.json.encode(told).decode()
+_encode = msgspec.json.Encoder().encode
+
+
+def _line(at: int, sentence: str, action: str, bound: Mapping[str, Any], more: Mapping[str, Any]) -> bytes:
+    return _encode({"at": _timestamp(at), "message": sentence, "action": action, **bound, **more})
 
 
 def _timestamp(at: int) -> str:

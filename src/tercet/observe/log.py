@@ -32,6 +32,8 @@ class Log:
 
     def __init__(self, path: Path, own: Tally) -> None:
         self._own = own
+        self._lines: list[bytes] = []
+        """What was taken and is not written yet."""
         self._is_ours = str(path) != STDERR
         try:
             self._file: TextIO = path.open("a", encoding="utf-8") if self._is_ours else sys.stderr
@@ -43,27 +45,29 @@ class Log:
             ) from error
 
     def take(self, item: Entry) -> None:
-        """Write the lines of an entry."""
-        found = lines(item.start, item.first, item.events, item.checkpoints)
-        if not found:
-            return
-        try:
-            self._file.write("".join(f"{line}\n" for line in found))
-            self._file.flush()
-        except (OSError, ValueError):  # the disk is full, or whoever read it has gone
-            self._own.count(i.DROPPED, "log lines", by=len(found))
+        """Make the lines of an entry, to be written with those of the entries that wait behind it."""
+        self._lines += lines(item.start, item.first, item.events, item.checkpoints)
 
     def due(self) -> float | None:
-        """Nothing waits: every entry is written at once."""
-        return None
+        """Lines are written as soon as no more entries wait."""
+        return 0 if self._lines else None
 
     def send(self, *, is_last: bool) -> None:
-        """Close the file in the end."""
+        """Write the lines, and close the file in the end."""
+        told, self._lines = self._lines, []
+        try:
+            if told:
+                self._file.write(b"\n".join((*told, b"")).decode())
+                self._file.flush()
+        except (OSError, ValueError):  # the disk is full, or whoever read it has gone
+            self._own.count(i.DROPPED, "log lines", by=len(told))
         if is_last:
             self.abort()
 
     def abort(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, and of the lines that nobody will write."""
+        if self._lines:
+            self._own.count(i.DROPPED, "log lines", by=len(self._lines))
         if self._is_ours:
             try:
                 self._file.close()

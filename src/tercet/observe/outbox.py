@@ -89,12 +89,16 @@ class Outbox(Generic[_T]):
             self._carrier.send(is_last=False)
             return
         with suppress(queue.Empty):
-            item = self._queue.get(timeout=due)
-            if item is not None:
-                self._carrier.take(item)
+            self._take(self._queue.get(timeout=due))
+            for _ in range(self._queue.qsize()):
+                self._take(self._queue.get_nowait())
             if self._queue.empty():
                 # A thread that wakes for every single thing takes more from the runs than what it does then.
                 self._closing.wait(_PAUSE_S)
+
+    def _take(self, item: _T | None) -> None:
+        if item is not None:
+            self._carrier.take(item)
 
 
 class Timer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from tercet.executor.attempt import Ended, NotHappened
-from tercet.executor.gateway import Attempt
+from tercet.executor.gateway import Attempt, takes_context
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError, LeaseLost
 from tercet.journal.protocol import Lease
@@ -20,48 +21,45 @@ from tercet.runtime.transcript import moment
 from tercet.tools import ToolContext
 from tercet.tools.context import unheard
 
+Stopping: TypeAlias = Callable[[Stop | None], None]
+"""Told that nothing more may be called: the lease is lost, or an operator says so."""
+
 
 class Calls:
-    """Calls under way, by step, and those that have ended and are not recorded yet.
+    """Calls under way, by step, and those that have ended and are not recorded yet; `nudge` is told that one has ended."""
 
-    `nudge` is told that one has ended, `stop` that nothing more may be called: the lease is lost, or an operator says so.
-    """
-
-    def __init__(
-        self,
-        around: Surroundings,
-        lease: Lease,
-        *,
-        nudge: Callable[[], None],
-        stop: Callable[[Stop | None], None],
-    ) -> None:
+    def __init__(self, around: Surroundings, lease: Lease, *, nudge: Callable[[], None]) -> None:
         self.lease = lease
         self._around = around
         self._nudge = nudge
-        self._stop = stop
         self._under_way: dict[str, tuple[e.Intent, Attempt]] = {}
         self._over: list[tuple[e.Intent, Ended]] = []
 
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def begin(self, intent: e.Intent, start: dict[str, Any], now: int, *, position: int = 0) -> None:
-        """Make a call whose INTENT is durable, at that position of the journal."""
+    def begin(
+        self, intent: e.Intent, start: dict[str, Any], now: int, *, stop: Stopping, position: int = 0
+    ) -> None:
+        """Make a call whose INTENT is durable, at that position of the journal; `stop` hears if nothing may be called."""
 
         def tell(ended: Ended) -> None:
             self._over.append((intent, ended))
             self._nudge()
 
-        async def check() -> NotHappened | None:
-            return await self._withheld(intent, now)
-
+        tool = self._around.tools[intent.tool]
+        context = (
+            self.context(start, intent.step, intent.key, intent.attempt, intent.deadline, position=position)
+            if takes_context(tool)
+            else None
+        )
         attempt = self._around.gateway.begin(
-            self._around.tools[intent.tool],
+            tool,
             intent.params,
-            self.context(start, intent.step, intent.key, intent.attempt, intent.deadline, position=position),
+            context,
             timeout_ms=max(0, intent.deadline - now),
             tell=tell,
-            check=check,
+            check=partial(self._withheld, intent, now, stop),
         )
         self._under_way[intent.step] = (intent, attempt)
 
@@ -119,29 +117,29 @@ class Calls:
 
         return tell
 
-    async def _withheld(self, intent: e.Intent, began: int) -> NotHappened | None:
+    async def _withheld(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
         """Why a call is not made after all, looked at just before it."""
         now = self._around.clock.now()
-        if now >= self.lease.until and not await self._has_renewed():
+        if now >= self.lease.until and not await self._has_renewed(stop):
             return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
         if max(began, now) >= intent.deadline:
             return NotHappened(
                 error="its deadline passed before the call", code="deadline", is_retriable=False
             )
-        if (stop := self._around.board.stopped(intent.tool)) is not None:
-            self._stop(stop)
-            return NotHappened(error=stop.reason, code=EMERGENCY_STOP)
+        if (stopped := self._around.board.stopped(intent.tool)) is not None:
+            stop(stopped)
+            return NotHappened(error=stopped.reason, code=EMERGENCY_STOP)
         if (waiting := self._around.crash("before_call")) is not None:
             await waiting
         return None
 
-    async def _has_renewed(self) -> bool:
+    async def _has_renewed(self, stop: Stopping) -> bool:
         """Renew a lease that has run out, which works unless somebody else has the session by now: then stop."""
         now, ttl = self._around.clock.now(), self._around.lease_ms
         try:
             self.lease = await self._around.journal.renew(self.lease, now_ms=now, ttl_ms=ttl)
         except LeaseLost:
-            self._stop(None)
+            stop(None)
             return False
         except JournalError:
             return False

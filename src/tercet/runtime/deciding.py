@@ -167,7 +167,12 @@ class Acting:
         self.state = state
         self.setting = setting
         self.course = course
-        self.results = Results(state, setting.compiled.input(), blobs)
+        self._blobs = blobs
+
+    @property
+    def results(self) -> Results:
+        """What the steps before have brought."""
+        return Results(self.state, self.setting.compiled.input(), self._blobs)
 
     def commands(self) -> Iterator[c.Command]:
         state = self.state

@@ -86,7 +86,7 @@ class Driver:
         self.ledger = Ledger(around, state, lease, tail_bytes=tail_bytes)
         self.state = state
         """As the ledger has it: all the rest reads it here."""
-        self.calls = Calls(around, lease, nudge=self._rest.nudge, stop=self._stop_for)
+        self.calls = Calls(around, lease, nudge=self._rest.nudge)
         self.halt: Halt | None = None
         """Set once nothing more shall begin."""
         self._stirred = asyncio.Event()
@@ -106,8 +106,17 @@ class Driver:
         self._course_of: tuple[Any, Any] = (state.plan, state.undo) if not state.plan else (None, None)
         self.blobs: dict[str, Any] = {}
         """The large results at hand, by their digest."""
-        self._thinking = Thinking(self, around, self.calls)
-        self._judging = QualityLoop(self, around, self.calls)
+
+    # Nothing that a driver holds points back at it: so a run is let go of at its end, with all that belongs to it, and
+    # the collector of cycles, which would look at everything in the process, has nothing to find.
+
+    @property
+    def _thinking(self) -> Thinking:
+        return Thinking(self, self.around, self.calls)
+
+    @property
+    def _judging(self) -> QualityLoop:
+        return QualityLoop(self, self.around, self.calls)
 
     def begin(self, event: e.Event, *, claims: tuple[str, ...] = (), blobs: tuple[bytes, ...] = ()) -> None:
         """The event with which this process begins or takes over; it is appended with the first turn."""
@@ -235,8 +244,8 @@ class Driver:
 
     def _is_all_under_way(self) -> bool:
         """Whether every step that could be looked at is being called, so that nothing can be due."""
-        under_way = len(self.calls) + len(self.ledger.unit.begin)
-        return bool(self.ledger.unit.begin) and under_way == len(self.state.frontier)
+        begun = self.ledger.unit.begin
+        return bool(begun) and len(self.calls) + len(begun) == len(self.state.frontier)
 
     async def _read_inbox(self) -> None:
         """Make events of what people said; a wish to pause waits until the calls under way have ended."""
@@ -666,7 +675,7 @@ class Driver:
         before = self.state.position - len(unit.events)
         for intent in unit.begin:
             position = before + unit.events.index(intent) + 1
-            self.calls.begin(intent, self.state.start, self.now(), position=position)
+            self.calls.begin(intent, self.state.start, self.now(), stop=self._stop_for, position=position)
         if self._listeners:
             self._tell_listeners()
         if self.around.tell is not untold:
@@ -706,9 +715,9 @@ class Driver:
         return self._course
 
     def _followed(self) -> Course:
-        if self.course is None:
+        if (course := self.course) is None:
             raise InternalError("there is no plan")
-        return self.course
+        return course
 
     def _plan(self) -> Plan:
         return self._followed().plan

@@ -118,6 +118,7 @@ def evolve(state: State, event: e.Event) -> State:
         raise illegal(state, event, "the run has failed")
     moved = _HANDLERS[type(event)](state, event)
     now = max(state.at, event.at)
+    is_outside = isinstance(event, _SAID) and event.outside
     status = _status(state, moved)
     if status != state.status and status not in TRANSITIONS[state.status]:
         raise illegal(state, event, f"a session that is {state.status} cannot become {status}")
@@ -126,15 +127,15 @@ def evolve(state: State, event: e.Event) -> State:
         position=state.position + 1,
         at=now,
         status=status,
-        used=_clocked(state, moved, event, now),
-        active_since=_active_since(state, status, event, now),
+        used=moved.used if is_outside else _clocked(state, moved, event, now),
+        active_since=0 if is_outside else _active_since(state, status, event, now),
         iterations=state.iterations + _counts(state, moved.phase),
     )
 
 
 def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
     """The wall clock runs while the session is in progress, and stands still at gates and pauses."""
-    if not before.active_since or isinstance(event, _TIMELESS) or _is_from_outside(event):
+    if not before.active_since or type(event) in _TIMELESS:
         return after.used  # while no process had the session, no time was spent on it
     spent = now - before.active_since
     return (
@@ -146,14 +147,9 @@ def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
 
 def _active_since(before: State, status: SessionStatus, event: e.Event, now: int) -> int:
     """When the wall clock was last started."""
-    if isinstance(event, e.MessageDropped):
+    if type(event) is e.MessageDropped:
         return before.active_since if status == before.status else 0
-    return now if status == "in_progress" and not _is_from_outside(event) else 0
-
-
-def _is_from_outside(event: e.Event) -> bool:
-    """Whether an event was appended by somebody who does not carry the session forward."""
-    return isinstance(event, _SAID) and event.outside
+    return now if status == "in_progress" else 0
 
 
 _TIMELESS = (e.SessionResumed, e.MessageDropped)

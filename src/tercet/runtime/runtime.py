@@ -11,7 +11,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from functools import partial
+from functools import cache, partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -88,8 +88,8 @@ def _demand_period(watchdog_ms: int | None) -> int | None:
 
 
 def _limits(pack: Pack, setting: Setting) -> Callable[[RoleName], RoleLimit]:
-    """The limits of each role in a run for this decision."""
-    return partial(pack.limit_for, decision=setting.spec)
+    """The limits of each role in a run for this decision, each worked out once."""
+    return cache(partial(pack.limit_for, decision=setting.spec))
 
 
 def _demand_life(ttl_ms: int | None) -> None:
@@ -290,7 +290,7 @@ class Runtime(People):
         proposing = None if plan is not None else self._planner(planner, request.intent, models)
         if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
             await proposing.propose(setting, ())  # a request that nobody can plan starts no session
-        asking = proposing.models if isinstance(proposing, Inquirer) else ()
+        asking = proposing.models if proposing is not None and isinstance(proposing, Inquirer) else ()
         open_all(asking)  # nor does one whose models cannot be asked
         work = Work(proposing, plan, limit_for=_limits(self.pack, setting))
         await self._pin(session, "", shelf.snapshot)

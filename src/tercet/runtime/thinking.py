@@ -66,8 +66,6 @@ class Thinking:
         self._desk = desk
         self._around = around
         self._calls = calls
-        self._has_begun = False
-        """Whether an agent was brought to where its run stands."""
 
     async def propose(self) -> None:
         """Ask for the next plan, or for the next decision of an agent."""
@@ -103,11 +101,9 @@ class Thinking:
 
     async def _begin_turns(self) -> None:
         """Bring an agent to where its run stands, once in this process."""
-        if self._has_begun or not self._around.work.is_stepwise:
-            return
-        self._has_begun = True
-        events = await self._desk.events()
-        await self._around.work.begin(self._desk.setting, events, self._desk.blobs)
+        work = self._around.work
+        if work.is_stepwise and not work.has_begun:
+            await work.begin(self._desk.setting, await self._desk.events(), self._desk.blobs)
 
     def _interview(self, models: Sequence[Model]) -> Interview:
         around = self._around

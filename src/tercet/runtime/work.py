@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
@@ -99,6 +99,17 @@ AnyPlanner: TypeAlias = Planner | Inquirer
 """Who proposes plans: at once, or by asking language models."""
 
 
+class _Scored(NamedTuple):
+    """What a score was made of and came to, and where: the record reads it again if nothing came after it."""
+
+    position: int
+    run: Run
+    verdict: Verdict
+    report: CriticReport
+    recorded: JsonObject
+    """The report in the words of its event. Where a state holds others, what it holds counts."""
+
+
 class Work:
     """How commands are carried out; `planner` is absent where the caller brought the plan."""
 
@@ -112,22 +123,24 @@ class Work:
         self._planner = planner
         self._plan = plan
         self.limit_for = limit_for
-        self._has_begun = False
+        self.has_begun = False
         """Whether an agent was brought to where its run stands."""
-        self._scored: tuple[int, Run | None] = (0, None)
-        """The run that was scored, and where."""
+        self._scored: _Scored | None = None
+        """What was made of the run when it was last scored."""
         self._reading: Reading | None = None
         """What the last review read out of its plan; the score of that plan reads it again."""
+
+    # Nobody is asked for a protocol where nobody is there: that is slow, and a caller's plan comes without a planner.
 
     @property
     def is_fallible(self) -> bool:
         """Whether the planner may fail where another try succeeds, as models and agents do."""
-        return isinstance(self._planner, Inquirer | Stepper)
+        return self._planner is not None and isinstance(self._planner, Inquirer | Stepper)
 
     @property
     def is_stepwise(self) -> bool:
         """Whether an agent decides one turn at a time."""
-        return isinstance(self._planner, Stepper)
+        return self._planner is not None and isinstance(self._planner, Stepper)
 
     async def propose(
         self, state: State, setting: Setting, now: int, interview: Callable[[Sequence[Model]], Interview]
@@ -203,8 +216,8 @@ class Work:
 
     async def begin(self, setting: Setting, events: Sequence[e.Event], blobs: Mapping[str, Any]) -> None:
         """Bring the agent to where its turns lead, once in this process."""
-        if isinstance(self._planner, Stepper) and not self._has_begun:
-            self._has_begun = True
+        if isinstance(self._planner, Stepper) and not self.has_begun:
+            self.has_begun = True
             await self._planner.begin(setting, turns_of(events, blobs))
 
     async def reflect(
@@ -468,12 +481,12 @@ class Work:
         better = better_round(state, setting)
         state = restored(state, better)
         run = transcript.run_of(setting, course, state, events, blobs)
-        self._scored = (state.position, run)
+        reviewed = Verdict.model_validate(state.verdict)
         scored = score(run, reading=self._reading)
         report = consolidate(
             trace_id=state.start["trace"],
             decision_key=setting.spec.id,
-            verify=Verdict.model_validate(state.verdict),
+            verify=reviewed,
             score=scored,
             decided_at=transcript.timestamp(now),
         )
@@ -489,10 +502,12 @@ class Work:
             reasons = (*reasons[:1], told_round(better), *reasons[1:])
         if outcome in ("escalate", "replan", "fail") and verdict.ok:
             report = report.model_copy(update={"status": "refused_by_critic", "rationale": reasons[0]})
+        recorded = report.model_dump(mode="json")
+        self._scored = _Scored(state.position, run, reviewed, report, recorded)
         published = "escalate" if outcome in ("ask", "fail") else outcome
         return e.RunReported(
             at=now,
-            report=report.model_dump(mode="json"),
+            report=recorded,
             outcome=outcome,
             reasons=reasons,
             envelope=print_envelope(run, scored, cast("RunOutcome", published), state.trips),
@@ -521,12 +536,16 @@ class Work:
     ) -> tuple[e.SessionEnded, bytes]:
         """The end of a session, and the bytes that are kept of its record."""
         plan = course.plan if course is not None else Plan(steps=())
-        verdict = Verdict.model_validate(state.verdict) if state.verdict else None
-        report = (
-            CriticReport.model_validate(state.report)
-            if state.report
-            else _refusal(state, setting, verdict, now)
-        )
+        scored = self._last_score(state)
+        if scored is not None and state.report is scored.recorded:
+            verdict, report = scored.verdict, scored.report
+        else:
+            verdict = Verdict.model_validate(state.verdict) if state.verdict else None
+            report = (
+                CriticReport.model_validate(state.report)
+                if state.report
+                else _refusal(state, setting, verdict, now)
+            )
         if state.partial and report.status != "completed":
             report = report.model_copy(update={"status": "partial", "rationale": state.reason})
         run = (
@@ -555,6 +574,11 @@ class Work:
         )
         return ended, kept
 
+    def _last_score(self, state: State) -> _Scored | None:
+        """The score of a run to which nothing has happened since."""
+        scored = self._scored
+        return scored if scored is not None and scored.position == state.position - 1 else None
+
     def memories(self, state: State) -> list[tuple[MemoryProposal, bool]]:
         """What a run that is being committed may remember; a result that was accepted as partial teaches nothing."""
         if not state.report or state.partial:
@@ -572,10 +596,9 @@ class Work:
     ) -> Run:
         """The run with all that was done in it, and large values by their digest: a record shall not depend on which
         of them a process has at hand. What was scored is the same if nothing but the score came after it."""
-        position, scored = self._scored
-        is_same = position == state.position - 1 and state.revision == 1 and not has_blobs
-        if scored is not None and is_same:
-            return scored
+        scored = self._last_score(state)
+        if scored is not None and state.revision == 1 and not has_blobs:
+            return scored.run
         return transcript.run_of(setting, course, state, events, {}, is_whole=True)
 
 
