@@ -434,7 +434,7 @@ def test_a_run_is_let_go_of_at_its_end(workshop: Workshop, url: str) -> None:
             try:
                 for tool, status in (("do.it", "completed"), ("no.such", "failed")):
                     result = await runtime.run(ASK, plan=plan(step("a"), step("b", tool, depends_on=("a",))))
-                    assert (result.status, carried()) == (status, 0)
+                    assert (result.status, carried()) == (status, before)
             finally:
                 gc.enable()
 
@@ -442,5 +442,5 @@ def test_a_run_is_let_go_of_at_its_end(workshop: Workshop, url: str) -> None:
         return sum(type(thing) is Driver for thing in gc.get_objects())
 
     gc.collect()
-    assert carried() == 0
+    before = carried()  # tests that let a process die may hold some
     workshop.run(main())

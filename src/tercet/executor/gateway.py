@@ -43,7 +43,8 @@ class Gateway:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._threads = ToolThreads()
+        self.threads = ToolThreads()
+        """Where whatever would hold the event loop is run."""
 
     def begin(
         self,
@@ -66,7 +67,7 @@ class Gateway:
             function,
             timeout_ms,
             lambda ended: tell(_timed(ended, self._clock.now() - began)),
-            self._threads,
+            self.threads,
             check,
         )
 
@@ -91,7 +92,7 @@ class Gateway:
         called = partial(function, **{named: context})
         # The schema is for what was found; the answer that nothing was would break nearly every one.
         unchecked = tool.model_copy(update={"result": None})
-        attempt = Attempt(unchecked, called, tool.timeout_ms, future.set_result, self._threads)
+        attempt = Attempt(unchecked, called, tool.timeout_ms, future.set_result, self.threads)
         try:
             ended = await future
         finally:

@@ -14,7 +14,6 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import TercetError
 from tercet.contracts.question import Inquiry
 from tercet.critic.score import score
-from tercet.executor.threads import ToolThreads
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError
 from tercet.models.model import Model
@@ -49,9 +48,6 @@ class QualityLoop:
     def __init__(self, desk: Desk, around: Surroundings, calls: Calls) -> None:
         self._desk = desk
         self._around = around
-        # Judging is pure and may take seconds, which are the loop's to keep the lease in. These threads are daemons: a
-        # process that is told to stop does not wait for what a judgement comes to.
-        self._threads = ToolThreads()
         self._trials = Trials(desk, around, calls)
         self._sampling = Sampling(desk, around, self._trials)
         self._attacks = Attacks(desk, around, self._trials)
@@ -156,7 +152,9 @@ class QualityLoop:
             draw=around.draw,
             limit=limit,
             role="critic",
-            threads=self._threads,
+            # Judging is pure and may take seconds, which are the loop's to keep the lease in. These threads are daemons: a
+            # process that is told to stop does not wait for what a judgement comes to.
+            threads=self._around.gateway.threads,
         )
         judged = await interview.conduct(inquiry)
         return msgspec.structs.replace(judged, repairers=len(around.repairers), faults=dict(interview.faults))
