@@ -94,6 +94,8 @@ class Driver:
         """Whether somebody may have put something into the inbox."""
         self._listeners: list[tuple[int, asyncio.Future[State | None]]] = []
         """Who waits until the inbox has been read up to a position, and that is durable."""
+        self._is_dismissed = False
+        """Whether nothing will be read any more."""
         self._bell = 0
         self._base = self._current = setting
         self._made_of: tuple[object, object, object] = (None, None, None)
@@ -159,10 +161,19 @@ class Driver:
     async def read_up_to(self, position: int) -> State | None:
         """The state once the inbox has been read up to a position, and that is durable; None if the session was let go
         of before."""
+        if self._is_dismissed:
+            return None
         listener: asyncio.Future[State | None] = asyncio.get_running_loop().create_future()
         self._listeners.append((position, listener))
         self.look_into_inbox()
         return await listener
+
+    def dismiss(self) -> None:
+        """Tell everybody who waits that nothing will be read any more; whoever comes later is told at once."""
+        self._is_dismissed = True
+        for _, listener in self._listeners:
+            if not listener.done():
+                listener.set_result(None)
 
     def stop(self, halt: Halt | None = None) -> None:
         """Begin nothing more, and come to a halt."""
@@ -208,9 +219,6 @@ class Driver:
                 await self._wait(wake)
         finally:
             self.calls.abandon()
-            for _, listener in self._listeners:
-                if not listener.done():
-                    listener.set_result(None)
 
     async def _turn(self) -> int | None:
         """Carry out all that is due; the time at which more will be, if that is known."""

@@ -58,6 +58,7 @@ class Keeper:
                 self._tending = asyncio.create_task(self._tend())
             return await driver.advance()
         finally:
+            driver.dismiss()
             self._drivers.pop(session, None)
             if not driver.state.is_over:  # nobody wants the lease on a session that is over
                 with suppress(JournalError):  # it runs out by itself; what the run came to must be told
