@@ -55,7 +55,7 @@ from tercet.runtime.thinking import Thinking
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 _BEGINNING = (
-    c.Dispatch, c.Settle, c.Propose, c.DrawExperience, c.RunTests, c.VerifyOutputs, c.Critique,
+    c.Dispatch, c.Settle, c.Propose, c.Reflect, c.DrawExperience, c.RunTests, c.VerifyOutputs, c.Critique,
     c.FetchEvidence, c.Repair,
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
@@ -390,6 +390,7 @@ class Driver:
                 await self._read_inbox()
             case c.Reflect():
                 await self._thinking.reflect()
+                await self._read_inbox()
                 if not self.state.is_turn_open:
                     self.ledger.point("turn")
             case c.Settle():

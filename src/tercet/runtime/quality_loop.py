@@ -5,7 +5,6 @@ Everything that was recorded is durable before anybody is asked, and whatever co
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -21,14 +20,15 @@ from tercet.contracts.question import Inquiry
 from tercet.contracts.shape import as_list, as_object
 from tercet.critic.outputs.junit import read_junit
 from tercet.critic.score import score
-from tercet.executor.attempt import Done, Ended
+from tercet.executor.attempt import Done
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.runtime import commands as c
 from tercet.runtime import experience, quality, transcript
 from tercet.runtime.calls import Calls
-from tercet.runtime.interview import LETTING_GO_S, Interrupted, Interview
+from tercet.runtime.interruption import Interrupted, unless_interrupted
+from tercet.runtime.interview import Interview
 from tercet.runtime.looking_up import shortage
 from tercet.runtime.retrieving import Spent, keep, search
 from tercet.runtime.surroundings import Surroundings
@@ -167,7 +167,8 @@ class QualityLoop:
         step = f"tests:{number}"
         context = self._calls.context(matter.state.start, step, step, 1, now + tool.timeout_ms)
         calling = self._around.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
-        ended = await self._unless_stopped(asyncio.ensure_future(calling))
+        # It changes nothing, so one that is given up is simply called again by whoever goes on.
+        ended = await unless_interrupted(self._desk, calling)
         made = e.TestsRun(
             at=self._desk.now(),
             number=number,
@@ -182,20 +183,6 @@ class QualityLoop:
             return _said(made, result=read_junit(str(report)).model_dump(mode="json"))
         except (PointerError, UsageError) as error:
             return _said(made, error=f"its report cannot be read: {error}")
-
-    async def _unless_stopped(self, call: asyncio.Future[Ended]) -> Ended:
-        """How a test command ended, unless the session is let go of before: it changes nothing, so it is simply called
-        again by whoever goes on. Raises `Interrupted`."""
-        stopped = asyncio.ensure_future(self._desk.interrupted())
-        try:
-            await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if not call.done():
-                raise Interrupted
-            return call.result()
-        finally:
-            for each in (call, stopped):
-                each.cancel()
-            await asyncio.wait((call, stopped), timeout=LETTING_GO_S)
 
 
 def filled(params: Any, outputs: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -37,6 +37,7 @@ from tercet.critic.verify import verify
 from tercet.executor.backoff import delay_ms
 from tercet.executor.identity import call_hash
 from tercet.journal import events as e
+from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.planner.prompt import PROMPT_TOO_LONG
 from tercet.planner.template import PlanningError
@@ -46,7 +47,8 @@ from tercet.runtime import memories, story, transcript
 from tercet.runtime.asking import accepting, budget_left, diagnosis_of, people_of
 from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
-from tercet.runtime.interview import OVERDRAWN, Inquirer, Interview
+from tercet.runtime.interruption import Interrupted, unless_interrupted
+from tercet.runtime.interview import OVERDRAWN, Bench, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.model_planner import NO_STEPS_LEFT, NO_TOOLS
 from tercet.runtime.plans import read_plan
@@ -101,8 +103,6 @@ class Work:
         self._planner = planner
         self._plan = plan
         self.limit_for = limit_for
-        self._has_begun = False
-        """Whether an agent was brought to where its run stands."""
         self._scored: tuple[int, Run | None] = (0, None)
         """The run that was scored, and where."""
         self._reading: Reading | None = None
@@ -119,13 +119,14 @@ class Work:
         return isinstance(self._planner, Stepper)
 
     async def propose(
-        self, state: State, setting: Setting, now: int, interview: Callable[[Sequence[Model]], Interview]
+        self, bench: Bench, now: int, interview: Callable[[Sequence[Model]], Interview]
     ) -> e.PlanProposed:
         """The caller's plan, or the planner's next one."""
+        state = bench.state
         if self._plan is not None:
             plan, origin, name = self._plan, "caller", ""
         elif self._planner is not None:
-            proposed = await self._proposed(self._planner, setting, state, interview)
+            proposed = await self._proposed(self._planner, bench, interview)
             plan, origin, name = carried_over(proposed, state.plan), "planner", self._planner.name
         else:
             plan, origin, name = read_plan(state.plan), state.plan_origin, ""
@@ -140,20 +141,19 @@ class Work:
         return e.PlanProposed(at=now, plan=_dumped(plan), hash=plan.hash, origin="caller")
 
     async def _proposed(
-        self,
-        planner: AnyPlanner,
-        setting: Setting,
-        state: State,
-        interview: Callable[[Sequence[Model]], Interview],
+        self, planner: AnyPlanner, bench: Bench, interview: Callable[[Sequence[Model]], Interview]
     ) -> Plan:
+        setting, state = bench.setting, bench.state
         if isinstance(planner, Inquirer):
             return await interview(planner.models).conduct(planner.inquire(setting, state))
         limit = self.limit_for("planner").timeout_ms or PLANNER_TIMEOUT_MS
         try:
             async with asyncio.timeout(limit / 1000):
                 if state.setbacks and isinstance(planner, Replanner):
-                    return await planner.replan(setting, state.feedback, state.setbacks)
-                return await planner.propose(setting, state.feedback)
+                    planning = planner.replan(setting, state.feedback, state.setbacks)
+                else:
+                    planning = planner.propose(setting, state.feedback)
+                return await unless_interrupted(bench, planning)
         except TimeoutError as error:
             raise PlanningError(
                 f"the planner {planner.name} took longer than {limit:,} ms",
@@ -177,21 +177,21 @@ class Work:
     # --- turns of an agent ---
 
     async def begin(self, setting: Setting, events: Sequence[e.Event], blobs: Mapping[str, Any]) -> None:
-        """Bring the agent to where its turns lead, once in this process."""
-        if isinstance(self._planner, Stepper) and not self._has_begun:
-            self._has_begun = True
+        """Bring the agent to where its turns lead."""
+        if isinstance(self._planner, Stepper):
             await self._planner.begin(setting, turns_of(events, blobs))
 
     async def reflect(
         self,
-        state: State,
-        setting: Setting,
+        bench: Bench,
         course: Course,
         events: Sequence[e.Event],
         blobs: Mapping[str, Any],
         now: int,
     ) -> e.TurnJudged:
-        """What the agent and its critics make of the turn that has ended; raises `UsageError` if nobody has brought it."""
+        """What the agent and its critics make of the turn that has ended; raises `UsageError` if nobody has brought it, and
+        `Interrupted`."""
+        state, setting = bench.state, bench.setting
         if not isinstance(self._planner, Stepper):
             raise UsageError(
                 f"session {state.start['session']} was started with {state.start.get('planner')}, which is not here",
@@ -205,11 +205,7 @@ class Work:
             tokens=state.used.tokens,
             on_retry=_on_retry(state, setting, course),
         )
-        try:
-            said = await self._planner.reflect(turn, sofar)
-        except Exception as error:  # noqa: BLE001 - an agent is somebody else's code, and its failure a person's matter
-            reason = f"the agent raised {type(error).__name__}: {error}"
-            said = Reflection(action="escalate", reason=reason, stop="agent_raised")
+        said = await self._reflected(bench, self._planner.reflect(turn, sofar))
         done = {name for name, step in state.steps.items() if step.status == "done"}
         reviewed = Review(setting.ctx, setting.compiled, setting.spec, turn.plan)
         return e.TurnJudged(
@@ -227,6 +223,21 @@ class Work:
             left_out=said.left_out,
             trusted=tuple(name for name in trusted_results(reviewed) if name in done),
         )
+
+    async def _reflected(self, bench: Bench, reflecting: Awaitable[Reflection]) -> Reflection:
+        """What an agent says, in the time of the critic; it is somebody else's code, and its failure a person's matter."""
+        limit = self.limit_for("critic").timeout_ms
+        patience = asyncio.timeout(None if limit is None else limit / 1000)
+        try:
+            async with patience:
+                return await unless_interrupted(bench, reflecting)
+        except (Interrupted, JournalError):
+            raise
+        except Exception as error:  # noqa: BLE001 - see above
+            told = f"the agent raised {type(error).__name__}: {error}"
+            if patience.expired():
+                told = f"the agent and its critics took longer than {limit:,} ms"
+            return Reflection(action="escalate", reason=told, stop="agent_raised")
 
     def review(
         self, state: State, plan: Plan, setting: Setting, now: int, changes: tuple[str, ...] = ()
