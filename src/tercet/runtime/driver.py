@@ -40,7 +40,6 @@ from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED
 from tercet.runtime.drift import approved_drift
 from tercet.runtime.expiry import overdue
 from tercet.runtime.ledger import Ledger
-from tercet.runtime.messages import Cancel, Pause
 from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
@@ -443,7 +442,7 @@ class Driver:
         if not self._has_mail:
             return False
         letters = await mail.unread(self.around.journal, self.lease.tenant, self.state)
-        return any(isinstance(messages.decode(letter.data), Pause | Cancel) for letter in letters)
+        return any(messages.calls_off(letter.data) for letter in letters)
 
     async def _look_back(self, command: c.Score | c.End | c.HandOver | c.TakeBack) -> None:
         """Commands that read all that has happened."""

@@ -7,8 +7,9 @@ One task and not one for each run: most runs are over before their lease would h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalError, LeaseLost
@@ -26,13 +27,21 @@ class Keeper:
     """Carries drivers forward and looks after them meanwhile."""
 
     def __init__(
-        self, journal: Journal, tenant: str, clock: Clock, board: Noticeboard, *, lease_ms: int
+        self,
+        journal: Journal,
+        tenant: str,
+        clock: Clock,
+        board: Noticeboard,
+        *,
+        lease_ms: int,
+        signal: Callable[[str, dict[str, Any]], None],
     ) -> None:
         self._journal = journal
         self._tenant = tenant
         self._clock = clock
         self._board = board
         self._lease_ms = lease_ms
+        self._signal = signal
         self._drivers: dict[str, Driver] = {}
         self._tending: asyncio.Task[None] | None = None
         self._heard = -1
@@ -72,7 +81,11 @@ class Keeper:
     async def _tend(self) -> None:
         while self._drivers:
             await self._clock.sleep(min(LISTEN_MS, self._lease_ms // 3))
-            await asyncio.gather(*(self._renew(driver) for driver in self), self._listen())
+            tended = (*(self._renew(driver) for driver in self), self._listen())
+            for fault in await asyncio.gather(*tended, return_exceptions=True):
+                # Whatever goes wrong for one of them, or here, the others need their leases.
+                if isinstance(fault, Exception):
+                    self._signal("tending_failed", {"error": f"{type(fault).__name__}: {fault}"})
 
     async def _renew(self, driver: Driver) -> None:
         """Renew a lease of which more than a third has passed."""

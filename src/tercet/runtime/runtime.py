@@ -188,7 +188,14 @@ class Runtime(People):
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
         self._board = Noticeboard(self.journal, self.tenant, self.pack.name)
-        self._keeper = Keeper(self.journal, self.tenant, self._clock, self._board, lease_ms=self._lease_ms)
+        self._keeper = Keeper(
+            self.journal,
+            self.tenant,
+            self._clock,
+            self._board,
+            lease_ms=self._lease_ms,
+            signal=self._signal,
+        )
         self._notifier = Notifier(self._signal)
         self._watchdog = Watchdog(self._ward())
         if self._watchdog_ms is not None:
