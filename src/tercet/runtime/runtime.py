@@ -39,7 +39,7 @@ from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
-from tercet.journal.errors import ClaimHeld, LeaseHeld
+from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.models.model import Model
@@ -286,47 +286,65 @@ class Runtime(People):
             return known
         now = self._clock.now()
         session = f"ses_{self._ids()}"
-        place = await self._place(parent, session)
-        owner = self.known(messages.nameable(actor or anonymous()))
-        ctx = self._frame(now, owner, safety_mode, place)
-        shelf = await self._shelf(request, now)
-        setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
-        frozen = opening.freeze(self.pack, setting.compiled.snapshot, shelf)
-        proposing = None if plan is not None else self._planner(planner, request.intent, models)
-        if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
-            await proposing.propose(setting, ())  # a request that nobody can plan starts no session
-        asking = proposing.models if isinstance(proposing, Inquirer) else ()
-        open_all(asking)  # nor does one whose models cannot be asked
-        work = Work(proposing, plan, limit_for=_limits(self.pack, setting))
-        await self._pin(session, "", shelf.snapshot)
-        driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
-        started = opening.started(
-            self.pack,
-            setting,
-            request,
-            session,
-            now,
-            planner="" if proposing is None else proposing.name,
-            models=names_of(asking),
-            is_fallible=work.is_fallible,
-            is_stepwise=work.is_stepwise,
-            ttl_ms=ttl_ms,
-            is_shadow=shadow,
-            body=body,
-            place=place,
-            frozen=frozen,
-            traceparent=asking_span,
-        )
-        driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
-        if plan is not None:
-            # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
-            driver.begin(work.given(plan, now))
+        async with AsyncExitStack() as owed:
+            place = await self._place(parent, session)
+            owed.push_async_callback(self._give_back, place, session)
+            owner = self.known(messages.nameable(actor or anonymous()))
+            ctx = self._frame(now, owner, safety_mode, place)
+            shelf = await self._shelf(request, now)
+            setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
+            frozen = opening.freeze(self.pack, setting.compiled.snapshot, shelf)
+            proposing = None if plan is not None else self._planner(planner, request.intent, models)
+            if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
+                await proposing.propose(setting, ())  # a request that nobody can plan starts no session
+            asking = proposing.models if isinstance(proposing, Inquirer) else ()
+            open_all(asking)  # nor does one whose models cannot be asked
+            work = Work(proposing, plan, limit_for=_limits(self.pack, setting))
+            started = opening.started(
+                self.pack,
+                setting,
+                request,
+                session,
+                now,
+                planner="" if proposing is None else proposing.name,
+                models=names_of(asking),
+                is_fallible=work.is_fallible,
+                is_stepwise=work.is_stepwise,
+                ttl_ms=ttl_ms,
+                is_shadow=shadow,
+                body=body,
+                place=place,
+                frozen=frozen,
+                traceparent=asking_span,
+            )
+            await self._pin(session, "", shelf.snapshot)
+            owed.push_async_callback(self._unpin, session, shelf.snapshot)
+            driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
+            driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
+            if plan is not None:
+                # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
+                driver.begin(work.given(plan, now))
+            return await self._carry_new(driver, owed, request, body)
+        raise AssertionError  # nothing that is owed swallows an exception
+
+    async def _carry_new(
+        self, driver: Driver, owed: AsyncExitStack, request: Request, body: str
+    ) -> RunResult:
+        """Carry a session that is not in the journal yet; what is owed stays so only if it surely never came there."""
+        is_absent = False
         try:
             return await self._carry(driver)
-        except ClaimHeld:
-            if driver.ledger.log or (known := await self._submitted(request, body)) is None:
+        except JournalError as error:
+            is_absent = not driver.ledger.log and not isinstance(error, AppendUnknown)
+            known = (
+                await self._submitted(request, body) if is_absent and isinstance(error, ClaimHeld) else None
+            )
+            if known is None:
                 raise
             return known  # somebody sent the same request at the same moment
+        finally:
+            if not is_absent:
+                owed.pop_all()
 
     async def invoke(self, envelope: InvokeRequest, *, plan: Plan | None = None) -> RunResult:
         """Start what an envelope asks for. A long-running one must be meant to: its session may live for an hour or more.
@@ -376,13 +394,17 @@ class Runtime(People):
             return ALONE
         return await nesting.reserve(self.journal, self.tenant, parent, session, self.pack.budget)
 
+    async def _give_back(self, place: Place, session: str) -> None:
+        """Give back the iterations of a run that was never begun."""
+        with suppress(JournalError):  # what it was refused for must be told
+            await nesting.give_back(self.journal, self.tenant, place, session)
+
     async def _carry(self, driver: Driver) -> RunResult:
         state = await self._keeper.carry(driver)
         if self._observers is not None:
             self._observers.rested(state, driver.ledger.log)
-        if state.is_over and (pinned := str(state.start.get("library", ""))):
-            with suppress(StoreError):  # the run has ended; a pin that stays costs room, and nothing else
-                await self._pin(str(state.start["session"]), pinned, "")
+        if state.is_over:
+            await self._unpin(str(state.start["session"]), str(state.start.get("library", "")))
         if state.start.get("root"):
             await nesting.settle(self.journal, self.tenant, state)
         return RunResult.of(state)
@@ -401,6 +423,13 @@ class Runtime(People):
             await self._library.store.pin(self.tenant, after, session)
         if before:
             await self._library.store.unpin(self.tenant, before, session)
+
+    async def _unpin(self, session: str, pinned: str) -> None:
+        """Give up the snapshot that a session was pinned to, if there is one."""
+        with suppress(
+            StoreError
+        ):  # the run has ended or never began; a pin that stays costs room, and nothing else
+            await self._pin(session, pinned, "")
 
     async def _submitted(self, request: Request, body: str) -> RunResult | None:
         """The session that a request with this key began; None if there is none."""
