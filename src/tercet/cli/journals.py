@@ -14,7 +14,6 @@ import typer
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.saga import RollbackResult
-from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
@@ -86,10 +85,13 @@ def _demand_file(url: str) -> None:
 async def read_story(journal: Journal, session: str) -> Story:
     """A session with its events; raises `UsageError` if it is not there."""
     state = (await opening.restore(journal, TENANT, session)).state
-    events: list[e.Event] = []
-    while len(events) < state.position:
-        page = await journal.read(TENANT, session, after=len(events))
-        events += [codec.decode(stored.data) for stored in page]
+    events = await opening.events_of(journal, TENANT, session)
+    if len(events) < state.position:
+        raise UsageError(
+            f"session {session} was forgotten while it was read",
+            code="unknown_session",
+            remedy="tercet sessions list shows those that are there",
+        )
     rollback = await rollback_result(journal, TENANT, state)
     return Story(state=state, events=tuple(events[: state.position]), rollback=rollback)
 
