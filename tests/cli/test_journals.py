@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tercet.cli.journals import read_story
+from tercet.cli.journals import journal_words, read_story
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan, Step
@@ -52,3 +52,18 @@ def test_a_session_that_is_forgotten_while_it_is_read_is_told() -> None:
         assert caught.value.code == "unknown_session"
 
     asyncio.run(main())
+
+
+SECRETS = [
+    ("postgresql://db/runs?user=app&password=s3cret", "postgresql://db/runs?user=app&password=…"),
+    ("postgresql://a:s3cret@db/runs?sslpassword=s3cret&x=1", "postgresql://a:…@db/runs?sslpassword=…&x=1"),
+    ("postgresql://db/runs?passfile=/home/s3cret", "postgresql://db/runs?passfile=…"),
+    ("postgresql://db/runs?p%61ssword=s3cret", "postgresql://db/runs?p%61ssword=…"),
+    ("postgresql://db/runs?sslmode=require", "postgresql://db/runs?sslmode=require"),
+]
+
+
+@pytest.mark.parametrize(("url", "printed"), SECRETS)
+def test_no_part_of_an_address_gives_a_password_away(url: str, printed: str) -> None:
+    """A command to be copied names the journal without the secrets of its query, and the rest as it was."""
+    assert journal_words(url) == ("--journal", printed)

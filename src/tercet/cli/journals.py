@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
 
@@ -25,6 +25,7 @@ from tercet.runtime.state import State
 DEFAULT = "sqlite:///tercet.db"
 VARIABLE = "TERCET_JOURNAL"
 TENANT = "default"
+_SECRETS = ("password", "passfile", "sslpassword")
 
 JournalUrl: TypeAlias = Annotated[
     str,
@@ -105,6 +106,14 @@ def journal_words(url: str) -> tuple[str, ...]:
 
 def _without_password(url: str) -> str:
     parts = urlsplit(url)
-    if not parts.password:
+    query = "&".join(map(_masked, parts.query.split("&")))
+    if not parts.password and query == parts.query:
         return url
-    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@", 1)))
+    netloc = parts.netloc.replace(f":{parts.password}@", ":…@", 1) if parts.password else parts.netloc
+    return urlunsplit(parts._replace(netloc=netloc, query=query))
+
+
+def _masked(parameter: str) -> str:
+    """A parameter of an address without its value, where that is a secret or leads to one."""
+    name, is_given, _ = parameter.partition("=")
+    return f"{name}=…" if is_given and unquote(name).lower() in _SECRETS else parameter
