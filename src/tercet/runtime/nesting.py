@@ -51,7 +51,8 @@ ALONE = Place()
 """The place of a run that nobody led to."""
 
 
-def _stream(root: str) -> str:
+def family_of(root: str) -> str:
+    """The stream of what the runs that a session led to have reserved and used."""
     return f"family:{root}"
 
 
@@ -70,7 +71,7 @@ async def reserve(
     root = parent.root_session or parent.session_id
     limit = budget.max_global_iterations
     while True:
-        stored = await read_all(journal, tenant, _stream(root))
+        stored = await read_all(journal, tenant, family_of(root))
         shares = {share.session: share.iterations for share in map(_decode, (each.data for each in stored))}
         used = sum(shares.values()) + (0 if root in shares else budget.max_iterations)
         granted = min(budget.max_iterations, limit - used)
@@ -84,7 +85,7 @@ async def reserve(
         share = msgspec.json.encode(Share(session=session, iterations=granted))
         end = stored[-1].seq if stored else 0
         try:
-            await journal.append(Append(tenant=tenant, stream=_stream(root), expected=end, events=(share,)))
+            await journal.append(Append(tenant=tenant, stream=family_of(root), expected=end, events=(share,)))
         except PositionConflict:
             continue  # somebody was quicker: look again at what is left
         return Place(root=root, depth=depth, max_iterations=granted)
@@ -106,4 +107,4 @@ async def settle(journal: Journal, tenant: str, state: State) -> None:
 
 async def _write(journal: Journal, tenant: str, root: str, share: Share) -> None:
     data = msgspec.json.encode(share)
-    await append_next(journal, tenant, _stream(root), lambda _: (data,))
+    await append_next(journal, tenant, family_of(root), lambda _: (data,))

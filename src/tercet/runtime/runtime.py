@@ -698,7 +698,7 @@ class Runtime(People):
 
     async def prune(self, *, older_than_ms: int | None = None) -> int:
         """Forget sessions that ended so long ago, or of this pack, those that ended before the time it keeps them for;
-        how many they were."""
+        how many they were. One that cannot be read stays, and is told as the signal `prune_failed`."""
         age = retention.demand_age(older_than_ms, self.pack.session.retention_days)
         if age is None:
             return 0
@@ -707,6 +707,7 @@ class Runtime(People):
             self._desk,
             before_ms=self._clock.now() - age,
             is_ours=lambda row: is_any or row.pack.partition("@")[0] == self.pack.name,
+            signal=self._signal,
         )
 
     # --- looking ---
