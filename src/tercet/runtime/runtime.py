@@ -101,6 +101,12 @@ def _demand_life(ttl_ms: int | None) -> None:
         )
 
 
+async def _end(task: asyncio.Future[None]) -> None:
+    """End a task of our own, however it ends."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 def _refuse(found: LeaseHeld) -> None:
     """Wait for nobody."""
     raise found
@@ -164,30 +170,41 @@ class Runtime(People):
         self._repairers = tuple(repairers)
         self._watching = tuple(observers)
         self._observers: Observers | None = None
-        self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self.journal = (
-            await self._stack.enter_async_context(open_journal(self._url))
-            if isinstance(self._url, str)
-            else self._url
-        )
-        if self._evidence is not None:
-            store = (
-                await self._stack.enter_async_context(open_evidence(self._evidence))
-                if isinstance(self._evidence, str)
-                else self._evidence
+        async with AsyncExitStack() as stack:
+            self.journal = (
+                await stack.enter_async_context(open_journal(self._url))
+                if isinstance(self._url, str)
+                else self._url
             )
-            self._library = Library(store, self._retriever)
+            if self._evidence is not None:
+                store = (
+                    await stack.enter_async_context(open_evidence(self._evidence))
+                    if isinstance(self._evidence, str)
+                    else self._evidence
+                )
+                self._library = Library(store, self._retriever)
+            self._furnish(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def _furnish(self, stack: AsyncExitStack) -> None:
+        """All that works on the journal. It is closed in reverse order, each whatever becomes of the others."""
+        stack.push_async_callback(self._lines.aclose)
         if self._watching:
             self._observers = Observers(self._watching, self.journal, self.tenant, self._signal)
+            stack.push_async_callback(self._observers.close)
+        stack.push_async_callback(self._models.aclose)
         self._desk = Desk(
             journal=self.journal, tenant=self.tenant, clock=self._clock, lease_ms=self._lease_ms
         )
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
         self._board = Noticeboard(self.journal, self.tenant, self.pack.name)
+        self._notifier = Notifier(self._signal)
+        stack.push_async_callback(self._notifier.close)
         self._keeper = Keeper(
             self.journal,
             self.tenant,
@@ -196,29 +213,17 @@ class Runtime(People):
             lease_ms=self._lease_ms,
             signal=self._signal,
         )
-        self._notifier = Notifier(self._signal)
         self._watchdog = Watchdog(self._ward())
+        stack.push_async_callback(self._watchdog.close)
         if self._watchdog_ms is not None:
-            self._guarding = asyncio.ensure_future(self._watchdog.watch(self._watchdog_ms))
-        return self
+            guarding = asyncio.ensure_future(self._watchdog.watch(self._watchdog_ms))
+            stack.push_async_callback(_end, guarding)
+        stack.callback(self._keeper.close)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._keeper.close()
-        listening = [] if self._guarding is None else [self._guarding]
-        for task in listening:
-            task.cancel()
-        try:
-            await asyncio.gather(*listening, return_exceptions=True)
-            await self._watchdog.close()
-            await self._notifier.close()
-            await self._models.aclose()
-            if self._observers is not None:
-                await self._observers.close()
-        finally:
-            await self._lines.aclose()
-            await self._stack.aclose()
+        await self._stack.aclose()
 
     def _ward(self) -> Ward:
         """What the watchdog looks after, and what it may do."""
