@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -47,6 +48,7 @@ from tercet.runtime.quality_loop import QualityLoop
 from tercet.runtime.rest import Rest
 from tercet.runtime.retrieving import read_facts
 from tercet.runtime.setting import Course, Setting
+from tercet.runtime.spectators import spectate
 from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings, untold
 from tercet.runtime.thinking import Thinking
@@ -666,21 +668,17 @@ class Driver:
             self._tell_listeners()
         if self.around.tell is not untold:
             for event in unit.events:
-                self.around.tell(self.state, event)
+                self._spectate("tell_failed", partial(self.around.tell, self.state, event))
         if self.around.observers is not None:
             self.around.observers.wrote(self.state, unit.events, unit.checkpoints)
         if self.around.progress is not None:
             self._show_progress(self.around.progress)
 
     def _show_progress(self, show: Callable[[ProgressEnvelope], None]) -> None:
-        """Whoever watches may fail; the run does not."""
-        try:
-            show(envelope(self.state, self.now()))
-        except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
-            run = self.state.start["run"]
-            self.around.signal(
-                "progress_failed", {"loop_id": run, "error": f"{type(error).__name__}: {error}"}
-            )
+        self._spectate("progress_failed", lambda: show(envelope(self.state, self.now())))
+
+    def _spectate(self, name: str, watch: Callable[[], object]) -> None:
+        spectate(self.around.signal, name, self.state.start["run"], watch)
 
     def _tell_listeners(self) -> None:
         for waits_for, listener in self._listeners:

@@ -7,9 +7,8 @@ One task and not one for each run: most runs are over before their lease would h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalError, LeaseLost
@@ -17,6 +16,7 @@ from tercet.journal.protocol import Journal
 from tercet.runtime.driver import Driver
 from tercet.runtime.expiry import overdue
 from tercet.runtime.noticeboard import Noticeboard
+from tercet.runtime.spectators import Signal
 from tercet.runtime.state import State
 
 LISTEN_MS = 500
@@ -34,7 +34,7 @@ class Keeper:
         board: Noticeboard,
         *,
         lease_ms: int,
-        signal: Callable[[str, dict[str, Any]], None],
+        signal: Signal,
     ) -> None:
         self._journal = journal
         self._tenant = tenant

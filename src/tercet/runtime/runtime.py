@@ -30,6 +30,7 @@ from tercet.contracts.session import (
     RoleName,
     SessionRules,
 )
+from tercet.contracts.shape import TEN_YEARS_MS
 from tercet.contracts.trace_context import read_traceparent
 from tercet.evidence.errors import StoreError
 from tercet.evidence.opening import open_evidence
@@ -64,8 +65,9 @@ from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
 from tercet.runtime.setting import Setting
+from tercet.runtime.spectators import Signal, contained, spectate, unmeasured
 from tercet.runtime.state import State
-from tercet.runtime.surroundings import Surroundings, unmeasured, untold
+from tercet.runtime.surroundings import Surroundings, untold
 from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
@@ -93,11 +95,11 @@ def _limits(pack: Pack, setting: Setting) -> Callable[[RoleName], RoleLimit]:
 
 
 def _demand_life(ttl_ms: int | None) -> None:
-    if ttl_ms is not None and ttl_ms < 1:
+    if ttl_ms is not None and not 1 <= ttl_ms <= TEN_YEARS_MS:
         raise UsageError(
-            f"a session cannot live for {ttl_ms} ms",
+            f"a session cannot live for {ttl_ms:,} ms",
             code="wrong_ttl",
-            remedy="give how many milliseconds it may live, or None for what its pack says",
+            remedy="give how many milliseconds it may live, at most ten years, or None for what its pack says",
         )
 
 
@@ -127,7 +129,7 @@ class Runtime(People):
         lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
         tell: Callable[[State, e.Event], None] = untold,
-        signal: Callable[[str, dict[str, Any]], None] = unmeasured,
+        signal: Signal = unmeasured,
         held: Held = lambda _: None,
         packs: Sequence[Pack] = (),
         progress: Callable[[ProgressEnvelope], None] | None = None,
@@ -156,7 +158,7 @@ class Runtime(People):
         self._lease_ms = lease_ms
         self._crash = crash
         self._tell = tell
-        self._signal = signal
+        self._signal = contained(signal)
         self._held = held
         self._progress = progress
         self._evidence = evidence
@@ -617,9 +619,10 @@ class Runtime(People):
         """Tells everybody who wants to hear of what has become durable."""
 
         def tell(state: State, event: e.Event) -> None:
-            self._tell(state, event)
             if isinstance(event, e.GateOpened) and pack.notify is not None:
-                self._notifier.tell(pack.notify, state.start["session"], event)
+                notify = partial(self._notifier.tell, pack.notify, state.start["session"], event)
+                spectate(self._signal, "notify_failed", state.start["run"], notify)
+            self._tell(state, event)
 
         return tell
 
