@@ -158,3 +158,43 @@ def test_a_driver_whose_lease_is_lost_begins_nothing_more(workshop: Workshop) ->
 
     workshop.run(main())
     assert workshop.calls == [("a", 1)]
+
+
+class Unrenewed(Through):
+    """A journal in which the first lease that somebody wants to renew can never be renewed."""
+
+    first: Lease | None = None
+
+    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
+        """The same for everybody else."""
+        self.first = self.first or lease
+        if lease.epoch == self.first.epoch:
+            raise JournalUnavailable("memory", "it does not answer")
+        return await self.inner.renew(lease, now_ms=now_ms, ttl_ms=ttl_ms)
+
+    async def head(self, tenant: str, stream: str) -> Position:
+        """The same, after everybody else."""
+        await asyncio.sleep(0)
+        return await self.inner.head(tenant, stream)
+
+
+def test_a_driver_that_was_taken_over_does_not_dismiss_the_one_that_took_over(workshop: Workshop) -> None:
+    """Two resume one session here: when the one whose lease ran out ends, the other is still the one that carries it."""
+    workshop.tool("do.it", taking(25_000), idempotent=True, timeout_ms=60_000)
+
+    async def main() -> None:
+        journal = Unrenewed(MemoryJournal())
+        async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
+            running = asyncio.ensure_future(runtime.run(ASK, plan=ONE, actor=ADA))
+            await workshop.clock.sleep(1)
+            runtime.stop()
+            session = (await running).session_id
+            both = [asyncio.ensure_future(runtime.resume(session)) for _ in range(2)]
+            done, [carrying] = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            assert [type(each.exception()) for each in done] == [LeaseLost]
+            with pytest.raises(UsageError) as caught:
+                await runtime.resume(session)
+            assert caught.value.code == "session_busy"
+            assert (await carrying).status == "completed"
+
+    workshop.run(main())

@@ -153,7 +153,7 @@ def golden(
     _demand_free(file, is_forced=force)
     to.mkdir(parents=True, exist_ok=True)
     asyncio.run(_export(journal, found.session_id, file))
-    expected_beside(file).write_text(f"{wanted.model_dump_json(indent=2)}\n")
+    expected_beside(file).write_text(f"{wanted.model_dump_json(indent=2)}\n", encoding="utf-8")
     if as_json:
         print_json({"file": str(file), "expected": wanted.model_dump(mode="json")})
         return ExitCode.ACCEPTED

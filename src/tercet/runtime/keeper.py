@@ -68,7 +68,8 @@ class Keeper:
             return await driver.advance()
         finally:
             driver.dismiss()
-            self._drivers.pop(session, None)
+            if self._drivers.get(session) is driver:  # and not the one that has taken it over
+                del self._drivers[session]
             if not driver.state.is_over:  # nobody wants the lease on a session that is over
                 with suppress(JournalError):  # it runs out by itself; what the run came to must be told
                     await self._journal.release(driver.lease)

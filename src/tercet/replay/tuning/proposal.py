@@ -168,15 +168,15 @@ def write_proposal(proposal: Proposal, folder: Path) -> Path:
     target = folder / FILE
     text = proposal.model_dump_json(indent=2) + "\n"
     try:
-        if target.exists() and target.read_text() != text:
+        if target.exists() and target.read_text(encoding="utf-8") != text:
             raise UsageError(
                 f"{folder} holds another proposal",
                 code="file_exists",
                 remedy="name another folder, or remove that one",
             )
         folder.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-        (folder / DIFF).write_text(proposal.diff)
+        target.write_text(text, encoding="utf-8")
+        (folder / DIFF).write_text(proposal.diff, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"cannot write {folder}: {error.strerror or error}",
