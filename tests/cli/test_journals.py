@@ -57,7 +57,7 @@ def test_a_session_that_is_forgotten_while_it_is_read_is_told() -> None:
 SECRETS = [
     ("postgresql://db/runs?user=app&password=s3cret", "postgresql://db/runs?user=app&password=…"),
     ("postgresql://a:s3cret@db/runs?sslpassword=s3cret&x=1", "postgresql://a:…@db/runs?sslpassword=…&x=1"),
-    ("postgresql://db/runs?passfile=/home/s3cret", "postgresql://db/runs?passfile=…"),
+    ("postgresql://db/runs?passfile=s3cret.txt", "postgresql://db/runs?passfile=…"),
     ("postgresql://db/runs?p%61ssword=s3cret", "postgresql://db/runs?p%61ssword=…"),
     ("postgresql://db/runs?sslmode=require", "postgresql://db/runs?sslmode=require"),
 ]
