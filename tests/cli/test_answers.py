@@ -294,7 +294,7 @@ def test_what_cannot_be_taken_back_is_left_for_a_person(tercet: Tercet, handed_o
     assert f"    tercet sessions settle {session} bake --note 'what you did'\n" in done.out
     shown = tercet("sessions", "show", session, "--json").json
     assert shown["rollback"]["requires_manual_intervention"] is True
-    assert tercet("sessions", "prune", "--older-than", "1ms", "--json").json == {"pruned": 0}
+    assert tercet("sessions", "prune", "--older-than", "1ms", "--json").json["pruned"] == 0
     settled = tercet("sessions", "settle", session, "bake", "--note", "ate it", "--json").json
     assert (settled["actor"], settled["left"]) == ("agt_support", [])
     assert "bake was not taken back, settled by agt_support" in tercet("sessions", "show", session).out

@@ -17,11 +17,12 @@ from tercet.replay.bundle.exporting import export_run
 from .harness import Tercet
 
 
-def exported(workshop: Workshop, session: str, path: Path) -> None:
+def exported(workshop: Workshop, session: str, path: Path, *, keeps_pack: bool = True) -> None:
     """A bundle of a run that has just begun, under any name."""
     journal, other = MemoryJournal(), MemoryJournal()
     workshop.tool("do.it")
     pack = workshop.pack()
+    blobs = (pack.content,) if keeps_pack else ()
 
     async def main() -> None:
         async with workshop.runtime(pack, journal) as runtime:
@@ -30,9 +31,7 @@ def exported(workshop: Workshop, session: str, path: Path) -> None:
         start = codec.decode(first.data)
         assert isinstance(start, e.SessionStarted)
         event = codec.encode(msgspec.structs.replace(start, session=session))
-        await other.append(
-            Append(tenant="default", stream=session, expected=0, events=(event,), blobs=(pack.content,))
-        )
+        await other.append(Append(tenant="default", stream=session, expected=0, events=(event,), blobs=blobs))
         await export_run(other, "default", session, path)
 
     workshop.run(main())
@@ -57,3 +56,13 @@ def test_a_run_is_named_once(tercet: Tercet, tmp_path: Path) -> None:
     answer = tercet("golden", "add", *files, "--to", str(tmp_path / "golden"), "--json")
     assert (answer.code, answer.json["error"]["code"]) == (2, "named_twice")
     assert tercet("golden", "add", files[0], "--to", str(tmp_path / "golden")).code == 0
+
+
+def test_a_run_that_cannot_be_judged_does_not_keep_the_others_from_it(tercet: Tercet, tmp_path: Path) -> None:
+    """A bundle from before packs were kept is told with its reason, and the rest of the set is checked all the same."""
+    exported(Workshop(), "ses_1", tmp_path / "ses_1.tercet", keeps_pack=False)
+    exported(Workshop(), "ses_2", tmp_path / "ses_2.tercet")
+    answer = tercet("golden", "check", str(tmp_path), "--json")
+    assert answer.code == 3
+    assert [run["outcome"] for run in answer.json["runs"]] == ["unreadable", "same"]
+    assert "has not kept its pack" in answer.json["runs"][0]["error"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +231,18 @@ def test_a_sweep_ends_what_nobody_touches(office: Office) -> None:
     again = office.tercet("sessions", "sweep", "--pack", POST)
     assert (again.code, again.out.strip()) == (0, "Nothing was due.")
     assert office.sent() == []
+
+
+def test_a_damaged_session_is_named_when_old_ones_are_forgotten(tercet: Tercet, kitchen: Kitchen) -> None:
+    """What cannot be read stays and is told with its reason, on the screen and as JSON."""
+    assert tercet("run", BAKERY, "--plan", kitchen.plan(LOOK)).code == 0
+    [session] = [row["session_id"] for row in tercet("sessions", "list", "--json").json["sessions"]]
+    with closing(sqlite3.connect(kitchen.folder / "tercet.db")) as db:
+        db.execute("UPDATE events SET data = x'00'")
+        db.execute("DELETE FROM checkpoints")
+        db.commit()
+    told = tercet("sessions", "prune", "--older-than", "1ms")
+    assert told.code == 0
+    assert f"! {session} cannot be read, and stays: " in told.out
+    answer = tercet("sessions", "prune", "--older-than", "1ms", "--json").json
+    assert (answer["pruned"], [each["session_id"] for each in answer["unreadable"]]) == (0, [session])

@@ -245,3 +245,21 @@ def test_a_port_or_a_file_that_cannot_be_had_is_told(workshop: Workshop, tmp_pat
     with pytest.raises(UsageError) as caught:
         Workshop().run(write())
     assert caught.value.code == "log_unwritable"
+
+
+def test_telemetry_that_does_not_open_whole_leaves_nothing_running(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    """Where the port is taken, the log that was opened before is closed again."""
+    before = set(threading.enumerate())
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        settings = TelemetrySettings(log=tmp_path / "log", prometheus_port=taken.getsockname()[1])
+
+        async def main() -> None:
+            with pytest.raises(UsageError):
+                await Telemetry(settings).__aenter__()
+
+        workshop.run(main())
+    assert set(threading.enumerate()) <= before

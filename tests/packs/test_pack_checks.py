@@ -155,9 +155,6 @@ DEFECTS: dict[str, Case] = {
     "session without a sign of life": (
         {"session": SessionRules(ttl_ms=30_000)}, "heartbeat_too_slow", "pack, session.heartbeat_interval_ms", "raise ttl_ms",
     ),
-    "session with a number beyond JSON": (
-        {"session": SessionRules(ttl_ms=2**60)}, "not_canonical", "pack, session", "2^53",
-    ),
     "limit with a number beyond JSON": (
         {"limits": {"critic": RoleLimit(tokens=2**60)}}, "not_canonical", "pack, limits.critic", "2^53",
     ),
@@ -207,8 +204,8 @@ DEFECTS: dict[str, Case] = {
         pay(description="\ud800"), "not_canonical", "tool a.pay", "it cannot be hashed",
     ),
     "compensation with NaN": (undo_with(account=float("nan")), "compensation_malformed", "tool a.pay, compensate", "no JSON number"),
-    "gate with a number beyond JSON": (
-        {"gates": [Gate(name="G", roles=("boss",), ttl_ms=2**60)]}, "not_canonical", "gate G", "2^53",
+    "gate with an unpaired surrogate": (
+        {"gates": [Gate(name="G", roles=("boss",), description="\ud800")]}, "not_canonical", "gate G", "it cannot be hashed",
     ),
     "budget with a number beyond JSON": ({"budget": RunBudget(tokens=2**60)}, "not_canonical", "pack, budget", "2^53"),
     "unknown authority": (pay(authority=("acount",)), "authority_unknown", "tool a.pay, authority", "did you mean account?"),

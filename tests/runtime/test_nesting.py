@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
 
-from tercet.contracts.errors import LimitError
-from tercet.runtime.nesting import GlobalIterationBudgetExhausted, RecursionDepthExceeded
+from tercet.contracts.budget import RunBudget
+from tercet.contracts.errors import LimitError, UsageError
+from tercet.contracts.request import Request
+from tercet.journal.memory import MemoryJournal
+from tercet.journal.protocol import Journal
+from tercet.runtime.nesting import (
+    GlobalIterationBudgetExhausted,
+    Place,
+    RecursionDepthExceeded,
+    reserve,
+)
 from tercet.runtime.runtime import Runtime
 from tercet.tools import ToolContext
 
+from .faults import Through
 from .workshop import ASK, Workshop, plan, step
 
 
@@ -100,3 +111,72 @@ def test_what_a_child_did_not_use_is_given_back(workshop: Workshop) -> None:
 
     workshop.run(main())
     assert not raised
+
+
+class Yielding(Through):
+    """A journal that lets others go first for a while, whatever it is asked, and nobody knows for how long."""
+
+    def __init__(self, journal: Journal, seed: int) -> None:
+        super().__init__(journal)
+        self._draw = random.Random(seed)  # noqa: S311 - a test that can be repeated
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.inner, name)
+
+        async def later(*args: Any, **named: Any) -> Any:
+            for _ in range(self._draw.randrange(6)):
+                await asyncio.sleep(0)
+            return await method(*args, **named)
+
+        return later
+
+
+@pytest.mark.req("R223")
+@pytest.mark.parametrize("seed", range(40))
+def test_children_that_reserve_at_once_never_hold_more_than_there_is(workshop: Workshop, seed: int) -> None:
+    """Three look at the same moment at what is left for two: two get their share, and the third is told."""
+    root = ToolContext(
+        tenant="default", run_id="r", step_id="a", actor="ada", idempotency_key="k", session_id="ses_root"
+    )
+    budget = RunBudget(max_iterations=20, max_global_iterations=60)
+
+    async def main() -> list[Any]:
+        journal = Yielding(MemoryJournal(), seed).itself
+        reserving = (reserve(journal, "default", root, f"ses_{n}", budget) for n in range(3))
+        return await asyncio.gather(*reserving, return_exceptions=True)
+
+    found = workshop.run(main())
+    assert sum(place.max_iterations or 0 for place in found if isinstance(place, Place)) == 40
+    rest = [fault for fault in found if not isinstance(fault, Place)]
+    assert all(isinstance(fault, GlobalIterationBudgetExhausted) for fault in rest)
+
+
+def test_a_child_that_never_begins_keeps_nothing_of_the_familys_iterations(workshop: Workshop) -> None:
+    """Requests that start no session use nothing up, so the one that is right still finds its share."""
+    refused: list[str] = []
+    runtimes: list[Runtime] = []
+
+    async def many(context: ToolContext, params: dict[str, Any]) -> Any:
+        for _ in range(4):
+            try:
+                await runtimes[0].run(Request(intent="no such"), parent=context)
+            except UsageError as error:
+                refused.append(error.code)
+        return {"child": (await runtimes[0].run(ASK, plan=plan(step("b", "do.it")), parent=context)).status}
+
+    workshop.tool("do.it", idempotent=True)
+    workshop.tool("dig.it", many, idempotent=True)
+    limits = {"max_iterations": 20, "max_global_iterations": 60}
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack(budget=limits)) as runtime:
+            runtimes.append(runtime)
+            result = await runtime.run(ASK, plan=plan(step("a", "dig.it")))
+            assert (result.status, (await runtime.state(result.session_id)).steps["a"].error) == (
+                "completed",
+                "",
+            )
+
+    workshop.run(main())
+    assert len(refused) == 4
+    assert ("b", 1) in workshop.calls

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
+from tercet.evidence.memory import MemoryEvidence
+from tercet.journal.errors import AppendUnknown, JournalError, JournalFull
+from tercet.journal.memory import MemoryJournal
+from tercet.journal.protocol import Append, Position
 
+from .faults import Through
 from .test_limits import taking
 from .test_sagas import WAITS, saga_pack, world
 from .test_sessions import ROW, pair
@@ -130,5 +136,75 @@ def test_a_rehearsal_does_not_use_the_key_up(workshop: Workshop, url: str) -> No
                 assert (await runtime.run(KEYED, plan=course, actor=ADA, shadow=shadow)).status == "completed"
                 assert len(workshop.calls) == calls
             assert len(await runtime.sessions()) == 3
+
+    workshop.run(main())
+
+
+class Racing(Through):
+    """A journal in which a key looks free for one look, though somebody has taken it."""
+
+    is_racing = False
+
+    async def claim(self, tenant: str, key: str) -> Any:
+        """The same, but for one look."""
+        if self.is_racing:
+            self.is_racing = False
+            return None
+        return await self.inner.claim(tenant, key)
+
+
+@pytest.mark.req("R213")
+def test_whoever_is_second_by_a_moment_leaves_nothing_behind(workshop: Workshop) -> None:
+    """A request that finds its key taken as it begins is the first one's session, and pins no snapshot for its own."""
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        library = MemoryEvidence()
+        await library.create("default", "draft", now_ms=0)
+        await library.freeze("default", "draft", name="may", now_ms=0)
+        journal = Racing(MemoryJournal())
+        async with workshop.runtime(workshop.pack(), journal.itself, evidence=library) as runtime:
+            first = await runtime.run(KEYED, plan=ROW, actor=ADA)
+            journal.is_racing = True
+            assert await runtime.run(KEYED, plan=ROW, actor=ADA) == first
+            assert not journal.is_racing
+            assert await library.pins("default", "may") == ()
+            assert len(await runtime.sessions()) == 1
+
+    workshop.run(main())
+
+
+class Full(Through):
+    """A journal that loses the answer to its first append."""
+
+    fault: JournalError | None = None
+
+    async def append(self, unit: Append) -> Position:
+        """The same, but for one."""
+        if self.fault is not None:
+            fault, self.fault = self.fault, None
+            raise fault
+        return await self.inner.append(unit)
+
+
+@pytest.mark.parametrize(
+    ("fault", "pins"), [(JournalFull("disk", "no room"), 0), (AppendUnknown("disk", "gone"), 1)]
+)
+def test_what_was_not_written_holds_no_pin_and_what_may_have_been_does(
+    workshop: Workshop, fault: JournalError, pins: int
+) -> None:
+    """A session that surely is not there gives up its snapshot; one of which nobody knows keeps it."""
+    workshop.tool("do.it")
+
+    async def main() -> None:
+        library = MemoryEvidence()
+        await library.create("default", "draft", now_ms=0)
+        await library.freeze("default", "draft", name="may", now_ms=0)
+        journal = Full(MemoryJournal())
+        async with workshop.runtime(workshop.pack(), journal.itself, evidence=library) as runtime:
+            journal.fault = fault
+            with pytest.raises(type(fault)):
+                await runtime.run(KEYED, plan=ROW, actor=ADA)
+            assert len(await library.pins("default", "may")) == pins
 
     workshop.run(main())

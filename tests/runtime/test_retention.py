@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
-from tercet.journal.errors import BlobMissing
+from tercet.journal.errors import BlobMissing, JournalCorrupt, JournalUnavailable
+from tercet.journal.memory import MemoryJournal
 from tercet.runtime.messages import inbox_of
+from tercet.runtime.nesting import family_of
 from tercet.runtime.retention import DAY_MS
 from tercet.runtime.rows import PAGE
 from tercet.runtime.runtime import Runtime
+from tercet.tools import ToolContext
 
+from .faults import Through
 from .test_sagas import WAITS, refusing, saga_pack, world
 from .workshop import ADA, ASK, BOB, Workshop, plan, step
 
@@ -145,5 +150,104 @@ def test_what_stays_hides_nothing_behind_it(workshop: Workshop) -> None:
                 await workshop.clock.sleep(2 * DAY_MS)
                 assert await runtime.prune() == 1
                 assert len(await runtime.sessions(limit=1_000)) == PAGE + 1
+
+    workshop.run(main())
+
+
+class BitRot(Through):
+    """A journal with one session that cannot be read any more."""
+
+    damaged = ""
+
+    async def read(self, tenant: str, stream: str, **named: Any) -> Any:
+        """The same, but for one stream."""
+        if stream == self.damaged:
+            raise JournalCorrupt(f"stream {stream}", "bit rot")
+        return await self.inner.read(tenant, stream, **named)
+
+    async def newest(self, tenant: str, stream: str, kind: Any) -> Any:
+        """None for the damaged one, so that its events are needed."""
+        return None if stream == self.damaged else await self.inner.newest(tenant, stream, kind)
+
+
+@pytest.mark.req("R263")
+def test_a_session_that_cannot_be_read_keeps_no_other_from_being_forgotten(workshop: Workshop) -> None:
+    """It stays, since nobody knows what is owed for it, and is told; those before and behind it are forgotten."""
+    workshop.tool("do.it")
+    told: list[tuple[str, Any]] = []
+
+    async def main() -> None:
+        journal = BitRot(MemoryJournal())
+
+        def signal(name: str, said: dict[str, Any]) -> None:
+            told.append((name, said.get("session_id")))
+
+        async with workshop.runtime(workshop.pack(), journal.itself, signal=signal) as runtime:
+            ran = [await runtime.run(ASK, plan=plan(step("a")), actor=ADA) for _ in range(3)]
+            await workshop.clock.sleep(DAY_MS)
+            journal.damaged = ran[1].session_id
+            assert await runtime.prune(older_than_ms=0) == 2
+            assert [row.session_id for row in await runtime.sessions()] == [journal.damaged]
+            assert ("prune_failed", journal.damaged) in told
+
+    workshop.run(main())
+
+
+def test_a_journal_that_is_gone_is_told_and_not_taken_for_damage(workshop: Workshop) -> None:
+    """Where the journal itself does not answer, pruning ends with that."""
+    workshop.tool("do.it")
+
+    class Gone(Through):
+        """A journal that cannot be read once a test says so."""
+
+        is_gone = False
+
+        async def head(self, tenant: str, stream: str) -> Any:
+            """The same while it is there."""
+            if self.is_gone:
+                raise JournalUnavailable("memory", "the disk is gone")
+            return await self.inner.head(tenant, stream)
+
+    async def main() -> None:
+        journal = Gone(MemoryJournal())
+        async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
+            await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            await workshop.clock.sleep(DAY_MS)
+            journal.is_gone = True
+            with pytest.raises(JournalUnavailable):
+                await runtime.prune(older_than_ms=0)
+
+    workshop.run(main())
+
+
+def test_what_a_family_of_runs_shared_is_forgotten_with_it(workshop: Workshop, store: str) -> None:
+    """The stream of reservations goes with the root, or with a child that wrote to it after the root was gone."""
+    runtimes: list[Runtime] = []
+    parents: list[ToolContext] = []
+
+    async def spawn(context: ToolContext, params: dict[str, Any]) -> Any:
+        parents.append(context)
+        await runtimes[0].run(ASK, plan=plan(step("b")), parent=context)
+        return params
+
+    workshop.tool("do.it")
+    workshop.tool("dig.it", spawn, idempotent=True)
+
+    async def main() -> None:
+        async with (
+            workshop.journal(store) as journal,
+            workshop.runtime(workshop.pack(), journal, tenant="family") as runtime,
+        ):
+            runtimes.append(runtime)
+            root = (await runtime.run(ASK, plan=plan(step("a", "dig.it")), actor=ADA)).session_id
+            assert (await journal.head("family", family_of(root))).seq
+            await workshop.clock.sleep(DAY_MS)
+            assert await runtime.prune(older_than_ms=0) == 2
+            assert (await journal.head("family", family_of(root))).seq == 0
+            await runtime.run(ASK, plan=plan(step("c")), parent=parents[0])  # one that begins too late
+            assert (await journal.head("family", family_of(root))).seq
+            await workshop.clock.sleep(DAY_MS)
+            assert await runtime.prune(older_than_ms=0) == 1
+            assert (await journal.head("family", family_of(root))).seq == 0
 
     workshop.run(main())

@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.saga import RollbackResult
-from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
@@ -26,6 +25,7 @@ from tercet.runtime.state import State
 DEFAULT = "sqlite:///tercet.db"
 VARIABLE = "TERCET_JOURNAL"
 TENANT = "default"
+_SECRETS = ("password", "passfile", "sslpassword")
 
 JournalUrl: TypeAlias = Annotated[
     str,
@@ -89,10 +89,13 @@ def _demand_file(url: str) -> None:
 async def read_story(journal: Journal, session: str) -> Story:
     """A session with its events; raises `UsageError` if it is not there."""
     state = (await opening.restore(journal, TENANT, session)).state
-    events: list[e.Event] = []
-    while len(events) < state.position:
-        page = await journal.read(TENANT, session, after=len(events))
-        events += [codec.decode(stored.data) for stored in page]
+    events = await opening.events_of(journal, TENANT, session)
+    if len(events) < state.position:
+        raise UsageError(
+            f"session {session} was forgotten while it was read",
+            code="unknown_session",
+            remedy="tercet sessions list shows those that are there",
+        )
     rollback = await rollback_result(journal, TENANT, state)
     return Story(state=state, events=tuple(events[: state.position]), rollback=rollback)
 
@@ -106,6 +109,14 @@ def journal_words(url: str) -> tuple[str, ...]:
 
 def _without_password(url: str) -> str:
     parts = urlsplit(url)
-    if not parts.password:
+    query = "&".join(map(_masked, parts.query.split("&")))
+    if not parts.password and query == parts.query:
         return url
-    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@", 1)))
+    netloc = parts.netloc.replace(f":{parts.password}@", ":…@", 1) if parts.password else parts.netloc
+    return urlunsplit(parts._replace(netloc=netloc, query=query))
+
+
+def _masked(parameter: str) -> str:
+    """A parameter of an address without its value, where that is a secret or leads to one."""
+    name, is_given, _ = parameter.partition("=")
+    return f"{name}=…" if is_given and unquote(name).lower() in _SECRETS else parameter

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -230,19 +230,28 @@ def prune(
             remedy="say --older-than 90d; or --pack PACK, for what that pack says about retention",
         )
     ms = None if older_than is None else read_duration(older_than)
-    gone = asyncio.run(_prune(journal, _no_pack() if pack is None else load_pack(pack), ms))
+    stay: list[dict[str, Any]] = []
+    gone = asyncio.run(_prune(journal, _no_pack() if pack is None else load_pack(pack), ms, stay))
     if as_json:
-        print_json({"pruned": gone})
-    else:
-        done = f"{count(gone, 'session')} forgotten" if gone else "No session is that old."
-        Screen().say(done)
+        print_json({"pruned": gone, "unreadable": stay})
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    screen.say(f"{count(gone, 'session')} forgotten" if gone or stay else "No session is that old.")
+    for each in stay:
+        screen.say(f"! {each['session_id']} cannot be read, and stays: {printable(each['reason'])}")
     return ExitCode.ACCEPTED
 
 
-async def _prune(url: str, pack: Pack, older_than_ms: int | None) -> int:
+async def _prune(url: str, pack: Pack, older_than_ms: int | None, stay: list[dict[str, Any]]) -> int:
+    """How many were forgotten; those that cannot be read are put into a list."""
+
+    def signal(name: str, told: dict[str, Any]) -> None:
+        if name == "prune_failed":
+            stay.append(told)
+
     async with (
         journal_at(url, is_written=True) as journal,
-        Runtime(pack, journal, watchdog_ms=None) as runtime,
+        Runtime(pack, journal, watchdog_ms=None, signal=signal) as runtime,
     ):
         return await runtime.prune(older_than_ms=older_than_ms)
 

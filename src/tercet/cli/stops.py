@@ -112,7 +112,8 @@ def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
         screen.say("Nothing is stopped.")
     for stop in stops:
         note = f": {printable(stop.note)}" if stop.note else ""
-        by = f"  by {printable(stop.by, 80)}, {ago(now - stop.at)}{note}"
+        since = f", {ago(now - stop.at)}" if stop.at else ""  # of one that cannot be read, nobody knows
+        by = f"  by {printable(stop.by, 80)}{since}{note}"
         screen.say(Text.assemble(("■ ", "red"), (f"{stop.kind} {printable(stop.name, 200)}", "bold"), by))
     return ExitCode.ACCEPTED
 

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from tercet.contracts.shape import Authored, Json, JsonObject, Shape
+from tercet.contracts.shape import TEN_YEARS_MS, Authored, Json, JsonObject, Shape
 
 
 class Gate(Authored):
@@ -16,7 +16,8 @@ class Gate(Authored):
     description: str = ""
     roles: tuple[str, ...]
     quorum: int = Field(default=1, ge=1)
-    ttl_ms: int = Field(default=86_400_000, ge=1)
+    ttl_ms: int = Field(default=86_400_000, ge=1, le=TEN_YEARS_MS)
+    """How long it waits, at most ten years."""
     when: str | None = None
     """A CEL condition on `args`; where it is false the gate is not asked for.
     A conditional gate never satisfies the demand that a destructive or irreversible step be gated."""

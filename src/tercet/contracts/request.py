@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tercet.contracts.plain import PlainObject
-from tercet.contracts.shape import Authored
+from tercet.contracts.shape import TEN_YEARS_MS, Authored
 
 
 class Actor(Authored):
@@ -37,7 +37,7 @@ class Request(Authored):
 class RequestRuntime(Authored):
     """How long a session may live."""
 
-    max_session_duration_ms: int = Field(default=3_600_000, ge=1)
+    max_session_duration_ms: int = Field(default=3_600_000, ge=1, le=TEN_YEARS_MS)
 
 
 class InvokeRequest(Authored):

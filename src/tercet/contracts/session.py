@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tercet.contracts.budget import BudgetRemaining
-from tercet.contracts.shape import Authored, Shape, Timestamp
+from tercet.contracts.shape import TEN_YEARS_MS, Authored, Shape, Timestamp
 
 SessionStatus = Literal[
     "in_progress", "awaiting_gate", "paused", "completed", "failed", "expired", "rejected", "cancelled"
@@ -24,13 +24,14 @@ PLANNER_TIMEOUT_MS = 30_000
 class SessionRules(Authored):
     """How long the sessions of a pack live, when they count as lost, and what may go on with them."""
 
-    ttl_ms: int = Field(default=WEEK_MS, ge=1)
+    ttl_ms: int = Field(default=WEEK_MS, ge=1, le=TEN_YEARS_MS)
+    """How long a session lives, at most ten years."""
     heartbeat_interval_ms: int = Field(default=30_000, ge=1)
     on_heartbeat_loss: Literal["pause", "resume"] = "pause"
     resume: Literal["same", "pinned"] = "same"
     """`same`: only the pack that a session is pinned to goes on with it. `pinned`: a session may go on while a pack
     folder with its pinned hash is still installed."""
-    retention_days: int | None = Field(default=None, ge=1)
+    retention_days: int | None = Field(default=None, ge=1, le=36_500)
     """How long the record of a session is kept after its end; None means: until somebody deletes it."""
 
 

@@ -11,6 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 TYPE_VERSION = 1
 """The version of the public types. Additive fields keep it; a breaking change raises it."""
 
+TEN_YEARS_MS = 10 * 365 * 24 * 3_600_000
+"""Nothing that is waited for may take longer: behind it lie times that no calendar has."""
+
 # Building a validator takes milliseconds, and a process that only verifies needs few of them: each is built at
 # its first use, and defaults are made by factories rather than at import, which keeps `import tercet` cheap.
 

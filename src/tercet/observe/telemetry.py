@@ -51,6 +51,14 @@ class Telemetry:
         self._endpoint: Endpoint | None = None
 
     async def __aenter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    def _open(self) -> None:
         settings = self.settings
         if settings.log is not None:
             self._log = self._outbox(Log(settings.log, self._own), "log", "log entries")
@@ -67,7 +75,6 @@ class Telemetry:
                 interval_ms=settings.interval_ms,
             )
             self._spans = self._outbox(collector, "otlp", "runs")
-        return self
 
     def _outbox(self, carrier: Any, name: str, what: str) -> Outbox[Any]:
         dropped: Callable[[int], None] = partial(self._drop, what)
@@ -79,11 +86,17 @@ class Telemetry:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        """Close whatever is open, all of it at once; what fails is told when the rest is closed."""
         within_s = self.settings.flush_ms / 1000
         closing = [asyncio.to_thread(each.close, within_s) for each in (self._spans, self._log) if each]
         if self._endpoint is not None:
             closing.append(asyncio.to_thread(self._endpoint.close))
-        await asyncio.gather(*closing)
+        for fault in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(fault, BaseException):
+                raise fault
 
     # --- what was told ---
 

@@ -18,8 +18,10 @@ from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.shape import Absent, Published
 from tercet.packs.pack import Pack
 from tercet.replay.outcome import Difference, ReplayReport
+from tercet.replay.pool import on_all_cores
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import replay_many
+from tercet.replay.replaying import replay_recording
+from tercet.replay.rulebook import Rulebook
 from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import Rejudged, VerdictChange, what_if
 
@@ -127,12 +129,7 @@ def check(
     """Judge every run of a folder again, as it was or under another pack."""
     files, unreadable = files_in(folder), dict[Path, str]()
     judged = iter(_judged(_readable(files, unreadable), pack, workers, progress))
-    found = tuple(
-        GoldenRun(file=file.name, outcome="unreadable", error=unreadable[file])
-        if file in unreadable
-        else _golden(file, next(judged))
-        for file in files
-    )
+    found = tuple(_golden(file, unreadable[file] if file in unreadable else next(judged)) for file in files)
     outcomes = [each.outcome for each in found]
     return GoldenReport(
         folder=str(folder),
@@ -160,10 +157,26 @@ def _judged(
     pack: Pack | None,
     workers: int | None,
     progress: Callable[[int], None] | None,
-) -> Sequence[ReplayReport | Rejudged]:
+) -> Sequence[ReplayReport | Rejudged | str]:
     if pack is None:
-        return replay_many(runs, workers=workers, progress=progress)
+        return on_all_cores(_Replay(), runs, workers=workers, progress=progress)
     return what_if(runs, pack, workers=workers, progress=progress).runs
+
+
+class _Replay:
+    """Judges runs as they were, with the packs of those before them; of one that cannot be judged it says why."""
+
+    def __init__(self) -> None:
+        self._rulebook = Rulebook()
+
+    def __reduce__(self) -> tuple[type[_Replay], tuple[()]]:
+        return _Replay, ()
+
+    def __call__(self, recording: Recording) -> ReplayReport | str:
+        try:
+            return replay_recording(recording, self._rulebook)
+        except UsageError as error:
+            return str(error)
 
 
 def _corrected(file: Path, judged: Rejudged, wanted: Expected) -> GoldenRun:
@@ -181,7 +194,9 @@ def _corrected(file: Path, judged: Rejudged, wanted: Expected) -> GoldenRun:
     )
 
 
-def _golden(file: Path, judged: ReplayReport | Rejudged) -> GoldenRun:
+def _golden(file: Path, judged: ReplayReport | Rejudged | str) -> GoldenRun:
+    if isinstance(judged, str):
+        return GoldenRun(file=file.name, outcome="unreadable", error=judged)
     if isinstance(judged, ReplayReport):
         outcome = "same" if judged.is_equal else "changed"
         return GoldenRun(

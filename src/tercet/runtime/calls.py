@@ -16,7 +16,8 @@ from tercet.journal.protocol import Lease
 from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED
 from tercet.runtime.noticeboard import Stop
 from tercet.runtime.observing import call_traceparent
-from tercet.runtime.surroundings import Surroundings, unmeasured
+from tercet.runtime.spectators import unmeasured
+from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.transcript import moment
 from tercet.tools import ToolContext
 from tercet.tools.context import unheard

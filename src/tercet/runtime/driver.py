@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -41,7 +42,6 @@ from tercet.runtime.drift import accepted_drift, approved_drift
 from tercet.runtime.expiry import overdue
 from tercet.runtime.gate_fold import acceptances
 from tercet.runtime.ledger import Ledger
-from tercet.runtime.messages import Cancel, Pause
 from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
@@ -49,6 +49,7 @@ from tercet.runtime.quality_loop import QualityLoop
 from tercet.runtime.rest import Rest
 from tercet.runtime.retrieving import read_facts
 from tercet.runtime.setting import Course, Setting
+from tercet.runtime.spectators import spectate
 from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings, untold
 from tercet.runtime.thinking import Thinking
@@ -56,7 +57,7 @@ from tercet.runtime.thinking import Thinking
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 _BEGINNING = (
-    c.Dispatch, c.Settle, c.Propose, c.DrawExperience, c.DrawSamples, c.RunTests, c.VerifyOutputs,
+    c.Dispatch, c.Settle, c.Propose, c.Reflect, c.DrawExperience, c.DrawSamples, c.RunTests, c.VerifyOutputs,
     c.Attack, c.Critique, c.FetchEvidence, c.Repair,
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
@@ -95,6 +96,8 @@ class Driver:
         """Whether somebody may have put something into the inbox."""
         self._listeners: list[tuple[int, asyncio.Future[State | None]]] = []
         """Who waits until the inbox has been read up to a position, and that is durable."""
+        self._is_dismissed = False
+        """Whether nothing will be read any more."""
         self._bell = 0
         self._base = self._current = setting
         self._made_of: tuple[object, object, object] = (None, None, None)
@@ -169,10 +172,19 @@ class Driver:
     async def read_up_to(self, position: int) -> State | None:
         """The state once the inbox has been read up to a position, and that is durable; None if the session was let go
         of before."""
+        if self._is_dismissed:
+            return None
         listener: asyncio.Future[State | None] = asyncio.get_running_loop().create_future()
         self._listeners.append((position, listener))
         self.look_into_inbox()
         return await listener
+
+    def dismiss(self) -> None:
+        """Tell everybody who waits that nothing will be read any more; whoever comes later is told at once."""
+        self._is_dismissed = True
+        for _, listener in self._listeners:
+            if not listener.done():
+                listener.set_result(None)
 
     def stop(self, halt: Halt | None = None) -> None:
         """Begin nothing more, and come to a halt."""
@@ -218,9 +230,6 @@ class Driver:
                 await self._wait(wake)
         finally:
             self.calls.abandon()
-            for _, listener in self._listeners:
-                if not listener.done():
-                    listener.set_result(None)
 
     async def _turn(self) -> int | None:
         """Carry out all that is due; the time at which more will be, if that is known."""
@@ -394,6 +403,7 @@ class Driver:
                 await self._read_inbox()
             case c.Reflect():
                 await self._thinking.reflect()
+                await self._read_inbox()
                 if not self.state.is_turn_open:
                     self.ledger.point("turn")
             case c.Settle():
@@ -446,7 +456,7 @@ class Driver:
         if not self._has_mail:
             return False
         letters = await mail.unread(self.around.journal, self.lease.tenant, self.state)
-        return any(isinstance(messages.decode(letter.data), Pause | Cancel) for letter in letters)
+        return any(messages.calls_off(letter.data) for letter in letters)
 
     async def _look_back(self, command: c.Score | c.End | c.HandOver | c.TakeBack) -> None:
         """Commands that read all that has happened."""
@@ -680,21 +690,17 @@ class Driver:
             self._tell_listeners()
         if self.around.tell is not untold:
             for event in unit.events:
-                self.around.tell(self.state, event)
+                self._spectate("tell_failed", partial(self.around.tell, self.state, event))
         if self.around.observers is not None:
             self.around.observers.wrote(self.state, unit.events, unit.checkpoints)
         if self.around.progress is not None:
             self._show_progress(self.around.progress)
 
     def _show_progress(self, show: Callable[[ProgressEnvelope], None]) -> None:
-        """Whoever watches may fail; the run does not."""
-        try:
-            show(envelope(self.state, self.now()))
-        except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
-            run = self.state.start["run"]
-            self.around.signal(
-                "progress_failed", {"loop_id": run, "error": f"{type(error).__name__}: {error}"}
-            )
+        self._spectate("progress_failed", lambda: show(envelope(self.state, self.now())))
+
+    def _spectate(self, name: str, watch: Callable[[], object]) -> None:
+        spectate(self.around.signal, name, self.state.start["run"], watch)
 
     def _tell_listeners(self) -> None:
         for waits_for, listener in self._listeners:

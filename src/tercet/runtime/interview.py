@@ -26,10 +26,12 @@ from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit
 from tercet.executor.backoff import delay_ms
 from tercet.executor.clock import Clock
 from tercet.journal import events as e
+from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.planner.template import PlanningError
 from tercet.repair.mending import OTHER_MODEL
 from tercet.runtime.deciding import first_short
+from tercet.runtime.interruption import Interrupted, Interruptible, unless_interrupted
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State, Used
 
@@ -45,17 +47,10 @@ LONGEST = 4 * 1024 * 1024
 LONGEST_WAIT_MS = 60_000
 """A model that asks to be left alone for longer is not asked again."""
 
-LETTING_GO_S = 2.0
-"""How many seconds a model has to let go of a call that is given up."""
-
 OVERDRAWN = "budget_exceeded"
 """The code of a question that the budget has nothing left for."""
 INTERRUPTED = "stopped"
 """The code of a question that was given up because the session was let go of."""
-
-
-class Interrupted(Exception):  # noqa: N818 - a signal between two functions of the driver, and no error
-    """The session is let go of while a model is asked."""
 
 
 class _Late(ModelFault):
@@ -75,7 +70,7 @@ def _thought(go_on: Callable[[], Question]) -> Question | _Ended[Any]:
         return _Ended(ended.value)
 
 
-class Bench(Protocol):
+class Bench(Interruptible, Protocol):
     """What the driver lends to an interview."""
 
     @property
@@ -103,10 +98,6 @@ class Bench(Protocol):
     @property
     def is_let_go(self) -> bool:
         """Whether nothing more may begin."""
-        ...
-
-    async def interrupted(self) -> None:
-        """Returns once the session is to be let go of."""
         ...
 
 
@@ -184,7 +175,7 @@ class Interview:
         if self._threads is None:
             return _thought(go_on)
         loop = asyncio.get_running_loop()
-        return await self._unless_interrupted(loop.run_in_executor(self._threads, _thought, go_on))
+        return await unless_interrupted(self._bench, loop.run_in_executor(self._threads, _thought, go_on))
 
     async def _recorded(self, question: Question) -> Reply | None:
         """The answer to this question that was recorded before; none if nobody has answered it yet."""
@@ -234,7 +225,7 @@ class Interview:
         return fault.is_retriable and fault.model_code != "model_timeout" and has_retries and is_near
 
     async def _pause(self, ms: int) -> None:
-        await self._unless_interrupted(asyncio.ensure_future(self._clock.sleep(ms)))
+        await unless_interrupted(self._bench, self._clock.sleep(ms))
 
     async def _call(self, model: Model, question: Question, attempt: int) -> Reply:
         """One call, with a fact before it and one behind it."""
@@ -283,34 +274,17 @@ class Interview:
         """The model's answer in time, or a fault; whatever else a model's code raises is its fault too."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                return await self._unless_interrupted(asyncio.ensure_future(model.ask(question)))
+                return await unless_interrupted(self._bench, model.ask(question))
         except TimeoutError as error:
             raise _Late(
                 f"{model.name} took longer than {timeout_ms:,} ms",
                 code="model_timeout",
                 remedy=f"raise limits.{self._role}.timeout_ms in the pack, or take a faster model",
             ) from error
-        except (ModelFault, Interrupted):
+        except (ModelFault, Interrupted, JournalError):
             raise
         except Exception as error:
             raise ModelFault(f"{model.name} raised {type(error).__name__}: {error}") from error
-
-    async def _unless_interrupted(self, task: asyncio.Future[ResultT]) -> ResultT:
-        """What a task comes to, unless the session is let go of before."""
-        interrupted = asyncio.ensure_future(self._bench.interrupted())
-        try:
-            await asyncio.wait((task, interrupted), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise Interrupted
-            if task.cancelled():
-                raise ModelFault("it was cancelled by its own code")
-            return task.result()
-        finally:
-            for each in (task, interrupted):
-                each.cancel()
-            # A model that does not let itself be cancelled is left behind: its session does not wait for it.
-            await asyncio.wait((task, interrupted), timeout=LETTING_GO_S)
-            task.add_done_callback(_forget)
 
     def _demand_budget(self, tokens: int, cost: int) -> None:
         """No call starts whose reservation exceeds what is left."""
@@ -392,12 +366,6 @@ def _unusable(model: Model, reply: Reply) -> ModelFault | None:
     if not reply.text.strip():
         return ModelFault(f"{model.name} answered nothing", code="model_empty")
     return None
-
-
-def _forget(task: asyncio.Future[Any]) -> None:
-    """Take note of how a task ended that nobody waits for any more."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _price(model: Model, question: Question) -> int:

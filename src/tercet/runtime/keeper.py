@@ -16,6 +16,7 @@ from tercet.journal.protocol import Journal
 from tercet.runtime.driver import Driver
 from tercet.runtime.expiry import overdue
 from tercet.runtime.noticeboard import Noticeboard
+from tercet.runtime.spectators import Signal
 from tercet.runtime.state import State
 
 LISTEN_MS = 500
@@ -26,13 +27,21 @@ class Keeper:
     """Carries drivers forward and looks after them meanwhile."""
 
     def __init__(
-        self, journal: Journal, tenant: str, clock: Clock, board: Noticeboard, *, lease_ms: int
+        self,
+        journal: Journal,
+        tenant: str,
+        clock: Clock,
+        board: Noticeboard,
+        *,
+        lease_ms: int,
+        signal: Signal,
     ) -> None:
         self._journal = journal
         self._tenant = tenant
         self._clock = clock
         self._board = board
         self._lease_ms = lease_ms
+        self._signal = signal
         self._drivers: dict[str, Driver] = {}
         self._tending: asyncio.Task[None] | None = None
         self._heard = -1
@@ -58,7 +67,9 @@ class Keeper:
                 self._tending = asyncio.create_task(self._tend())
             return await driver.advance()
         finally:
-            self._drivers.pop(session, None)
+            driver.dismiss()
+            if self._drivers.get(session) is driver:  # and not the one that has taken it over
+                del self._drivers[session]
             if not driver.state.is_over:  # nobody wants the lease on a session that is over
                 with suppress(JournalError):  # it runs out by itself; what the run came to must be told
                     await self._journal.release(driver.lease)
@@ -71,7 +82,11 @@ class Keeper:
     async def _tend(self) -> None:
         while self._drivers:
             await self._clock.sleep(min(LISTEN_MS, self._lease_ms // 3))
-            await asyncio.gather(*(self._renew(driver) for driver in self), self._listen())
+            tended = (*(self._renew(driver) for driver in self), self._listen())
+            for fault in await asyncio.gather(*tended, return_exceptions=True):
+                # Whatever goes wrong for one of them, or here, the others need their leases.
+                if isinstance(fault, Exception):
+                    self._signal("tending_failed", {"error": f"{type(fault).__name__}: {fault}"})
 
     async def _renew(self, driver: Driver) -> None:
         """Renew a lease of which more than a third has passed."""

@@ -18,8 +18,9 @@ from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, Sess
 from tercet.runtime import checkpoint
 from tercet.runtime.machine import evolve
 from tercet.runtime.rows import row_of
+from tercet.runtime.spectators import unmeasured
 from tercet.runtime.state import UNDO, State
-from tercet.runtime.surroundings import Surroundings, unmeasured
+from tercet.runtime.surroundings import Surroundings
 
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""

@@ -72,7 +72,27 @@ class Extend(Message, frozen=True, kw_only=True, tag="extend"):
 Said: TypeAlias = Reply | Pause | Cancel | Extend
 
 encode = msgspec.json.Encoder().encode
-decode = msgspec.json.Decoder(Said).decode
+_decode = msgspec.json.Decoder(Said).decode
+
+
+def decode(data: bytes) -> Said:
+    """A message as it was stored; raises `UsageError` for what is none here, as what a newer version has written."""
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"a message cannot be read here: {storable(str(error))}",
+            code="unreadable",
+            remedy="a newer version of Tercet may have written it: upgrade, and say it again",
+        ) from error
+
+
+def calls_off(data: bytes) -> bool:
+    """Whether a message wants a run to pause or to end."""
+    try:
+        return isinstance(decode(data), Pause | Cancel)
+    except UsageError:
+        return False
 
 
 def inbox_of(session: str) -> str:

@@ -13,7 +13,8 @@ import msgspec
 
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.errors import LimitError
-from tercet.journal.protocol import Journal
+from tercet.journal.errors import PositionConflict
+from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import append_next, read_all
 from tercet.runtime.state import State
 from tercet.tools import ToolContext
@@ -50,7 +51,8 @@ ALONE = Place()
 """The place of a run that nobody led to."""
 
 
-def _stream(root: str) -> str:
+def family_of(root: str) -> str:
+    """The stream of what the runs that a session led to have reserved and used."""
     return f"family:{root}"
 
 
@@ -68,15 +70,10 @@ async def reserve(
         )
     root = parent.root_session or parent.session_id
     limit = budget.max_global_iterations
-    granted = 0
-
-    async def spent() -> int:
-        shares = [_decode(stored.data) for stored in await read_all(journal, tenant, _stream(root))]
-        newest = {share.session: share.iterations for share in shares}
-        return sum(newest.values()) + (0 if root in newest else budget.max_iterations)
-
     while True:
-        used = await spent()
+        stored = await read_all(journal, tenant, family_of(root))
+        shares = {share.session: share.iterations for share in map(_decode, (each.data for each in stored))}
+        used = sum(shares.values()) + (0 if root in shares else budget.max_iterations)
         granted = min(budget.max_iterations, limit - used)
         if granted <= 0:
             raise GlobalIterationBudgetExhausted(
@@ -86,12 +83,18 @@ async def reserve(
                 remedy="start fewer runs, or raise max_global_iterations",
             )
         share = msgspec.json.encode(Share(session=session, iterations=granted))
-        end = (await journal.head(tenant, _stream(root))).seq
-        tried = await append_next(journal, tenant, _stream(root), lambda _, data=share: (data,))
-        if tried.seq == end + 1 or await spent() <= limit:
-            return Place(root=root, depth=depth, max_iterations=granted)
-        # Somebody was quicker, and together it is too much: give the share back and look again.
-        await _write(journal, tenant, root, Share(session=session, iterations=0))
+        end = stored[-1].seq if stored else 0
+        try:
+            await journal.append(Append(tenant=tenant, stream=family_of(root), expected=end, events=(share,)))
+        except PositionConflict:
+            continue  # somebody was quicker: look again at what is left
+        return Place(root=root, depth=depth, max_iterations=granted)
+
+
+async def give_back(journal: Journal, tenant: str, place: Place, session: str) -> None:
+    """Give back the whole share of a child that was never begun."""
+    if place.root:
+        await _write(journal, tenant, place.root, Share(session=session, iterations=0))
 
 
 async def settle(journal: Journal, tenant: str, state: State) -> None:
@@ -104,4 +107,4 @@ async def settle(journal: Journal, tenant: str, state: State) -> None:
 
 async def _write(journal: Journal, tenant: str, root: str, share: Share) -> None:
     data = msgspec.json.encode(share)
-    await append_next(journal, tenant, _stream(root), lambda _: (data,))
+    await append_next(journal, tenant, family_of(root), lambda _: (data,))

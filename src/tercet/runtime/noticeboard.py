@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import storable
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
 
@@ -20,7 +21,7 @@ StopKind: TypeAlias = Literal["tool", "pack", "tenant"]
 
 
 def demand_kind(kind: str) -> None:
-    """Raises `UsageError` for what cannot be stopped: a board that holds it could not be read any more."""
+    """Raises `UsageError` for what cannot be stopped: who finds it on the board would take it for a stop of everything."""
     if kind not in get_args(StopKind):
         raise UsageError(
             f"{kind!r} is nothing that can be stopped",
@@ -49,6 +50,18 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _decode = msgspec.json.Decoder(Stop).decode
 
 
+def read(data: bytes, tenant: str) -> Stop:
+    """A stop as it was stored. One that cannot be read here, as a newer version may have written it, may stop anything: so
+    it stops the tenant, until somebody lifts that."""
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        note = (
+            f"it cannot be read here ({storable(str(error))}); upgrade Tercet, or lift the stop of the tenant"
+        )
+        return Stop(kind="tenant", name=tenant, by="somebody", at=0, note=note)
+
+
 class Noticeboard:
     """The stops of a tenant as this process knows them, for runs of one pack."""
 
@@ -67,9 +80,10 @@ class Noticeboard:
         heard = await self._journal.bell(self._tenant)
         while page := await self._journal.read(self._tenant, STREAM, after=self._position):
             for stored in page:
-                stop = _decode(stored.data)
-                self._stops[stop.kind, stop.name] = stop
-                self._position = stored.seq
+                if stored.seq > self._position:  # whoever looked at the same moment may have read further
+                    stop = read(stored.data, self._tenant)
+                    self._stops[stop.kind, stop.name] = stop
+                    self._position = stored.seq
         self._bell = max(self._bell, heard)
 
     def stopped(self, tool: str) -> Stop | None:

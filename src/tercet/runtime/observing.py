@@ -75,7 +75,7 @@ class Observers:
             try:
                 observer.wrote(state, events, checkpoints)
             except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
-                self._failed(state, error)
+                self._failed(str(state.start["run"]), error)
 
     def rested(self, state: State, written: Sequence[e.Event]) -> None:
         """Tell everybody that a session was let go of; what other processes wrote of it is read beside."""
@@ -95,7 +95,7 @@ class Observers:
         try:
             events = await opening.events_of(self._journal, self._tenant, str(state.start["session"]))
         except Exception as error:  # noqa: BLE001 - the run has ended; that nobody can be told of it must not change that
-            self._failed(state, error)
+            self._failed(str(state.start["run"]), error)
         else:
             self._tell(Tenure(state=state, events=events[: state.position], first=first))
 
@@ -104,11 +104,10 @@ class Observers:
             try:
                 observer.rested(tenure)
             except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
-                self._failed(tenure.state, error)
+                self._failed(str(tenure.state.start["run"]), error)
 
-    def _failed(self, state: State, error: Exception) -> None:
-        told = {"loop_id": state.start["run"], "error": f"{type(error).__name__}: {error}"}
-        self._signal("observer_failed", told)
+    def _failed(self, run: str, error: Exception) -> None:
+        self._signal("observer_failed", {"loop_id": run, "error": f"{type(error).__name__}: {error}"})
 
     def traceparent(self, start: Mapping[str, Any], position: int) -> str:
         """The span of a call whose INTENT stands at a position, in the form of W3C."""
@@ -119,13 +118,20 @@ class Observers:
     def _trace(self, run: str, asked: str) -> tuple[str, str]:
         """The trace of a run, and whether somebody records it; kept until the run is let go of."""
         is_sampled = (bool(asked) and read_traceparent(asked).is_sampled) or any(
-            observer.samples(run) for observer in self._observers
+            self._samples(observer, run) for observer in self._observers
         )
         found = (trace_id_of(run, asked), "01" if is_sampled else "00")
         if len(self._traces) >= _MOST_KEPT:
             self._traces.clear()  # of runs that ended with an error, nobody says that they were let go of
         self._traces[run] = found
         return found
+
+    def _samples(self, observer: Observer, run: str) -> bool:
+        try:
+            return observer.samples(run)
+        except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
+            self._failed(run, error)
+            return False
 
 
 def call_traceparent(start: Mapping[str, Any], position: int, observers: Observers | None) -> str:

@@ -21,7 +21,8 @@ from tercet.runtime import commands as c
 from tercet.runtime import experience, quality, transcript
 from tercet.runtime.attacks import Attacks
 from tercet.runtime.calls import Calls
-from tercet.runtime.interview import Interrupted, Interview
+from tercet.runtime.interruption import Interrupted
+from tercet.runtime.interview import Interview
 from tercet.runtime.retrieving import keep, search
 from tercet.runtime.samples import Sampling
 from tercet.runtime.surroundings import Surroundings

@@ -7,11 +7,12 @@ be taken back and that nobody has dealt with yet.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from tercet.contracts.errors import UsageError
-from tercet.journal.errors import LeaseHeld
-from tercet.journal.protocol import Journal, SessionRow
-from tercet.runtime import artifacts, opening
+from tercet.contracts.errors import TercetError, UsageError
+from tercet.journal.errors import JournalBusy, JournalClosed, JournalFull, JournalUnavailable, LeaseHeld
+from tercet.journal.protocol import SessionRow
+from tercet.runtime import artifacts, nesting, opening
 from tercet.runtime.desk import Desk
 from tercet.runtime.feedback import feedback_of
 from tercet.runtime.messages import inbox_of
@@ -34,31 +35,50 @@ def demand_age(older_than_ms: int | None, retention_days: int | None) -> int | N
     return None if retention_days is None else retention_days * DAY_MS
 
 
-async def prune(desk: Desk, *, before_ms: int, is_ours: Callable[[SessionRow], bool]) -> int:
-    """Forget the sessions that ended before a time; how many they were."""
-    journal, tenant = desk.journal, desk.tenant
+async def prune(
+    desk: Desk,
+    *,
+    before_ms: int,
+    is_ours: Callable[[SessionRow], bool],
+    signal: Callable[[str, dict[str, Any]], None],
+) -> int:
+    """Forget the sessions that ended before a time; how many they were. One that cannot be read stays, and is told as the
+    signal `prune_failed`: nobody knows what is owed for it."""
     forgotten = 0
     statuses = tuple(sorted(TERMINAL))
     async for row in each_once(
-        lambda limit: journal.ended(tenant, before_ms=before_ms, statuses=statuses, limit=limit)
+        lambda limit: desk.journal.ended(desk.tenant, before_ms=before_ms, statuses=statuses, limit=limit)
     ):
-        if not is_ours(row) or await _is_owed(journal, tenant, row.session_id):
+        if not is_ours(row):
             continue
-        session = row.session_id
         try:
-            # The session itself goes last: whatever interrupts this, it is found again.
-            beside = (inbox_of(session), artifacts.rollback_of(session), feedback_of(session))
-            for stream in (*beside, session):
-                if (await journal.head(tenant, stream)).seq:
-                    await journal.forget(await desk.acquire(stream))
+            forgotten += await _forget(desk, row.session_id)
         except LeaseHeld:
             continue  # whoever brought it to its end has just let go of it
-        forgotten += 1
+        except (JournalUnavailable, JournalBusy, JournalFull, JournalClosed):
+            raise
+        except TercetError as error:
+            signal("prune_failed", {"session_id": row.session_id, "reason": error.message})
     return forgotten
 
 
-async def _is_owed(journal: Journal, tenant: str, session: str) -> bool:
-    """Whether something is left that an operator has to deal with."""
+async def _forget(desk: Desk, session: str) -> bool:
+    """Forget a session with all that stands beside it, unless something is left that an operator has to deal with."""
+    journal, tenant = desk.journal, desk.tenant
     state = (await opening.restore(journal, tenant, session)).state
     result = await artifacts.rollback_result(journal, tenant, state)
-    return result is not None and result.requires_manual_intervention
+    if result is not None and result.requires_manual_intervention:
+        return False
+    beside = [
+        inbox_of(session),
+        artifacts.rollback_of(session),
+        feedback_of(session),
+        nesting.family_of(session),
+    ]
+    if (root := str(state.start.get("root", ""))) and not (await journal.head(tenant, root)).seq:
+        beside.append(nesting.family_of(root))  # what a child wrote there after its root was forgotten
+    # The session itself goes last: whatever interrupts this, it is found again.
+    for stream in (*beside, session):
+        if (await journal.head(tenant, stream)).seq:
+            await journal.forget(await desk.acquire(stream))
+    return True

@@ -30,6 +30,7 @@ from tercet.contracts.session import (
     RoleName,
     SessionRules,
 )
+from tercet.contracts.shape import TEN_YEARS_MS
 from tercet.contracts.trace_context import read_traceparent
 from tercet.evidence.errors import StoreError
 from tercet.evidence.opening import open_evidence
@@ -39,7 +40,7 @@ from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
-from tercet.journal.errors import ClaimHeld, LeaseHeld
+from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.models.model import Model
@@ -64,8 +65,9 @@ from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
 from tercet.runtime.setting import Setting
+from tercet.runtime.spectators import Signal, contained, spectate, unmeasured
 from tercet.runtime.state import State
-from tercet.runtime.surroundings import Surroundings, unmeasured, untold
+from tercet.runtime.surroundings import Surroundings, untold
 from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.transcript import moment
 from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
@@ -93,12 +95,18 @@ def _limits(pack: Pack, setting: Setting) -> Callable[[RoleName], RoleLimit]:
 
 
 def _demand_life(ttl_ms: int | None) -> None:
-    if ttl_ms is not None and ttl_ms < 1:
+    if ttl_ms is not None and not 1 <= ttl_ms <= TEN_YEARS_MS:
         raise UsageError(
-            f"a session cannot live for {ttl_ms} ms",
+            f"a session cannot live for {ttl_ms:,} ms",
             code="wrong_ttl",
-            remedy="give how many milliseconds it may live, or None for what its pack says",
+            remedy="give how many milliseconds it may live, at most ten years, or None for what its pack says",
         )
+
+
+async def _end(task: asyncio.Future[None]) -> None:
+    """End a task of our own, however it ends."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _refuse(found: LeaseHeld) -> None:
@@ -121,7 +129,7 @@ class Runtime(People):
         lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
         tell: Callable[[State, e.Event], None] = untold,
-        signal: Callable[[str, dict[str, Any]], None] = unmeasured,
+        signal: Signal = unmeasured,
         held: Held = lambda _: None,
         packs: Sequence[Pack] = (),
         progress: Callable[[ProgressEnvelope], None] | None = None,
@@ -150,7 +158,7 @@ class Runtime(People):
         self._lease_ms = lease_ms
         self._crash = crash
         self._tell = tell
-        self._signal = signal
+        self._signal = contained(signal)
         self._held = held
         self._progress = progress
         self._evidence = evidence
@@ -164,54 +172,60 @@ class Runtime(People):
         self._repairers = tuple(repairers)
         self._watching = tuple(observers)
         self._observers: Observers | None = None
-        self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self.journal = (
-            await self._stack.enter_async_context(open_journal(self._url))
-            if isinstance(self._url, str)
-            else self._url
-        )
-        if self._evidence is not None:
-            store = (
-                await self._stack.enter_async_context(open_evidence(self._evidence))
-                if isinstance(self._evidence, str)
-                else self._evidence
+        async with AsyncExitStack() as stack:
+            self.journal = (
+                await stack.enter_async_context(open_journal(self._url))
+                if isinstance(self._url, str)
+                else self._url
             )
-            self._library = Library(store, self._retriever)
+            if self._evidence is not None:
+                store = (
+                    await stack.enter_async_context(open_evidence(self._evidence))
+                    if isinstance(self._evidence, str)
+                    else self._evidence
+                )
+                self._library = Library(store, self._retriever)
+            self._furnish(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def _furnish(self, stack: AsyncExitStack) -> None:
+        """All that works on the journal. It is closed in reverse order, each whatever becomes of the others."""
+        stack.push_async_callback(self._lines.aclose)
         if self._watching:
             self._observers = Observers(self._watching, self.journal, self.tenant, self._signal)
+            stack.push_async_callback(self._observers.close)
+        stack.push_async_callback(self._models.aclose)
         self._desk = Desk(
             journal=self.journal, tenant=self.tenant, clock=self._clock, lease_ms=self._lease_ms
         )
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
         self._board = Noticeboard(self.journal, self.tenant, self.pack.name)
-        self._keeper = Keeper(self.journal, self.tenant, self._clock, self._board, lease_ms=self._lease_ms)
         self._notifier = Notifier(self._signal)
+        stack.push_async_callback(self._notifier.close)
+        self._keeper = Keeper(
+            self.journal,
+            self.tenant,
+            self._clock,
+            self._board,
+            lease_ms=self._lease_ms,
+            signal=self._signal,
+        )
         self._watchdog = Watchdog(self._ward())
+        stack.push_async_callback(self._watchdog.close)
         if self._watchdog_ms is not None:
-            self._guarding = asyncio.ensure_future(self._watchdog.watch(self._watchdog_ms))
-        return self
+            guarding = asyncio.ensure_future(self._watchdog.watch(self._watchdog_ms))
+            stack.push_async_callback(_end, guarding)
+        stack.callback(self._keeper.close)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._keeper.close()
-        listening = [] if self._guarding is None else [self._guarding]
-        for task in listening:
-            task.cancel()
-        try:
-            await asyncio.gather(*listening, return_exceptions=True)
-            await self._watchdog.close()
-            await self._notifier.close()
-            await self._models.aclose()
-            if self._observers is not None:
-                await self._observers.close()
-        finally:
-            await self._lines.aclose()
-            await self._stack.aclose()
+        await self._stack.aclose()
 
     def _ward(self) -> Ward:
         """What the watchdog looks after, and what it may do."""
@@ -279,49 +293,67 @@ class Runtime(People):
             return known
         now = self._clock.now()
         session = f"ses_{self._ids()}"
-        place = await self._place(parent, session)
-        owner = self.known(messages.nameable(actor or anonymous()))
-        ctx = self._frame(now, owner, safety_mode, place)
-        shelf = await self._shelf(request, now)
-        setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
-        if not shadow:
-            opening.demand_extras(setting)
-        frozen = opening.freeze(self.pack, setting.compiled.snapshot, shelf)
-        proposing = None if plan is not None else self._planner(planner, request.intent, models)
-        if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
-            await proposing.propose(setting, ())  # a request that nobody can plan starts no session
-        asking = proposing.models if proposing is not None and isinstance(proposing, Inquirer) else ()
-        open_all(asking)  # nor does one whose models cannot be asked
-        work = Work(proposing, plan, limit_for=_limits(self.pack, setting))
-        await self._pin(session, "", shelf.snapshot)
-        driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
-        started = opening.started(
-            self.pack,
-            setting,
-            request,
-            session,
-            now,
-            planner="" if proposing is None else proposing.name,
-            models=names_of(asking),
-            is_fallible=work.is_fallible,
-            is_stepwise=work.is_stepwise,
-            ttl_ms=ttl_ms,
-            is_shadow=shadow,
-            body=body,
-            place=place,
-            frozen=frozen,
-            traceparent=asking_span,
-        )
-        driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
-        if plan is not None:
-            # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
-            driver.begin(work.given(plan, now))
+        async with AsyncExitStack() as owed:
+            place = await self._place(parent, session)
+            owed.push_async_callback(self._give_back, place, session)
+            owner = self.known(messages.nameable(actor or anonymous()))
+            ctx = self._frame(now, owner, safety_mode, place)
+            shelf = await self._shelf(request, now)
+            setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
+            if not shadow:
+                opening.demand_extras(setting)
+            frozen = opening.freeze(self.pack, setting.compiled.snapshot, shelf)
+            proposing = None if plan is not None else self._planner(planner, request.intent, models)
+            if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
+                await proposing.propose(setting, ())  # a request that nobody can plan starts no session
+            asking = proposing.models if proposing is not None and isinstance(proposing, Inquirer) else ()
+            open_all(asking)  # nor does one whose models cannot be asked
+            work = Work(proposing, plan, limit_for=_limits(self.pack, setting))
+            started = opening.started(
+                self.pack,
+                setting,
+                request,
+                session,
+                now,
+                planner="" if proposing is None else proposing.name,
+                models=names_of(asking),
+                is_fallible=work.is_fallible,
+                is_stepwise=work.is_stepwise,
+                ttl_ms=ttl_ms,
+                is_shadow=shadow,
+                body=body,
+                place=place,
+                frozen=frozen,
+                traceparent=asking_span,
+            )
+            await self._pin(session, "", shelf.snapshot)
+            owed.push_async_callback(self._unpin, session, shelf.snapshot)
+            driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
+            driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
+            if plan is not None:
+                # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
+                driver.begin(work.given(plan, now))
+            return await self._carry_new(driver, owed, request, body)
+        raise AssertionError  # nothing that is owed swallows an exception
+
+    async def _carry_new(
+        self, driver: Driver, owed: AsyncExitStack, request: Request, body: str
+    ) -> RunResult:
+        """Carry a session that is not in the journal yet; what is owed stays so only if it surely never came there."""
+        is_absent = False
         try:
             return await self._carry(driver)
-        except ClaimHeld:
-            if driver.ledger.log or (known := await self._submitted(request, body)) is None:
+        except JournalError as error:
+            is_absent = not driver.ledger.log and not isinstance(error, AppendUnknown)
+            known = (
+                await self._submitted(request, body) if is_absent and isinstance(error, ClaimHeld) else None
+            )
+            if known is None:
                 raise
             return known  # somebody sent the same request at the same moment
+        finally:
+            if not is_absent:
+                owed.pop_all()
 
     async def invoke(self, envelope: InvokeRequest, *, plan: Plan | None = None) -> RunResult:
         """Start what an envelope asks for. A long-running one must be meant to: its session may live for an hour or more.
@@ -371,13 +403,17 @@ class Runtime(People):
             return ALONE
         return await nesting.reserve(self.journal, self.tenant, parent, session, self.pack.budget)
 
+    async def _give_back(self, place: Place, session: str) -> None:
+        """Give back the iterations of a run that was never begun."""
+        with suppress(JournalError):  # what it was refused for must be told
+            await nesting.give_back(self.journal, self.tenant, place, session)
+
     async def _carry(self, driver: Driver) -> RunResult:
         state = await self._keeper.carry(driver)
         if self._observers is not None:
             self._observers.rested(state, driver.ledger.log)
-        if state.is_over and (pinned := str(state.start.get("library", ""))):
-            with suppress(StoreError):  # the run has ended; a pin that stays costs room, and nothing else
-                await self._pin(str(state.start["session"]), pinned, "")
+        if state.is_over:
+            await self._unpin(str(state.start["session"]), str(state.start.get("library", "")))
         if state.start.get("root"):
             await nesting.settle(self.journal, self.tenant, state)
         return RunResult.of(state)
@@ -396,6 +432,13 @@ class Runtime(People):
             await self._library.store.pin(self.tenant, after, session)
         if before:
             await self._library.store.unpin(self.tenant, before, session)
+
+    async def _unpin(self, session: str, pinned: str) -> None:
+        """Give up the snapshot that a session was pinned to, if there is one."""
+        with suppress(
+            StoreError
+        ):  # the run has ended or never began; a pin that stays costs room, and nothing else
+            await self._pin(session, pinned, "")
 
     async def _submitted(self, request: Request, body: str) -> RunResult | None:
         """The session that a request with this key began; None if there is none."""
@@ -580,9 +623,10 @@ class Runtime(People):
         """Tells everybody who wants to hear of what has become durable."""
 
         def tell(state: State, event: e.Event) -> None:
-            self._tell(state, event)
             if isinstance(event, e.GateOpened) and pack.notify is not None:
-                self._notifier.tell(pack.notify, state.start["session"], event)
+                notify = partial(self._notifier.tell, pack.notify, state.start["session"], event)
+                spectate(self._signal, "notify_failed", state.start["run"], notify)
+            self._tell(state, event)
 
         return tell
 
@@ -666,7 +710,7 @@ class Runtime(People):
 
     async def prune(self, *, older_than_ms: int | None = None) -> int:
         """Forget sessions that ended so long ago, or of this pack, those that ended before the time it keeps them for;
-        how many they were."""
+        how many they were. One that cannot be read stays, and is told as the signal `prune_failed`."""
         age = retention.demand_age(older_than_ms, self.pack.session.retention_days)
         if age is None:
             return 0
@@ -675,6 +719,7 @@ class Runtime(People):
             self._desk,
             before_ms=self._clock.now() - age,
             is_ours=lambda row: is_any or row.pack.partition("@")[0] == self.pack.name,
+            signal=self._signal,
         )
 
     # --- looking ---

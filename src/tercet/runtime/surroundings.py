@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tercet.contracts.session import ProgressEnvelope
 from tercet.executor.breaker import Breakers
@@ -16,6 +15,7 @@ from tercet.models.model import Model
 from tercet.runtime.library import Library
 from tercet.runtime.noticeboard import Noticeboard
 from tercet.runtime.observing import Observers
+from tercet.runtime.spectators import Signal, unmeasured
 from tercet.runtime.state import State
 from tercet.runtime.work import Work
 from tercet.tools import Tool
@@ -24,10 +24,6 @@ from tercet.tools.outside import Lines
 
 def untold(_: State, __: e.Event) -> None:
     """Nobody wants to hear of events."""
-
-
-def unmeasured(_: str, __: dict[str, Any]) -> None:
-    """Nobody wants measurements."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,5 +60,5 @@ class Surroundings:
     """Told of everything that became durable together."""
     progress: Callable[[ProgressEnvelope], None] | None = None
     """Told how far the session is, once for everything that became durable together."""
-    signal: Callable[[str, dict[str, Any]], None] = unmeasured
+    signal: Signal = unmeasured
     """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed, tool_progress."""

@@ -21,7 +21,8 @@ from tercet.models.model import Model
 from tercet.runtime import looking_up
 from tercet.runtime.calls import Calls
 from tercet.runtime.changes import IllegalEvent
-from tercet.runtime.interview import Bench, Interrupted, Interview
+from tercet.runtime.interruption import Interrupted
+from tercet.runtime.interview import Bench, Interview
 from tercet.runtime.plans import read_plan
 from tercet.runtime.retrieving import Spent, asking, pinned, retrieve
 from tercet.runtime.setting import Course
@@ -72,7 +73,7 @@ class Thinking:
         desk, work = self._desk, self._around.work
         await self._begin_turns()  # an agent that cannot be brought to where its run stands must not decide
         try:
-            desk.note(await work.propose(desk.state, desk.setting, desk.now(), self._interview))
+            desk.note(await work.propose(desk, desk.now(), self._interview))
         except Interrupted:
             return
         except Exception as error:
@@ -91,7 +92,12 @@ class Thinking:
         course = desk.course or Course.of(read_plan(desk.state.plan), desk.setting.surface)
         work, now = self._around.work, desk.now()
         try:
-            judged = await work.reflect(desk.state, desk.setting, course, events, desk.blobs, now)
+            judged = await work.reflect(
+                desk.state, desk.setting, course, events, desk.blobs, now, session=desk
+            )
+        except Interrupted:
+            work.has_begun = False  # it holds half a turn
+            return
         except UsageError as error:
             if error.code != PLANNER_MISSING:
                 raise

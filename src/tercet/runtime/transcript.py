@@ -15,10 +15,13 @@ from tercet.journal import events as e
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
 
+_LAST_MS = 253_402_300_799_000
+"""The last second of the year 9999: what lies behind it, no datetime can say."""
+
 
 def moment(ms: int) -> datetime:
-    """A time in milliseconds as a datetime in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    """A time in milliseconds as a datetime in UTC; one behind the end of the calendar is its end."""
+    return datetime.fromtimestamp(min(ms, _LAST_MS) / 1000, UTC)
 
 
 def timestamp(ms: int) -> str:

@@ -6,7 +6,6 @@ for it as for any other.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ from tercet.critic.outputs.junit import read_junit
 from tercet.executor.attempt import Done, Ended
 from tercet.journal import events as e
 from tercet.runtime.calls import Calls
-from tercet.runtime.interview import LETTING_GO_S, Interrupted
+from tercet.runtime.interruption import unless_interrupted
 from tercet.runtime.looking_up import shortage
 from tercet.runtime.quality import Matter
 from tercet.runtime.retrieving import Spent
@@ -60,7 +59,8 @@ class Trials:
         tool, now = self._around.tools[name], self._desk.now()
         context = self._calls.context(matter.state.start, step, key or step, 1, now + tool.timeout_ms)
         calling = self._around.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
-        return await self._unless_stopped(asyncio.ensure_future(calling))
+        # It changes nothing, so one that is given up is simply called again by whoever goes on.
+        return await unless_interrupted(self._desk, calling)
 
     async def test(self, matter: Matter, number: int) -> e.TestsRun:
         """What a test command says of the outputs."""
@@ -82,19 +82,6 @@ class Trials:
             cost=self._around.tools[command.tool].cost_microcents,
             latency=ended.latency_ms,
         )
-
-    async def _unless_stopped(self, call: asyncio.Future[Ended]) -> Ended:
-        """How a call ended, unless the session is let go of before: whoever goes on makes it again."""
-        stopped = asyncio.ensure_future(self._desk.interrupted())
-        try:
-            await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if not call.done():
-                raise Interrupted
-            return call.result()
-        finally:
-            for each in (call, stopped):
-                each.cancel()
-            await asyncio.wait((call, stopped), timeout=LETTING_GO_S)
 
 
 def filled(params: Any, outputs: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -37,6 +37,7 @@ from tercet.critic.verify import verify
 from tercet.executor.backoff import delay_ms
 from tercet.executor.identity import call_hash
 from tercet.journal import events as e
+from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.planner.prompt import PROMPT_TOO_LONG
 from tercet.planner.template import PlanningError
@@ -46,7 +47,8 @@ from tercet.runtime import memories, story, transcript
 from tercet.runtime.asking import accepting, budget_left, diagnosis_of, people_of
 from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
-from tercet.runtime.interview import OVERDRAWN, Inquirer, Interview
+from tercet.runtime.interruption import Interrupted, Interruptible, unless_interrupted
+from tercet.runtime.interview import OVERDRAWN, Bench, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.model_planner import NO_STEPS_LEFT, NO_TOOLS
 from tercet.runtime.planners import TaskPlanner
@@ -143,13 +145,14 @@ class Work:
         return self._planner is not None and isinstance(self._planner, Stepper)
 
     async def propose(
-        self, state: State, setting: Setting, now: int, interview: Callable[[Sequence[Model]], Interview]
+        self, bench: Bench, now: int, interview: Callable[[Sequence[Model]], Interview]
     ) -> e.PlanProposed:
         """The caller's plan, or the planner's next one."""
+        state = bench.state
         if self._plan is not None:
             return self.given(self._plan, now)
         if self._planner is not None:
-            return self.planned(await self._proposed(self._planner, setting, state, interview), state, now)
+            return self.planned(await self._proposed(self._planner, bench, interview), state, now)
         plan = read_plan(state.plan)
         return e.PlanProposed(at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin)
 
@@ -179,18 +182,15 @@ class Work:
         return e.PlanProposed(at=now, plan=_dumped(plan), hash=plan.hash, origin="caller")
 
     async def _proposed(
-        self,
-        planner: AnyPlanner,
-        setting: Setting,
-        state: State,
-        interview: Callable[[Sequence[Model]], Interview],
+        self, planner: AnyPlanner, bench: Bench, interview: Callable[[Sequence[Model]], Interview]
     ) -> Plan:
+        setting, state = bench.setting, bench.state
         if isinstance(planner, Inquirer):
             return await interview(planner.models).conduct(planner.inquire(setting, state))
         limit = self.limit_for("planner").timeout_ms or PLANNER_TIMEOUT_MS
         try:
             async with asyncio.timeout(limit / 1000):
-                return await ask_planner(planner, setting, state)
+                return await unless_interrupted(bench, ask_planner(planner, setting, state))
         except TimeoutError as error:
             raise PlanningError(
                 f"the planner {planner.name} took longer than {limit:,} ms",
@@ -228,8 +228,11 @@ class Work:
         events: Sequence[e.Event],
         blobs: Mapping[str, Any],
         now: int,
+        *,
+        session: Interruptible | None = None,
     ) -> e.TurnJudged:
-        """What the agent and its critics make of the turn that has ended; raises `UsageError` if nobody has brought it."""
+        """What the agent and its critics make of the turn that has ended; raises `UsageError` if nobody has brought it, and
+        `Interrupted`. Without a session nobody interrupts them, and they have all the time they want."""
         if not isinstance(self._planner, Stepper):
             raise UsageError(
                 f"session {state.start['session']} was started with {state.start.get('planner')}, which is not here",
@@ -243,11 +246,7 @@ class Work:
             tokens=state.used.tokens,
             on_retry=_on_retry(state, setting, course),
         )
-        try:
-            said = await self._planner.reflect(turn, sofar)
-        except Exception as error:  # noqa: BLE001 - an agent is somebody else's code, and its failure a person's matter
-            reason = f"the agent raised {type(error).__name__}: {error}"
-            said = Reflection(action="escalate", reason=reason, stop="agent_raised")
+        said = await self._reflected(session, self._planner.reflect(turn, sofar))
         done = {name for name, step in state.steps.items() if step.status == "done"}
         reviewed = Review(setting.ctx, setting.compiled, setting.spec, turn.plan)
         return e.TurnJudged(
@@ -265,6 +264,28 @@ class Work:
             left_out=said.left_out,
             trusted=tuple(name for name in trusted_results(reviewed) if name in done),
         )
+
+    async def _reflected(
+        self, session: Interruptible | None, reflecting: Awaitable[Reflection]
+    ) -> Reflection:
+        """What an agent says: it is somebody else's code, and its failure a person's matter."""
+        try:
+            return await (reflecting if session is None else self._in_time(session, reflecting))
+        except (Interrupted, JournalError):
+            raise
+        except Exception as error:  # noqa: BLE001 - see above
+            return _broken(f"the agent raised {type(error).__name__}: {error}")
+
+    async def _in_time(self, session: Interruptible, reflecting: Awaitable[Reflection]) -> Reflection:
+        limit = self.limit_for("critic").timeout_ms
+        patience = asyncio.timeout(None if limit is None else limit / 1000)
+        try:
+            async with patience:
+                return await unless_interrupted(session, reflecting)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            return _broken(f"the agent and its critics took longer than {limit:,} ms")
 
     def review(
         self, state: State, plan: Plan, setting: Setting, now: int, changes: tuple[str, ...] = ()
@@ -702,6 +723,10 @@ def _failure(state: State, setting: Setting, name: str) -> tuple[str, str]:
     outcome = "escalate" if step.code in _FOR_PEOPLE else verdict.outcome
     is_asked_for = step.code == MODIFIED
     return outcome, f"a person asks for a change: {step.error}" if is_asked_for else verdict.reasons[0]
+
+
+def _broken(told: str) -> Reflection:
+    return Reflection(action="escalate", reason=told, stop="agent_raised")
 
 
 def _frame(state: State, setting: Setting) -> RunContext:

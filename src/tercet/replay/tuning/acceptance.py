@@ -63,7 +63,7 @@ def accept(folder: Path, proposal: Proposal, *, by: str, at: datetime) -> Accept
         new_hash=proposal.new_hash,
         changes=proposal.changes,
     )
-    with (folder / LOG).open("a") as log:
+    with (folder / LOG).open("a", encoding="utf-8") as log:
         log.write(f"{accepted.model_dump_json()}\n")
     _clear(folder)
     return accepted
@@ -184,5 +184,5 @@ def _finished(folder: Path, proposal: Proposal) -> str | None:
 def accepted_in(folder: Path) -> list[Accepted]:
     """Every proposal that was accepted for a pack folder, oldest first."""
     path = folder / LOG
-    lines = path.read_text().splitlines() if path.is_file() else []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [Accepted.model_validate(json.loads(line)) for line in lines if line.strip()]

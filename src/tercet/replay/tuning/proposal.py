@@ -182,11 +182,11 @@ def write_proposal(proposal: Proposal, folder: Path, *, is_forced: bool = False)
     target = folder / FILE
     text = proposal.model_dump_json(indent=2) + "\n"
     try:
-        if target.exists() and target.read_text() != text:
+        if target.exists() and target.read_text(encoding="utf-8") != text:
             demand_folder(folder, is_forced=is_forced)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / DIFF).write_text(proposal.diff)
-        target.write_text(text)
+        (folder / DIFF).write_text(proposal.diff, encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"cannot write {folder}: {error.strerror or error}",

@@ -1,0 +1,128 @@
+"""A journal that fails once, at every place where it is asked: whoever asks again comes to the same end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import pytest
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.gate import Gate
+from tercet.journal.errors import JournalUnavailable
+from tercet.journal.memory import MemoryJournal
+from tercet.runtime.runtime import Runtime
+
+from .faults import Faulty
+from .test_interview import GOOD, Scripted, Thinker
+from .test_limits import taking
+from .workshop import ADA, ASK, BOB, Workshop, plan, step
+
+_T = TypeVar("_T")
+ROW = plan(step("a"), step("b", depends_on=("a",)))
+GATED = plan(step("a"), step("g", "net.it", depends_on=("a",)))
+
+
+async def insist(act: Callable[[], Awaitable[_T]]) -> _T:
+    """What somebody does whose journal did not answer: the same once more."""
+    try:
+        return await act()
+    except JournalUnavailable:
+        return await act()
+
+
+async def carry(runtime: Runtime, **start: Any) -> str:
+    """Run something, or go on with it where it is there already."""
+
+    async def act() -> str:
+        [row] = await runtime.sessions(limit=1) or [None]
+        if row is None:
+            return (await runtime.run(ASK, actor=ADA, **start)).status
+        planner = {"planner": start["planner"]} if "planner" in start else {}
+        return (await runtime.resume(row.session_id, **planner)).status
+
+    return await insist(act)
+
+
+async def in_a_row(runtime: Runtime) -> str:
+    """Two calls."""
+    return await carry(runtime, plan=ROW)
+
+
+async def at_a_gate(runtime: Runtime) -> str:
+    """A call that somebody has to approve."""
+    assert await carry(runtime, plan=GATED) == "awaiting_gate"
+    [row] = await insist(runtime.sessions)
+
+    async def approve() -> None:
+        for gate in (await runtime.state(row.session_id)).gates:
+            with suppress(UsageError):  # it was heard the first time
+                await runtime.approve(gate, actor=BOB)
+
+    await insist(approve)
+    return await carry(runtime)
+
+
+async def with_a_model(runtime: Runtime) -> str:
+    """A plan that a language model makes."""
+    return await carry(runtime, planner=Thinker(Scripted(GOOD, GOOD)))
+
+
+async def called_off(runtime: Runtime) -> str:
+    """A run that somebody cancels while its first call is under way."""
+    running = asyncio.ensure_future(carry(runtime, plan=ROW))
+    await asyncio.sleep(0.005)  # of virtual time
+    [row] = await insist(runtime.sessions)
+
+    async def cancel() -> None:
+        with suppress(UsageError):  # it was heard the first time
+            await runtime.cancel(row.session_id, actor=BOB)
+
+    await insist(cancel)
+    await running
+    # Where nobody knows what became of the call, a person is asked before it is over.
+    return (await insist(lambda: runtime.state(row.session_id))).ending
+
+
+SCENES = {
+    "in a row": in_a_row,
+    "at a gate": at_a_gate,
+    "with a model": with_a_model,
+    "called off": called_off,
+}
+
+
+def furnish(workshop: Workshop) -> Any:
+    """Tools whose effects happen once for each key."""
+    workshop.tool("do.it", taking(10), idempotent=True)
+    workshop.tool(
+        "net.it", mode="network", gates=("BOSS",), authority=(), idempotent=True, no_compensation="it tells"
+    )
+    return workshop.pack(gates=(Gate(name="BOSS", roles=("boss",)),))
+
+
+def played(scene: str, nth: int) -> tuple[str, int, int]:
+    """How a scene ends on a journal that fails at the nth question: its status, its effects, how much was asked."""
+    workshop = Workshop()
+    pack = furnish(workshop)
+
+    async def main() -> tuple[str, int, int]:
+        journal = Faulty(MemoryJournal(), nth)
+        async with workshop.runtime(pack, journal.itself) as runtime:
+            status, asked = await SCENES[scene](runtime), journal.asked
+            assert len(await journal.inner.sessions("default")) == 1
+            return status, len(set(workshop.keys)), asked
+
+    return workshop.run(main())
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_journal_that_fails_once_changes_no_end(scene: str) -> None:
+    """At whichever question it fails, the run raises that or goes on; asked again, it ends as it would have, each effect once."""
+    status, effects, asked = played(scene, 0)
+    assert status == ("cancelled" if scene == "called off" else "completed")
+    assert asked > 5
+    for nth in range(1, asked + 1):
+        assert played(scene, nth)[:2] == (status, effects), f"it failed at question {nth}"
