@@ -1,7 +1,7 @@
 """`tercet gates approve`, `deny`, `modify`, `withdraw`, `settle` and `decide`: the answers to gates.
 
 An answer is bound to the call that was shown, and recorded with the name of whoever sits at this machine, the roles
-that they hold, and `auth: local`.
+that they hold, `auth: local` and their login.
 """
 
 from __future__ import annotations
@@ -270,6 +270,8 @@ class _Told:
         self._answer: Answered = answer
         self._heard = heard
         self._state = heard.state
+        mine = [a for a in heard.state.answers if (a.gate, a.actor) == (gate, heard.actor.id)]
+        self._roles = mine[-1].roles if mine else heard.actor.roles
         found = heard.state.gates.get(gate)
         self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
         session = heard.state.start["session"]
@@ -284,8 +286,9 @@ class _Told:
             "gate": self._gate,
             "answer": self._answer,
             "actor": heard.actor.id,
-            "roles": list(heard.actor.roles),
+            "roles": list(self._roles),
             "auth": heard.actor.auth,
+            "login": heard.actor.os_user,
             "session_id": self._state.start["session"],
             "status": self._state.status,
             "missing": self._missing,
@@ -294,7 +297,7 @@ class _Told:
 
     def show(self, screen: Screen) -> None:
         actor = self._heard.actor
-        roles = f" ({listed(actor.roles)})" if actor.roles else ""
+        roles = f" ({listed(self._roles)})" if self._roles else ""
         done = f"{self._gate} is {ANSWERS[self._answer]} by {printable(actor.id, 80)}{roles}"
         screen.say(Text.assemble(("✓ ", "bold green"), done))
         for name, missing in self._missing.items():

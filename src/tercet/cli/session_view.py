@@ -10,7 +10,7 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.case_view import show_decisive
-from tercet.cli.event_view import ANSWERS, SKIPPED, Columns, scores, step_text
+from tercet.cli.event_view import ANSWERS, SKIPPED, Columns, login_words, scores, step_text
 from tercet.cli.gate_page import MARKS
 from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
@@ -189,7 +189,7 @@ def _told(state: State, record: Any) -> Iterator[tuple[str, str]]:
         "nothing is called: the run ends once its plan was reviewed" if state.start.get("shadow") else "",
     )
     answers = [
-        f"{a.gate.rpartition('.')[2] or a.step} {ANSWERS[a.answer]} by {a.actor}{f' ({a.note})' if a.note else ''}"
+        f"{a.gate.rpartition('.')[2] or a.step} {ANSWERS[a.answer]} by {a.actor}{login_words(a.login)}{f' ({a.note})' if a.note else ''}"
         for a in state.answers
     ]
     yield "answers", listed(answers, most=20)

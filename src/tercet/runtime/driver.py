@@ -511,7 +511,7 @@ class Driver:
 
     def _drift(self, name: str, call: EffectiveStep, now: int) -> e.StepRefused | None:
         """What has changed since a call was approved, so that it must not be made: looked at just before its INTENT."""
-        found = approved_drift(self.state, self.setting, name, call, now, self.around.roles)
+        found = approved_drift(self.state, self.setting, name, call, now, self.around.objection)
         if found is None or self.state.steps[name].is_unsettled:
             return None
         return e.StepRefused(at=now, step=name, code=found.code, reason=found.reason)

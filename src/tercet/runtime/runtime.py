@@ -63,6 +63,7 @@ from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, cho
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
+from tercet.runtime.roster import Roster
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
 from tercet.runtime.surroundings import Surroundings, unmeasured, untold
@@ -141,7 +142,7 @@ class Runtime(People):
         run."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
-        self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
+        self._roster = Roster(pack.actors)
         self.tenant = tenant
         self._url = journal
         self._clock = clock or SystemClock()
@@ -513,9 +514,14 @@ class Runtime(People):
             letters = await mail.unread(self.journal, self.tenant, state)
             for event, _ in mail.heard(state, letters, now, outside=True):
                 driver.begin(event)
+            people = self._roster.people
             driver.begin(
                 e.SessionResumed(
-                    at=now, owner=lease.owner, epoch=lease.epoch, in_flight=driver.state.in_flight
+                    at=now,
+                    owner=lease.owner,
+                    epoch=lease.epoch,
+                    in_flight=driver.state.in_flight,
+                    people=None if people == state.start.get("people", {}) else people,
                 )
             )
         return driver
@@ -563,7 +569,7 @@ class Runtime(People):
             critics=self._critics or self._models.named(pack, pack.models.critic),
             repairers=self._repairers or self._models.named(pack, pack.models.repair),
             library=self._library,
-            roles=self.roles,
+            objection=self._roster.objection,
             crash=self._crash,
             tell=self._tell if pack.notify is None else self._teller(pack),
             observers=self._observers,
@@ -591,12 +597,11 @@ class Runtime(People):
 
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
         """The roles that a person holds by the pack's list of people; None for somebody who is not in it."""
-        return self._roles.get(actor_id)
+        return self._roster.roles(actor_id)
 
     def known(self, actor: Actor) -> Actor:
         """Somebody with the roles that they hold by the pack's list; whoever is not in it has those that are said."""
-        held = self.roles(actor.id)
-        return actor if held is None else actor.model_copy(update={"roles": held})
+        return self._roster.known(actor)
 
     async def say(self, said: Said) -> RunResult:
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
