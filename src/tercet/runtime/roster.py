@@ -11,10 +11,11 @@ from tercet.runtime.state import Answer
 
 
 class Roster:
-    """A pack's list of people, and whether the roles of others count that a caller names."""
+    """A pack's list of people. Where there is one, others hold no role, unless their caller is trusted to say so."""
 
-    def __init__(self, actors: Iterable[Actor]) -> None:
+    def __init__(self, actors: Iterable[Actor], *, trusts_caller: bool = False) -> None:
         self.people = people_of(actors)
+        self._is_open = trusts_caller or not self.people
 
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
         """The roles that somebody holds; None for somebody who is not on the list."""
@@ -22,16 +23,20 @@ class Roster:
         return None if found is None else tuple(found["roles"])
 
     def known(self, actor: Actor) -> Actor:
-        """Somebody with the roles that they hold by the list; whoever is not on it has those that are said."""
+        """Somebody with the roles that they hold."""
         held = self.roles(actor.id)
-        return actor if held is None else actor.model_copy(update={"roles": held})
+        return actor if held is None and self._is_open else actor.model_copy(update={"roles": held or ()})
 
     def objection(self, approval: Answer, wanted: tuple[str, ...]) -> str:
         """Why an approval does not count by now where one of these roles is asked for; empty if it does."""
         held = self.roles(approval.actor)
         if held is None:
             # Whoever was on the list and is not any more holds nothing; of others only their answers are known.
-            held = () if approval.listed else approval.roles
+            held = approval.roles if self._is_open and not approval.listed else ()
         elif approval.login and approval.login != self.people[approval.actor]["login"]:
             return f"is not the login {approval.login}, from which that came, by the list of people"
-        return f"no longer holds {' or '.join(wanted)}" if wanted and set(wanted).isdisjoint(held) else ""
+        if not wanted or not set(wanted).isdisjoint(held):
+            return ""
+        is_stranger = not approval.listed and approval.actor not in self.people
+        lost = "does not hold" if is_stranger else "no longer holds"
+        return f"{lost} {' or '.join(wanted)}{' by the list of people' if is_stranger else ''}"

@@ -133,16 +133,18 @@ class Runtime(People):
         critics: Sequence[Model] = (),
         repairers: Sequence[Model] = (),
         observers: Sequence[Observer] = (),
+        trusts_caller: bool = False,
     ) -> None:
         """`evidence` is a store, or its address, where plans may look for facts beside the pack's own, by their words unless
         a `retriever` is given; `packs` are older ones whose sessions may go on, `progress` is told how far each session of
         this process is, `watchdog_ms` is how often sessions are looked after that nobody carries (None leaves that to
         others), and `open_model` opens language models by their names. `critics` and `repairers` are language models of
         your own that judge and mend outputs, instead of those that the pack names; `observers` hear what became of every
-        run."""
+        run. Where the pack lists people, somebody who is not among them holds no role, whatever the caller says, unless
+        `trusts_caller` says that the caller knows who they are."""
         self.pack = pack
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
-        self._roster = Roster(pack.actors)
+        self._roster = Roster(pack.actors, trusts_caller=trusts_caller)
         self.tenant = tenant
         self._url = journal
         self._clock = clock or SystemClock()
@@ -600,7 +602,7 @@ class Runtime(People):
         return self._roster.roles(actor_id)
 
     def known(self, actor: Actor) -> Actor:
-        """Somebody with the roles that they hold by the pack's list; whoever is not in it has those that are said."""
+        """Somebody with the roles that they hold: by the pack's list, or by the caller's word where that counts."""
         return self._roster.known(actor)
 
     async def say(self, said: Said) -> RunResult:
