@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
@@ -49,6 +49,7 @@ from tercet.runtime import artifacts, mail, messages, nesting, opening, progress
 from tercet.runtime.artifacts import Artifact
 from tercet.runtime.desk import LEASE_MS, Desk, Held
 from tercet.runtime.driver import Driver
+from tercet.runtime.given import Fields, as_actor, as_pack, as_plan, as_request, demand_journal
 from tercet.runtime.interview import Inquirer
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.library import NO_SHELF, Library, Shelf
@@ -73,6 +74,11 @@ from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import AnyPlanner, Work
 from tercet.tools import ToolContext
 from tercet.tools.outside import Lines
+
+_WHILE_OPEN = frozenset(
+    ("journal", "_desk", "_gateway", "_breakers", "_board", "_keeper", "_notifier", "_watchdog")
+)
+"""What a runtime has only once it is open."""
 
 LONG_MS = 3_600_000
 """The least time to live of a session that is meant to run for long."""
@@ -142,7 +148,8 @@ class Runtime(People):
         your own that judge and mend outputs, instead of those that the pack names; `observers` hear what became of every
         run. Where the pack lists people, somebody who is not among them holds no role, whatever the caller says, unless
         `trusts_caller` says that the caller knows who they are."""
-        self.pack = pack
+        self.pack = as_pack(pack)
+        demand_journal(journal)
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
         self._roster = Roster(pack.actors, trusts_caller=trusts_caller)
         self.tenant = tenant
@@ -169,6 +176,18 @@ class Runtime(People):
         self._observers: Observers | None = None
         self._guarding: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Asked only for what is not there: most of a runtime is there once it is open."""
+            if name in _WHILE_OPEN:
+                raise UsageError(
+                    "this runtime is not open",
+                    code="not_open",
+                    remedy="use it inside of: async with Runtime(pack) as runtime",
+                )
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     async def __aenter__(self) -> Self:
         self.journal = (
@@ -251,12 +270,12 @@ class Runtime(People):
 
     async def run(
         self,
-        request: Request,
+        request: Request | Fields,
         *,
-        plan: Plan | None = None,
+        plan: Plan | Fields | None = None,
         safety_mode: ApprovalMode | None = None,
         snapshot: str | None = None,
-        actor: Actor | None = None,
+        actor: Actor | Fields | None = None,
         planner: AnyPlanner | PlannerName | None = None,
         models: Sequence[str] = (),
         ttl_ms: int | None = None,
@@ -264,7 +283,7 @@ class Runtime(People):
         parent: ToolContext | None = None,
         traceparent: str = "",
     ) -> RunResult:
-        """Start a session and carry it as far as it goes.
+        """Start a session and carry it as far as it goes. Request, plan and actor may be dicts of their fields.
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
@@ -274,6 +293,8 @@ class Runtime(People):
         whoever asks: the run becomes part of that trace.
         """
         _demand_life(ttl_ms)
+        request, plan = as_request(request), as_plan(plan)
+        owner = self.known(messages.nameable(anonymous() if actor is None else as_actor(actor)))
         caller = traceparent or ("" if parent is None else parent.traceparent)
         asking_span = str(read_traceparent(caller)) if caller else ""
         body = opening.body_of(request, plan)
@@ -283,7 +304,6 @@ class Runtime(People):
         now = self._clock.now()
         session = f"ses_{self._ids()}"
         place = await self._place(parent, session)
-        owner = self.known(messages.nameable(actor or anonymous()))
         ctx = self._frame(now, owner, safety_mode, place)
         shelf = await self._shelf(request, now)
         setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
@@ -458,7 +478,7 @@ class Runtime(People):
             restored,
             planner,
             held=self._held,
-            migrated_by=storable(actor.id),
+            migrated_by=storable(as_actor(actor).id),
             shelf=shelf,
         )
 
@@ -603,7 +623,7 @@ class Runtime(People):
 
     def known(self, actor: Actor) -> Actor:
         """Somebody with the roles that they hold: by the pack's list, or by the caller's word where that counts."""
-        return self._roster.known(actor)
+        return self._roster.known(as_actor(actor))
 
     async def say(self, said: Said) -> RunResult:
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
@@ -642,7 +662,7 @@ class Runtime(People):
         return Stop(
             kind=kind,
             name=storable(name),
-            by=storable(actor.id),
+            by=storable(as_actor(actor).id),
             at=self._clock.now(),
             note=storable(note),
             is_lifted=is_lifted,
@@ -662,7 +682,7 @@ class Runtime(People):
             self.tenant,
             await self.state(session_id),
             step,
-            by=storable(actor.id),
+            by=storable(as_actor(actor).id),
             note=storable(note),
             now=self._clock.now(),
         )
