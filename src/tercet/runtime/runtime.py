@@ -41,7 +41,7 @@ from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
 from tercet.journal.errors import ClaimHeld, LeaseHeld
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Journal, Lease, SessionRow
+from tercet.journal.protocol import Journal, Lease
 from tercet.models.model import Model
 from tercet.models.opening import open_model
 from tercet.packs.pack import Pack
@@ -53,6 +53,7 @@ from tercet.runtime.given import Fields, as_actor, as_pack, as_plan, as_request,
 from tercet.runtime.interview import Inquirer
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.library import NO_SHELF, Library, Shelf
+from tercet.runtime.lists import ListedGate, ListedSession, open_gates
 from tercet.runtime.messages import Said
 from tercet.runtime.named_models import MODEL, NamedModels, OpenModel, names_of, open_all
 from tercet.runtime.nesting import ALONE, Place
@@ -718,10 +719,16 @@ class Runtime(People):
         """What a session that came to rest has left: an AgentResult, a FailureReport or a HaltRecord."""
         return await artifacts.artifact(self.journal, self.tenant, session_id)
 
-    async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[SessionRow]:
+    async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[ListedSession]:
         """The sessions of this tenant, newest first."""
         wanted = None if status is None else storable(status)
-        return await self.journal.sessions(self.tenant, status=wanted, limit=limit)
+        rows = await self.journal.sessions(self.tenant, status=wanted, limit=limit)
+        return [ListedSession.of(row) for row in rows]
+
+    async def gates(self, *, limit: int = 200) -> list[ListedGate]:
+        """The gates of this tenant that wait for an answer, of every pack: what each asks, whom, and since when."""
+        found = await open_gates(self.journal, self.tenant, limit)
+        return [ListedGate.of(state, gate) for state, gate in found]
 
     async def record(self, session_id: str) -> dict[str, Any]:
         """The decision record of a session that is over."""
