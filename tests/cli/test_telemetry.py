@@ -109,7 +109,9 @@ def test_stats_count_the_runs_of_a_journal(tercet: Tercet, kitchen: Kitchen) -> 
     assert tercet("stats", "--intent", "bake", "--json").json["figures"]["runs"] == 2
     assert tercet("stats", "--since", "1d", "--json").json["figures"]["runs"] == 3
     shown = tercet("stats")
-    assert "runs         3 runs: completed 1, failed 1" in shown.out
+    assert "runs         3 runs: completed 1, failed 1, waiting 1" in shown.out
+    assert tercet("stats", "--json").json["unfinished"] == {"waiting": 1}
+    assert "re-planned" not in shown.out
     assert "plans        66.7 % of 3 plans passed the critic" in shown.out
     assert "recovered    100.0 % of retried steps completed" in shown.out
     assert tercet("stats", "--intent", "nothing").out == "There is no run of this kind.\n"

@@ -80,10 +80,11 @@ async def _rows(url: str, status: str | None) -> list[SessionRow]:
     recorded = "paused" if status == ESCALATED else status
     async with journal_at(url) as journal:
         rows = await journal.sessions(TENANT, status=recorded, limit=MOST)
-    return [row for row in rows if status != ESCALATED or _standing(row) == ESCALATED]
+    return [row for row in rows if status != ESCALATED or standing_in(row) == ESCALATED]
 
 
-def _standing(row: SessionRow) -> Standing:
+def standing_in(row: SessionRow) -> Standing:
+    """Where a session stands, by its row."""
     details = details_of(row)
     status = cast("SessionStatus", row.status)
     return standing_of(status, details.reason, details.ending, has_gates=bool(details.gates))
@@ -94,7 +95,7 @@ def _row_json(row: SessionRow) -> dict[str, Any]:
     return {
         "session_id": row.session_id,
         "status": row.status,
-        "standing": _standing(row),
+        "standing": standing_in(row),
         "reason": details.reason,
         "gates": list(details.gates),
         "ending": details.ending,
@@ -118,13 +119,13 @@ def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row, cells in zip(rows, table, strict=True):
         session, status, *others = (f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
-        style = STYLES[_standing(row)].removeprefix("bold ")
+        style = STYLES[standing_in(row)].removeprefix("bold ")
         line = Text.assemble((session, "bold"), (status, style), "".join(others).rstrip())
         screen.say(line)
 
 
 def _word(row: SessionRow) -> str:
-    where = _standing(row)
+    where = standing_in(row)
     return where if where in (ESCALATED, "ending") else row.status
 
 

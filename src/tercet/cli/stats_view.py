@@ -13,23 +13,23 @@ _LABEL = 13
 _MOST_TOOLS = 8
 
 
-def show_figures(screen: Screen, found: Figures) -> None:
-    """Prints the figures; what did not happen has no line."""
+def show_figures(screen: Screen, found: Figures, unfinished: Mapping[str, int]) -> None:
+    """Prints the figures, and where the runs stand that have not ended; what did not happen has no line."""
     if not found.runs and not found.plans_reviewed:
         screen.say("There is no run of this kind.")
         return
-    for label, text in _facts(found):
+    for label, text in _facts(found, unfinished):
         if text:
             screen.put(text, first=f"{label:<{_LABEL}}")
 
 
-def _facts(found: Figures) -> Iterator[tuple[str, str]]:
-    yield "runs", _joined(count(found.runs, "run"), _parts(found.ended))
+def _facts(found: Figures, unfinished: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    yield "runs", _joined(count(found.runs, "run"), _parts({**found.ended, **unfinished}))
     if (mean := found.mean_time_to_safe_completion_ms) is not None:
         yield "time", f"{took(round(mean))} from request to commit on average, waiting for people included"
     yield "plans", _rated(found.plan_pass_rate, f"of {count(found.plans_reviewed, 'plan')} passed the critic")
     yield "refused", _parts(found.plans_refused)
-    yield "re-planned", count(found.replans, "time") if found.replans else ""
+    yield "re-planned", f"{count(found.replans, 'time')}: another plan was asked for" if found.replans else ""
     yield "steps", _rated(found.step_completion_rate, f"of those tried completed: {_parts(found.steps)}")
     yield "calls", _calls(found)
     if found.retries:
@@ -43,8 +43,9 @@ def _facts(found: Figures) -> Iterator[tuple[str, str]]:
     yield "escalated", _escalations(found)
     yield "checkpoints", f"{found.checkpoints_written:,}, {found.checkpoint_bytes:,} bytes"
     if found.loops_resumed:
-        recovered = f", {count(found.actions_recovered, 'call')} in flight" if found.actions_recovered else ""
-        yield "taken over", f"{count(found.loops_resumed, 'time')}{recovered}"
+        cut_off = count(found.actions_recovered, "call")
+        recovered = f", with {cut_off} that a process had left under way" if found.actions_recovered else ""
+        yield "resumed", f"{count(found.loops_resumed, 'time')}{recovered}"
     yield "cost", _parts({phase: _cents(cost) for phase, cost in found.cost_microcents.items()})
     yield "tokens", _parts(found.tokens)
     yield "inside", _parts(found.lanes)
