@@ -98,6 +98,13 @@ def test_a_wrong_answer_is_typed_and_changes_nothing(
     assert (left["id"], left["approvals"]) == (gate, [])
 
 
+def test_an_extension_without_amounts_names_the_options(office: Office, gate: str) -> None:
+    """Whoever extends and does not say what is told which options say it."""
+    error = office.say("clerk_1", "gates", "decide", gate, "extend").json["error"]
+    assert error["message"] == "it is not said by how much the budget is extended"
+    assert "--tokens N, --tool-calls N, --cost-microcents N, --wall-clock-ms N" in error["remedy"]
+
+
 def test_one_person_is_no_quorum_of_two(office: Office, gate: str) -> None:
     """Who has approved cannot approve again, and a login that is called like them is not them."""
     assert office.say("bruno", "gates", "approve", gate).code == 0

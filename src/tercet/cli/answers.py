@@ -229,8 +229,18 @@ def decide(
         raise UsageError(
             f"{choice} takes no amounts", code="usage", remedy="leave them out, or decide to extend"
         )
+    if choice == "extend" and not more:
+        raise UsageError(
+            "it is not said by how much the budget is extended",
+            code="wrong_extension",
+            remedy=f"give one or more of {', '.join(map(_option, EXTENSIBLE))}",
+        )
     value = messages.demand_extension(more) if choice == "extend" else None
     return _answer(gate, CHOICES[choice], actors, journal, note=note, value=value, as_json=as_json)
+
+
+def _option(amount: str) -> str:
+    return f"--{amount.replace('_', '-')} N"
 
 
 def _answer(
