@@ -43,6 +43,8 @@ WRONG: dict[str, Use] = {
     "wrong_request": lambda runtime: runtime.run("work", plan=DO),
     "wrong_request: missing": lambda runtime: runtime.run({"input": {}}, plan=DO),
     "wrong_request: unknown": lambda runtime: runtime.run({"intent": "work", "inputs": {}}, plan=DO),
+    "wrong_envelope": lambda runtime: runtime.invoke(ASK),
+    "wrong_envelope: unknown": lambda runtime: runtime.invoke({"request": {"intent": "work"}, "mood": 1}),
     "wrong_plan": lambda runtime: runtime.run(ASK, plan=[step("a")]),
     "wrong_actor": lambda runtime: runtime.run(ASK, plan=DO, actor="ada"),
     "wrong_actor: answer": lambda runtime: runtime.approve("ses_1.g1", actor="ada"),

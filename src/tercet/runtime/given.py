@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import load_plan
-from tercet.contracts.request import Actor, Request
+from tercet.contracts.request import Actor, InvokeRequest, Request
 from tercet.contracts.shape import Authored
 from tercet.packs.pack import Pack
 
@@ -22,12 +22,18 @@ _Value = TypeVar("_Value", bound=Authored)
 
 def as_request(given: object) -> Request:
     """The request that somebody hands in."""
-    return _read(Request, given, 'Request(intent="support.refund", input={…})')
+    return _read(Request, "request", given, 'Request(intent="support.refund", input={…})')
+
+
+def as_envelope(given: object) -> InvokeRequest:
+    """The envelope that somebody hands in."""
+    return _read(InvokeRequest, "envelope", given, 'InvokeRequest(request=Request(intent="support.refund"))')
 
 
 def as_actor(given: object) -> Actor:
     """The person that somebody hands in. A name alone is none: whoever names somebody says how sure that is."""
-    return _read(Actor, given, f"Actor(id={given!r})" if isinstance(given, str) else 'Actor(id="ada")')
+    example = f"Actor(id={given!r})" if isinstance(given, str) else 'Actor(id="ada")'
+    return _read(Actor, "actor", given, example)
 
 
 def as_plan(given: object) -> Plan | None:
@@ -53,11 +59,11 @@ def demand_journal(given: object) -> None:
         raise _wrong("journal", cast("object", given), f'write journal="sqlite:///{given!s}"')
 
 
-def _read(kind: type[_Value], given: object, example: str) -> _Value:
+def _read(kind: type[_Value], what: str, given: object, example: str) -> _Value:
     if isinstance(given, kind):
         return given
     if not isinstance(given, Mapping):
-        raise _wrong(kind.__name__.lower(), given, f"write {example}")
+        raise _wrong(what, given, f"write {example}")
     try:
         return kind.model_validate(given)
     except ValidationError as error:
@@ -65,7 +71,7 @@ def _read(kind: type[_Value], given: object, example: str) -> _Value:
         field = ".".join(map(str, first["loc"]))
         raise UsageError(
             f"this is no {kind.__name__}: {field}: {first['msg'].lower()}",
-            code=f"wrong_{kind.__name__.lower()}",
+            code=f"wrong_{what}",
             remedy=f"its fields are {', '.join(kind.model_fields)}",
         ) from error
 

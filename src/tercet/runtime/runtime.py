@@ -49,7 +49,7 @@ from tercet.runtime import artifacts, mail, messages, nesting, opening, progress
 from tercet.runtime.artifacts import Artifact
 from tercet.runtime.desk import LEASE_MS, Desk, Held
 from tercet.runtime.driver import Driver
-from tercet.runtime.given import Fields, as_actor, as_pack, as_plan, as_request, demand_journal
+from tercet.runtime.given import Fields, as_actor, as_envelope, as_pack, as_plan, as_request, demand_journal
 from tercet.runtime.interview import Inquirer
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.library import NO_SHELF, Library, Shelf
@@ -345,11 +345,14 @@ class Runtime(People):
                 raise
             return known  # somebody sent the same request at the same moment
 
-    async def invoke(self, envelope: InvokeRequest, *, plan: Plan | None = None) -> RunResult:
+    async def invoke(
+        self, envelope: InvokeRequest | Fields, *, plan: Plan | Fields | None = None
+    ) -> RunResult:
         """Start what an envelope asks for. A long-running one must be meant to: its session may live for an hour or more.
 
         Raises `UsageError` for another tenant's envelope, and for a long-running one with less time.
         """
+        envelope = as_envelope(envelope)
         duration = envelope.runtime.max_session_duration_ms
         if envelope.tenant != self.tenant:
             raise UsageError(
