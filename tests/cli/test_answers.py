@@ -98,10 +98,18 @@ def test_a_wrong_answer_is_typed_and_changes_nothing(
     assert (left["id"], left["approvals"]) == (gate, [])
 
 
+def test_an_extension_without_amounts_names_the_options(office: Office, gate: str) -> None:
+    """Whoever extends and does not say what is told which options say it."""
+    error = office.say("clerk_1", "gates", "decide", gate, "extend").json["error"]
+    assert error["message"] == "it is not said by how much the budget is extended"
+    assert "--tokens N, --tool-calls N, --cost-microcents N, --wall-clock-ms N" in error["remedy"]
+
+
 def test_one_person_is_no_quorum_of_two(office: Office, gate: str) -> None:
-    """Who has approved cannot approve again, also under the name that their login stands for."""
+    """Who has approved cannot approve again, and a login that is called like them is not them."""
     assert office.say("bruno", "gates", "approve", gate).code == 0
-    assert code_of(office.say("clerk_2", "gates", "approve", gate)) == (2, "already_approved")
+    assert code_of(office.say("bruno", "gates", "approve", gate)) == (2, "already_approved")
+    assert code_of(office.say("clerk_2", "gates", "approve", gate)) == (2, "wrong_login")
 
 
 @pytest.mark.parametrize("actors", [(), ("--actors", "mine.toml")], ids=["no-file", "own-file"])
@@ -114,6 +122,45 @@ def test_the_owner_cannot_come_back_as_somebody_else(
     answer = office.tercet("gates", "approve", gate, *actors, "--json")
     assert code_of(answer) == (2, "own_gate")
     assert "asker started this run" in answer.json["error"]["message"]
+
+
+EVIL = '[[actor]]\nid = "{}"\nos_user = "nobody"\nroles = ["clerk"]\n'
+
+
+@pytest.mark.req("R137")
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("clerk_1", "wrong_login"), ("clerk_2", "wrong_login"), ("zed", "role_missing")],
+    ids=["by name", "by os_user", "unknown"],
+)
+def test_one_login_approves_as_nobody_else(office: Office, gate: str, name: str, code: str) -> None:
+    """A file of one's own makes nobody a clerk of the run's pack: the answer is refused, and says who is who."""
+    Path("evil.toml").write_text(EVIL.format(name))
+    office.be("nobody")
+    answer = office.tercet("gates", "approve", gate, "--actors", "evil.toml", "--json")
+    assert code_of(answer) == (2, code)
+    assert "actors.toml of the run's own pack" in answer.json["error"]["remedy"]
+    (left,) = office.tercet("gates", "list", "--json").json["gates"]
+    assert left["approvals"] == []
+
+
+def test_the_login_is_shown_with_the_answer(office: Office, gate: str, tmp_path: Path) -> None:
+    """In the answer, at the gate, in the session, its record, where it came from, and the report."""
+    assert office.say("clerk_1", "gates", "approve", gate).json["login"] == "clerk_1"
+    assert office.say("bruno", "gates", "approve", gate).json["login"] == "bruno"
+    shown = "approved by clerk_2 (clerk) from login bruno"
+    assert shown in office.tercet("gates", "show", gate).text
+    assert office.tercet("sessions", "resume", session_of(gate), "--pack", POST).code == 0
+    told = office.tercet("sessions", "show", session_of(gate))
+    assert "approved by clerk_2 from login bruno" in told.text
+    record = office.tercet("sessions", "show", session_of(gate), "--json").json["decision_record"]
+    assert [each["login"] for each in record["approvals"]] == ["clerk_1", "bruno"]
+    origin = office.tercet("provenance", session_of(gate), "--json").json["provenance"]
+    assert origin["logins"] == {"clerk_1": "clerk_1", "clerk_2": "bruno"}
+    assert "clerk_2 from login bruno" in office.tercet("provenance", session_of(gate)).text
+    page = tmp_path / "report.html"
+    assert office.tercet("report", session_of(gate), "--out", page).code == 0
+    assert "signed in: local, login bruno" in page.read_text()
 
 
 def test_roles_are_not_known_without_a_file(office: Office, gate: str) -> None:

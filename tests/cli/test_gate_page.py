@@ -172,4 +172,4 @@ def test_the_page_says_who_has_approved(office: Office) -> None:
     office.be("bruno")
     page = office.tercet("gates", "show", gate, "--actors", POST).out
     assert "GATE_CLERKS: 2 of clerk; so far clerk_1" in page
-    assert 'approved by clerk_1 (clerk), just now: "read it twice"' in page
+    assert 'approved by clerk_1 (clerk) from login clerk_1, just now: "read it twice"' in page

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tercet.cli.journals import journal_words
+from tercet.journal.sqlite import writer
+from tercet.journal.sqlite.connection import connect_writer
 
 from .harness import PLANS, REFUNDS, Tercet
 from .runs import BAKERY, LOOK, ORDER, ORDER_881, REFUND, Kitchen, bake, knead
@@ -257,3 +259,22 @@ def test_a_journal_that_stays_locked_is_a_failure(tercet: Tercet, kitchen: Kitch
 def test_a_password_is_not_printed() -> None:
     """A command to be copied names the journal without its password."""
     assert journal_words("postgresql://rosa:s3cret@db/runs") == ("--journal", "postgresql://rosa:…@db/runs")
+
+
+def test_a_disk_that_is_full_from_the_start_has_no_session_to_resume(
+    tercet: Tercet, kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where not even the first write fits, the remedy is to run it again, and nothing was called or listed."""
+    assert tercet(*bakery(kitchen, LOOK)).code == 0
+
+    def connect(path: Path, *, patience_s: float) -> sqlite3.Connection:
+        connection = connect_writer(path, patience_s=patience_s)
+        connection.execute("PRAGMA max_page_count = 1")  # as large as it is by now
+        return connection
+
+    monkeypatch.setattr(writer, "connect_writer", connect)
+    answer = tercet(*bakery(kitchen, LOOK, bake(0)), "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (5, "journal_full")
+    assert answer.json["error"]["remedy"] == "make room on its disk, then run it again: no session was begun"
+    assert len(tercet("sessions", "list", "--json").json["sessions"]) == 1
+    assert kitchen.count("calls") == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 
 import pytest
@@ -174,3 +175,29 @@ def test_a_dead_process_is_waited_for_until_its_lease_ends(tercet: Tercet, kitch
     answer = tercet("sessions", "resume", session, "--pack", BAKERY)
     assert answer.code == 4
     assert "· process 4711 on oven has this session; unless it is alive, its lease ends in" in answer.out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process")
+def test_a_session_in_progress_says_which_process_has_it(tercet: Tercet, kitchen: Kitchen) -> None:
+    """After a kill -9 it names the process and how long its lease still runs, then that it has ended, or that none has it."""
+    running = kitchen.start_baking(60)
+    running.kill()
+    session = started(Answer(code=0, out=running.communicate(timeout=50)[0], err=""))
+    shown = tercet("sessions", "show", session)
+    assert f"▸ in progress: process {running.pid} on" in shown.out
+    assert "has it; unless it is alive, its lease ends in" in shown.text
+    assert tercet("sessions", "show", session, "--json").json["lease"]["has_ended"] is False
+
+    async def hand_over(owner: str) -> None:
+        async with open_journal("sqlite:///tercet.db") as journal:
+            held = await journal.lease("default", session)
+            assert held is not None
+            await journal.release(held)
+            if owner:
+                await journal.acquire("default", session, owner=owner, now_ms=1, ttl_ms=1)
+
+    asyncio.run(hand_over("oven:4711:ab"))
+    assert "process 4711 on oven had it, and its lease ended" in tercet("sessions", "show", session).text
+    asyncio.run(hand_over(""))
+    assert "▸ in progress: no process has it: resume it" in tercet("sessions", "show", session).out
+    assert tercet("sessions", "show", session, "--json").json["lease"] is None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
+
+from tercet.journal.opening import open_journal
 
 from .harness import Tercet
 from .office import code_of
@@ -53,6 +56,51 @@ def test_a_stop_reaches_a_run_that_is_under_way(tercet: Tercet, kitchen: Kitchen
     assert running.returncode == 4
     assert "· paused: emergency stop of tool bakery.look by agt_support" in out
     assert kitchen.count("calls") == 1
+
+
+UNKNOWN: list[tuple[tuple[str, ...], str]] = [
+    (
+        ("tool", "bakery.bke"),
+        "no pack of a run in this journal has a tool bakery.bke; did you mean bakery.bake",
+    ),
+    (("pack", "bakeri"), "no run in this journal is of a pack bakeri; did you mean bakery?"),
+    (("pack", "xyz"), "no run in this journal is of a pack xyz"),
+]
+
+
+@pytest.mark.parametrize(("stop", "warning"), UNKNOWN, ids=[" ".join(stop) for stop, _ in UNKNOWN])
+def test_a_stop_of_what_no_run_has_stands_with_a_warning(
+    tercet: Tercet, bakery: Kitchen, stop: tuple[str, ...], warning: str
+) -> None:
+    """A misspelt name is stopped, to be safe, and the words say what was meant perhaps; programs are told `known: false`."""
+    told = tercet("stop", *stop)
+    assert told.code == 0
+    assert f"! {warning}" in told.text
+    assert f"{' '.join(stop)} is stopped" in told.text
+    assert tercet("stop", *stop, "--json").json["known"] is False
+    (listed,) = tercet("stop", "list", "--json").json["stops"]
+    assert (listed["kind"], listed["name"]) == stop
+
+
+def test_a_stop_of_what_runs_have_needs_no_warning(tercet: Tercet, bakery: Kitchen) -> None:
+    """A tool, the pack and the tenant of a run in the journal are known; lifting says nothing of it."""
+    for stop in STOPS:
+        assert "!" not in tercet("stop", *stop).out
+        assert tercet("stop", *stop, "--json").json["known"] is True
+        assert "known" not in tercet("stop", "lift", *stop, "--json").json
+
+
+def test_a_stop_in_a_journal_without_runs_says_so(tercet: Tercet, bakery: Kitchen) -> None:
+    """Whoever stops the tenant in the wrong journal hears that nothing ran there."""
+
+    async def make() -> None:
+        async with open_journal("sqlite:///other.db"):
+            pass
+
+    asyncio.run(make())
+    assert (
+        "! there is no run in this journal" in tercet("stop", "tenant", "--journal", "sqlite:///other.db").out
+    )
 
 
 BAD: list[tuple[tuple[str, ...], str]] = [

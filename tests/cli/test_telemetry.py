@@ -116,13 +116,15 @@ def test_stats_count_the_runs_of_a_journal(tercet: Tercet, kitchen: Kitchen) -> 
     assert tercet("stats", "--since", "1d", "--json").json["figures"]["runs"] == 3
     shown = tercet("stats")
     for line in (
-        "runs         3: 1 completed, 1 failed, 1 not over",
+        "runs         3: 1 completed, 1 failed, 1 waiting",
         "plans        3 reviewed (66.7 % passed the critic)",
         "retries      1 call (",
         "retried      1 completed (100 % of retried steps)",
         "gates        1 approval",
     ):
         assert line in shown.out
+    assert tercet("stats", "--json").json["unfinished"] == {"waiting": 1}
+    assert "re-planned" not in shown.out
     assert tercet("stats", "--intent", "nothing").out == "There is no run of this kind.\n"
 
 

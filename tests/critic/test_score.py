@@ -298,6 +298,23 @@ def test_a_quorum_counts_people() -> None:
     assert found(ran(house, approvals=both), "safety") == []
 
 
+def test_a_quorum_counts_logins() -> None:
+    """Two names of one login are one person, two logins of one name as well, and the owner's login approves nothing."""
+    two = Gate(name="FINANCE", roles=("finance",), quorum=2)
+    house = REFUNDS.holding(gates=(two,))
+    owner = house.ctx.actor.model_copy(update={"os_user": "ada_l"})
+    context = house.ctx.model_copy(update={"actor": owner})
+    unapproved = [("unapproved", "s2")]
+    for first, second, expected in [
+        (approved(login="eve"), approved(approver="gil", login="eve"), unapproved),
+        (approved(login="eve"), approved(login="max"), unapproved),
+        (approved(login="eve"), approved(approver="gil", login="ada_l"), unapproved),
+        (approved(login="eve"), approved(approver="gil", login="max"), []),
+        (approved(login="eve"), approved(approver="gil"), []),
+    ]:
+        assert found(ran(house, context=context, approvals=(first, second)), "safety") == expected
+
+
 def test_a_conditional_gate_is_demanded_where_its_condition_held() -> None:
     """What the step really ran with decides whether the gate was needed."""
     gates = (Gate(name="FINANCE", roles=("f",)), Gate(name="LARGE", roles=("b",), when="args.amount > 20000"))

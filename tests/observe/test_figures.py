@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from runtime.oracle import GOOD, ORDER, planner, scripted, shop
 from runtime.test_machine import wander
 from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.errors import NotDone
+from tercet.journal import events as e
 from tercet.journal.protocol import Journal
 from tercet.observe import Figures, Recorded, Sampling, Telemetry, TelemetrySettings, figures
 from tercet.observe import instruments as i
@@ -174,3 +176,13 @@ def test_no_run_means_no_rate() -> None:
     """Where there is nothing to divide by, a rate is None and not zero."""
     empty = figures([Recorded(events=[])])
     assert (empty.runs, empty.plan_pass_rate, empty.mean_time_to_safe_completion_ms) == (0, None, None)
+
+
+@pytest.mark.parametrize(("planner", "expected"), [("template", 0), ("scripted", 1)])
+def test_a_template_is_not_planned_anew(planner: str, expected: int) -> None:
+    """A verdict that asks for another plan counts where there is a planner that may have one."""
+    draw = random.Random(5)  # noqa: S311 - no secret: the same way every time
+    start = next(event for _, event, _ in wander(draw, 3) if isinstance(event, e.SessionStarted))
+    refused = e.PlanReviewed(at=start.at, hash="h", verdict={"outcome": "replan", "kind": "loop_guard"})
+    run = Recorded(events=[msgspec.structs.replace(start, planner=planner, shadow=False), refused])
+    assert figures([run]).replans == expected

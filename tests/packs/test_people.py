@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tercet.contracts.errors import PackError, UsageError
-from tercet.packs.people import actor_for, load_people
+from tercet.contracts.request import Actor
+from tercet.packs.people import actor_for, load_people, people_of
 
 ACTORS = '[[actor]]\nid = "ada"\nroles = ["boss"]\n\n[[actor]]\nid = "bob"\nos_user = "ada"\n'
 
@@ -29,6 +30,17 @@ def test_a_login_is_mapped_before_a_name_is_taken(tmp_path: Path) -> None:
     assert actor_for(people, "ada").id == "bob"
     assert actor_for(people, "bob").id == "bob"
     assert actor_for(people, "eve").roles == ()
+
+
+def test_a_name_with_a_login_of_its_own_is_no_login() -> None:
+    """Whoever logs in as bob is not the bob whose login is ada, and holds none of his roles."""
+    people = (Actor(id="ada"), Actor(id="bob", roles=("boss",), os_user="ada"), Actor(id="eve"))
+    assert actor_for(people, "bob") == Actor(id="bob")
+    assert people_of(people) == {
+        "ada": {"login": "", "roles": []},
+        "bob": {"login": "ada", "roles": ["boss"]},
+        "eve": {"login": "eve", "roles": []},
+    }
 
 
 def test_a_pack_without_people_has_none(tmp_path: Path) -> None:

@@ -176,16 +176,28 @@ _TOLD = {
             "evidence",
         ),
         *("library", "library_hash", "planner", "models", "fallible", "stepwise", "expires", "shadow"),
-        *("root", "depth", "body", "behaviour", "pack_hash", "snapshot"),
+        *("root", "depth", "body", "behaviour", "pack_hash", "snapshot", "people"),
     },
     "plan_proposed": {"plan", "origin", "planner", "decision"},
     "INTENT": {"epoch", "breaker"},
     "COMPLETE": {"value", "blob", "error", "latency", "reconciled", "step", "attempt"},
     "gate_answered": {
-        *("gate", "digest", "answer", "actor", "roles", "listed", "auth", "value", "note", "outside"),
+        *(
+            "gate",
+            "digest",
+            "answer",
+            "actor",
+            "roles",
+            "listed",
+            "auth",
+            "login",
+            "value",
+            "note",
+            "outside",
+        ),
         "inbox",
     },
-    "session_resumed": {"owner", "epoch"},
+    "session_resumed": {"owner", "epoch", "people"},
 }
 """What each type of event only tells: a change there shows later, in what follows from it, or nowhere."""
 

@@ -103,6 +103,31 @@ def test_the_list_of_people_says_who_holds_a_role(workshop: Workshop) -> None:
     workshop.run(main())
 
 
+def test_a_stranger_holds_no_role_where_people_are_listed(workshop: Workshop) -> None:
+    """Only a runtime that trusts its caller believes that somebody unlisted holds a role, when they approve and again when
+    the call is due."""
+    pack = dangerous(workshop, actors=(CLEO,))
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(pack, journal) as runtime:
+                result = await runtime.run(ASK, plan=WIPE, actor=ADA)
+                assert await refused(runtime.approve(gate_of(result), actor=BOB)) == "role_missing"
+            async with workshop.runtime(pack, journal, trusts_caller=True) as trusting:
+                await trusting.approve(gate_of(result), actor=BOB)
+            async with workshop.runtime(pack, journal) as runtime:
+                held = await runtime.resume(result.session_id)
+                assert "bob approved BOSS, and does not hold boss" in held.reason
+                assert workshop.calls == []
+            async with workshop.runtime(pack, journal, trusts_caller=True) as trusting:
+                result = await trusting.resume(result.session_id)
+                await trusting.approve(gate_of(result), actor=BOB)
+                assert (await trusting.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+    assert workshop.calls == [("w", 1)]
+
+
 @pytest.mark.req("R137")
 def test_a_quorum_counts_different_people(workshop: Workshop, url: str) -> None:
     """One person twice is told so; the call is made when the second person has approved, and not before."""

@@ -165,17 +165,18 @@ def test_a_way_back_out_of_sight_is_paid_for_beforehand() -> None:
 
 
 def test_whoever_is_on_the_list_has_the_roles_of_the_list() -> None:
-    """A role that somebody claims is none where the pack says which they hold; others hold those that are said."""
+    """A role that somebody claims is none where the pack says who holds which; only a caller who is trusted names others."""
     shop = Workshop()
     shop.tool("pay.out", roles=("boss",))
     pack = shop.pack(actors=(Actor(id="bob", roles=("cook",)), Actor(id="dan", roles=("boss",))))
 
     async def main() -> None:
-        async with shop.runtime(pack) as runtime:
-            ended = [
-                (await runtime.run(ASK, plan=PAY, actor=actor)).status
-                for actor in (BOB, Actor(id="dan"), CLEO)
-            ]
-            assert ended == ["failed", "completed", "completed"]
+        for trusts_caller, expected in ((False, "failed"), (True, "completed")):
+            async with shop.runtime(pack, trusts_caller=trusts_caller) as runtime:
+                ended = [
+                    (await runtime.run(ASK, plan=PAY, actor=actor)).status
+                    for actor in (BOB, Actor(id="dan"), CLEO)
+                ]
+                assert ended == ["failed", "completed", expected]
 
     shop.run(main())

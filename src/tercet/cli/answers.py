@@ -1,7 +1,7 @@
 """`tercet gates approve`, `deny`, `modify`, `withdraw`, `settle` and `decide`: the answers to gates.
 
 An answer is bound to the call that was shown, and recorded with the name of whoever sits at this machine, the roles
-that they hold, and `auth: local`.
+that they hold, `auth: local` and their login.
 """
 
 from __future__ import annotations
@@ -229,8 +229,18 @@ def decide(
         raise UsageError(
             f"{choice} takes no amounts", code="usage", remedy="leave them out, or decide to extend"
         )
+    if choice == "extend" and not more:
+        raise UsageError(
+            "it is not said by how much the budget is extended",
+            code="wrong_extension",
+            remedy=f"give one or more of {', '.join(map(_option, EXTENSIBLE))}",
+        )
     value = messages.demand_extension(more) if choice == "extend" else None
     return _answer(gate, CHOICES[choice], actors, journal, note=note, value=value, as_json=as_json)
+
+
+def _option(amount: str) -> str:
+    return f"--{amount.replace('_', '-')} N"
 
 
 def _answer(
@@ -270,6 +280,8 @@ class _Told:
         self._answer: Answered = answer
         self._heard = heard
         self._state = heard.state
+        mine = [a for a in heard.state.answers if (a.gate, a.actor) == (gate, heard.actor.id)]
+        self._roles = mine[-1].roles if mine else heard.actor.roles
         found = heard.state.gates.get(gate)
         self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
         session = heard.state.start["session"]
@@ -284,8 +296,9 @@ class _Told:
             "gate": self._gate,
             "answer": self._answer,
             "actor": heard.actor.id,
-            "roles": list(heard.actor.roles),
+            "roles": list(self._roles),
             "auth": heard.actor.auth,
+            "login": heard.actor.os_user,
             "session_id": self._state.start["session"],
             "status": self._state.status,
             "missing": self._missing,
@@ -294,7 +307,7 @@ class _Told:
 
     def show(self, screen: Screen) -> None:
         actor = self._heard.actor
-        roles = f" ({listed(actor.roles)})" if actor.roles else ""
+        roles = f" ({listed(self._roles)})" if self._roles else ""
         done = f"{self._gate} is {ANSWERS[self._answer]} by {printable(actor.id, 80)}{roles}"
         screen.say(Text.assemble(("✓ ", "bold green"), done))
         for name, missing in self._missing.items():

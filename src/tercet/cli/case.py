@@ -5,7 +5,6 @@ This is the shell around the pure `verify`: it chooses the decision, looks up wh
 
 from __future__ import annotations
 
-import getpass
 import os
 import sys
 from collections.abc import Sequence
@@ -114,10 +113,10 @@ def judged(setting: Setting, plan: Plan) -> Case:
 def local_user() -> str:
     """The name that the operating system has for whoever sits at this machine.
 
-    The environment is not asked where that can be helped: LOGNAME would let anybody answer as somebody else.
+    The environment is not asked: LOGNAME would let anybody answer as somebody else.
     """
     try:
-        return getpass.getuser() if sys.platform == "win32" else pwd.getpwuid(os.getuid()).pw_name
+        return os.getlogin() if sys.platform == "win32" else pwd.getpwuid(os.getuid()).pw_name
     except (OSError, KeyError, ImportError):  # a container may have no name for its user
         return "anonymous"
 

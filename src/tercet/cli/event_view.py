@@ -261,7 +261,13 @@ def _answered(event: e.GateAnswered) -> Text:
     is_bad = event.answer in ("deny", "abandon", "withdraw")
     mark, style = ("✗", "red") if is_bad else ("✓", "green")
     note = f": {_short(event.note)}" if event.note else ""
-    return _line(mark, style, f"{ANSWERS[event.answer]} by {printable(event.actor, 80)}{note}")
+    who = f"{printable(event.actor, 80)}{login_words(event.login)}"
+    return _line(mark, style, f"{ANSWERS[event.answer]} by {who}{note}")
+
+
+def login_words(login: str | None) -> str:
+    """The login that somebody answered from, behind their name; nothing where none was written down."""
+    return f" from login {printable(login, 80)}" if login else ""
 
 
 def _reviewed(event: e.PlanReviewed) -> Text:

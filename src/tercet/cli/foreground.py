@@ -28,7 +28,7 @@ from tercet.cli.text import listed, printable, took
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.executor.clock import SystemClock
 from tercet.journal import events as e
-from tercet.journal.errors import LeaseHeld
+from tercet.journal.errors import JournalFull, LeaseHeld
 from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
 from tercet.runtime.driver import GRACE_MS
@@ -73,7 +73,12 @@ class Foreground:
         """Do something with a runtime, and tell how the session stands then."""
         loop = asyncio.new_event_loop()
         with self._progress, _chatter_aside(self._progress), _signals(loop, self._stop, self._wait):
-            return run_until_complete(loop, self._carry(act, is_new=is_new))
+            try:
+                return run_until_complete(loop, self._carry(act, is_new=is_new))
+            except JournalFull as error:
+                if is_new and not self._session:
+                    error.remedy = "make room on its disk, then run it again: no session was begun"
+                raise
 
     @property
     def telemetry_json(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from tercet.cli.attempts_view import attempt_rows
-from tercet.cli.event_view import ANSWERS
+from tercet.cli.event_view import ANSWERS, login_words
 from tercet.cli.exit_view import TRIGGERS, confidence_text, threshold_text
 from tercet.cli.gate_view import (
     Row,
@@ -184,7 +184,8 @@ def _who(page: GatePage, now: int) -> Iterator[Row]:
     for answer in page.answers:
         note = f": {value_text(answer.note)}" if answer.note else ""
         roles = f" ({listed(answer.roles)})" if answer.roles else ""
-        yield "answer", f"{ANSWERS[answer.answer]} by {answer.actor}{roles}, {ago(now - answer.at)}{note}"
+        who = f"{answer.actor}{roles}{login_words(answer.login)}"
+        yield "answer", f"{ANSWERS[answer.answer]} by {who}, {ago(now - answer.at)}{note}"
     yield "opened", f"{ago(now - gate.at)}, {clock_time(gate.at)}"
     if page.is_open:
         yield from expiry_rows(gate, now)

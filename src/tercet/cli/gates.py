@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -24,14 +23,10 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import HandOff
 from tercet.executor.clock import SystemClock
 from tercet.journal import events as e
-from tercet.journal.protocol import Journal
-from tercet.runtime import opening
+from tercet.runtime.lists import open_gates
 from tercet.runtime.messages import session_of
-from tercet.runtime.rows import details_of
 from tercet.runtime.state import OpenGate, State
 
-_UNFINISHED = ("awaiting_gate", "paused", "in_progress")
-_PAGE = 100
 MOST = 200
 
 GateId: TypeAlias = Annotated[
@@ -88,25 +83,8 @@ def _deadline(gate: OpenGate, now: int) -> str:
 
 
 async def _open_gates(url: str) -> list[tuple[State, OpenGate]]:
-    found: list[tuple[State, OpenGate]] = []
     async with journal_at(url) as journal:
-        async for session in _waiting(journal):
-            state = (await opening.restore(journal, TENANT, session)).state
-            found += [(state, gate) for gate in state.gates.values()]
-            if len(found) >= MOST:
-                break
-    return found[:MOST]
-
-
-async def _waiting(journal: Journal) -> AsyncGenerator[str]:
-    """The sessions whose rows name a gate; only those are read whole."""
-    for status in _UNFINISHED:
-        before: str | None = None
-        while page := await journal.sessions(TENANT, status=status, limit=_PAGE, before=before):
-            for row in page:
-                if details_of(row).gates:
-                    yield row.session_id
-            before = page[-1].session_id
+        return await open_gates(journal, TENANT, MOST)
 
 
 def show(

@@ -1,7 +1,7 @@
 """Who speaks at this machine: the user of the operating system, as a pack's `actors.toml` knows them.
 
-Only that file is read, never the code of a pack. What is recorded is as strong as the logins of the machine and the
-permissions of its files, and no stronger: `auth` says `local`.
+Only that file is read, never the code of a pack. What is recorded is the login, and `auth` says `local`: a session believes
+a name or a role only if the list of its own pack gives it to that login.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from tercet.cli.bundles import show_whole
+from tercet.cli.event_view import login_words
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson
@@ -98,7 +99,9 @@ def _show_people(screen: Screen, origin: Provenance) -> None:
     if origin.models:
         screen.put(printable(", ".join(origin.models)), first="  models       ")
     if origin.approvers:
-        screen.put(printable(", ".join(origin.approvers)), first="  approved by  ")
+        logins = origin.logins or {}
+        who = ", ".join(f"{name}{login_words(logins.get(name))}" for name in origin.approvers)
+        screen.put(printable(who), first="  approved by  ")
     if origin.verification_scores:
         scores = ", ".join(f"{name} {score:g}" for name, score in origin.verification_scores.items())
         screen.put(scores, first="  scores       ")

@@ -32,7 +32,9 @@ A mistake is answered with what to do about it: on stderr, or with `--json` on s
 
 Whoever starts a run, answers a gate or stops something is the user that the operating system says, mapped by the `actors.toml` of a pack: to the actor whose `os_user` they are, else to the one whose id is their name.
 Commands that load no pack are told with `--actors`, which reads that one file and never code.
-It is recorded as `auth: local`: as strong as the logins of the machine and the permissions of its files, and no stronger.
+What they say is recorded as `auth: local` with their login, which the operating system tells and the environment does not.
+A gate is answered under the name and in the roles that the list of the run's own pack gives to that login: a file of one's own changes neither.
+Whoever may write the journal's file, or its database, by other means than these commands can write anything into it: [how sure it is who answered](runtime.md#how-sure-it-is-who-answered).
 Whoever started a run stays the same person for it, whatever file they name.
 It says who you are and nothing else: who asked and who answered is shown as it was recorded, whoever looks.
 

@@ -10,7 +10,7 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.case_view import show_decisive
-from tercet.cli.event_view import ANSWERS, SKIPPED, Columns, scores, step_text
+from tercet.cli.event_view import ANSWERS, SKIPPED, Columns, login_words, scores, step_text
 from tercet.cli.gate_page import MARKS
 from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
@@ -70,7 +70,9 @@ def show_return(screen: Screen, state: State) -> None:
     show_rows(screen, {"session": f"{printable(state.start['session'])}, {done}"})
 
 
-def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, record: Any) -> None:
+def show_session(
+    screen: Screen, story: Story, commands: Commands, *, now: int, record: Any, carrier: str
+) -> None:
     """Prints a session whole: its frame, its plan with how far each step is, what was said of it, and what to do."""
     state = story.state
     start = state.start
@@ -95,10 +97,7 @@ def show_session(screen: Screen, story: Story, commands: Commands, *, now: int, 
         screen.say()
         show_rows(screen, told)
     screen.say()
-    is_answered = isinstance(story.events[-1], e.GateAnswered)
-    show_ending(
-        screen, state, commands, now=now, rollback=story.rollback, is_shown=True, is_answered=is_answered
-    )
+    show_ending(screen, state, commands, now=now, rollback=story.rollback, is_shown=True, carrier=carrier)
 
 
 def _snapshot(snapshot: str, library: str) -> str:
@@ -189,7 +188,7 @@ def _told(state: State, record: Any) -> Iterator[tuple[str, str]]:
         "nothing is called: the run ends once its plan was reviewed" if state.start.get("shadow") else "",
     )
     answers = [
-        f"{a.gate.rpartition('.')[2] or a.step} {ANSWERS[a.answer]} by {a.actor}{f' ({a.note})' if a.note else ''}"
+        f"{a.gate.rpartition('.')[2] or a.step} {ANSWERS[a.answer]} by {a.actor}{login_words(a.login)}{f' ({a.note})' if a.note else ''}"
         for a in state.answers
     ]
     yield "answers", listed(answers, most=20)
@@ -215,12 +214,12 @@ def show_ending(
     now: int,
     rollback: RollbackResult | None = None,
     is_shown: bool = False,
-    is_answered: bool = False,
+    carrier: str = "a process has it, or none: then resume it",
 ) -> None:
     """Prints where a session stands and why, and the commands that may come next.
 
     `is_shown` says that the whole session stands above, so that nobody need be told how to look at it.
-    `is_answered` says that an answer is the last thing that happened, and nobody has gone on since.
+    `carrier` says which process has it, while it is in progress.
     """
     where = standing(state)
     style = STYLES[where]
@@ -246,8 +245,7 @@ def show_ending(
             for gate in state.gates.values():
                 show_gate(screen, gate, owner=state.start["actor"]["id"], now=now)
         case "in progress":
-            nobody = "answered: resume it" if is_answered else "a process has it, or none: then resume it"
-            screen.say(Text.assemble(("▸ in progress: ", style), nobody))
+            screen.say(Text.assemble(("▸ in progress: ", style), carrier))
     _show_rollback(screen, state, rollback)
     if left_over(rollback) or not (is_shown and state.is_over):
         _show_next(screen, state, commands, rollback)

@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
+from tercet.cli.foreground import process_name
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story
 from tercet.cli.options import AsJson, SessionId
 from tercet.cli.people import ActorsPath, speaker_by
@@ -18,12 +19,13 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import STYLES, show_ending, show_session
 from tercet.cli.standing import EXIT_CODES, Commands, Standing, commands_for, standing, standing_of
-from tercet.cli.text import ago, listed, printable
+from tercet.cli.text import ago, listed, printable, took
 from tercet.contracts.errors import UsageError
 from tercet.contracts.session import SessionStatus
 from tercet.executor.clock import SystemClock
 from tercet.journal import codec
-from tercet.journal.protocol import Journal, SessionRow
+from tercet.journal import events as e
+from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.runtime import undoing
 from tercet.runtime.machine import evolve
 from tercet.runtime.records import read_record
@@ -82,10 +84,11 @@ async def _rows(url: str, status: str | None) -> list[SessionRow]:
     recorded = "paused" if status == ESCALATED else status
     async with journal_at(url) as journal:
         rows = await journal.sessions(TENANT, status=recorded, limit=MOST)
-    return [row for row in rows if status != ESCALATED or _standing(row) == ESCALATED]
+    return [row for row in rows if status != ESCALATED or standing_in(row) == ESCALATED]
 
 
-def _standing(row: SessionRow) -> Standing:
+def standing_in(row: SessionRow) -> Standing:
+    """Where a session stands, by its row."""
     details = details_of(row)
     status = cast("SessionStatus", row.status)
     return standing_of(status, details.reason, details.ending, has_gates=bool(details.gates))
@@ -96,7 +99,7 @@ def _row_json(row: SessionRow) -> dict[str, Any]:
     return {
         "session_id": row.session_id,
         "status": row.status,
-        "standing": _standing(row),
+        "standing": standing_in(row),
         "reason": details.reason,
         "gates": list(details.gates),
         "ending": details.ending,
@@ -120,13 +123,13 @@ def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row, cells in zip(rows, table, strict=True):
         session, status, *others = (f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
-        style = STYLES[_standing(row)].removeprefix("bold ")
+        style = STYLES[standing_in(row)].removeprefix("bold ")
         line = Text.assemble((session, "bold"), (status, style), "".join(others).rstrip())
         screen.say(line)
 
 
 def _word(row: SessionRow) -> str:
-    where = _standing(row)
+    where = standing_in(row)
     return where if where in (ESCALATED, "ending") else row.status
 
 
@@ -152,20 +155,39 @@ def show(
     the rest takes as long as the plan says; steps beside the longest chain may wait without anybody noticing. Where outputs
     are judged before they are committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
-    story, record = asyncio.run(_look(journal, session))
-    commands = commands_for(journal, speaker_by(actors))
+    story, record, lease = asyncio.run(_look(journal, session))
+    commands, now = commands_for(journal, speaker_by(actors)), SystemClock().now()
     if as_json:
-        print_json({**session_json(story, commands), "decision_record": record})
+        told = {"lease": _lease_json(lease, now), "decision_record": record}
+        print_json({**session_json(story, commands), **told})
     else:
-        show_session(Screen(), story, commands, now=SystemClock().now(), record=record)
+        carrier = _carrier(story, lease, now)
+        show_session(Screen(), story, commands, now=now, record=record, carrier=carrier)
     return ExitCode.ACCEPTED
 
 
-async def _look(url: str, session: str) -> tuple[Story, Any]:
+async def _look(url: str, session: str) -> tuple[Story, Any, Lease | None]:
     async with journal_at(url) as journal:
         story = await read_story(journal, session)
         record = await read_record(journal, TENANT, story.state) if story.state.record else None
-        return story, record
+        return story, record, await journal.lease(TENANT, session)
+
+
+def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:
+    if lease is None:
+        return None
+    return {"owner": lease.owner, "until": timestamp(lease.until), "has_ended": lease.until <= now}
+
+
+def _carrier(story: Story, lease: Lease | None, now: int) -> str:
+    """Which process has a session that is in progress, as far as its lease tells."""
+    if lease is None:
+        is_answered = isinstance(story.events[-1], e.GateAnswered)
+        return "answered: resume it" if is_answered else "no process has it: resume it"
+    process = process_name(lease.owner)
+    if lease.until <= now:
+        return f"{process} had it, and its lease ended {ago(now - lease.until)}: resume it"
+    return f"{process} has it; unless it is alive, its lease ends in {took(lease.until - now)}"
 
 
 def watch(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from typing import Annotated
@@ -14,12 +15,14 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.sessions import standing_in
 from tercet.cli.stats_view import show_figures
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of
 from tercet.observe.tally import Tally
 from tercet.runtime import opening
+from tercet.runtime.state import TERMINAL
 from tercet.runtime.transcript import timestamp
 
 _PAGE = 200
@@ -49,22 +52,33 @@ def stats(
     """Show how the runs of a journal went: how many plans passed and steps completed, how often retries helped and people were asked, how long it took, and what it cost.
 
     The figures are counted from the events of every run, rehearsals left out, with the same rules as the metrics of
-    `--telemetry`. Nothing is written.
+    `--telemetry`. Runs that have not ended are told by where they stand: waiting, escalated, paused, ending or in
+    progress. Nothing is written.
     """
     now = SystemClock().now()
     after = 0 if since is None else now - read_duration(since)
-    found = asyncio.run(_figures(journal, after, intent, Screen(stderr=True), is_quiet=as_json))
+    found, unfinished = asyncio.run(_figures(journal, after, intent, Screen(stderr=True), is_quiet=as_json))
     if as_json:
+        since_when = timestamp(after) if after else None
         print_json(
-            {"since": timestamp(after) if after else None, "intent": intent, "figures": found.as_json()}
+            {
+                "since": since_when,
+                "intent": intent,
+                "figures": found.as_json(),
+                "unfinished": unfinished,
+            }
         )
     else:
-        show_figures(Screen(), found)
+        show_figures(Screen(), found, unfinished)
     return ExitCode.ACCEPTED
 
 
-async def _figures(url: str, after: int, intent: str | None, screen: Screen, *, is_quiet: bool) -> Figures:
+async def _figures(
+    url: str, after: int, intent: str | None, screen: Screen, *, is_quiet: bool
+) -> tuple[Figures, dict[str, int]]:
+    """The figures of the runs, and how many of those that have not ended stand where."""
     tally, number = Tally(), 0
+    unfinished: Counter[str] = Counter()
     is_shown = screen.is_terminal and not is_quiet
     with screen.status("reading runs") if is_shown else nullcontext() as status:
         async with journal_at(url) as journal:
@@ -72,9 +86,10 @@ async def _figures(url: str, after: int, intent: str | None, screen: Screen, *, 
                 if intent is None or row.intent == intent:
                     count_run(tally, await _recorded(journal, row.session_id))
                     number += 1
+                    unfinished[standing_in(row)] += row.status not in TERMINAL
                     if status is not None and not number % 50:
                         status.update(f"reading runs: {number:,}")
-    return figures_of(tally)
+    return figures_of(tally), {where: each for where, each in sorted(unfinished.items()) if each}
 
 
 async def _rows(journal: Journal, after: int) -> AsyncIterator[SessionRow]:

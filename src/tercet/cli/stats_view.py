@@ -13,23 +13,23 @@ _LABEL = 13
 _MOST_TOOLS = 8
 
 
-def show_figures(screen: Screen, found: Figures) -> None:
-    """Prints the figures; what did not happen has no line."""
+def show_figures(screen: Screen, found: Figures, unfinished: Mapping[str, int]) -> None:
+    """Prints the figures, and where the runs stand that have not ended; what did not happen has no line."""
     if not found.runs and not found.plans_reviewed:
         screen.say("There is no run of this kind.")
         return
-    for label, text in _facts(found):
+    for label, text in _facts(found, unfinished):
         if text:
             screen.put(text, first=f"{label:<{_LABEL}}")
 
 
-def _facts(found: Figures) -> Iterator[tuple[str, str]]:
-    yield "runs", _joined(f"{found.runs:,}", _counts(_with_open(found)))
+def _facts(found: Figures, unfinished: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    yield "runs", _joined(f"{found.runs:,}", _counts({**found.ended, **unfinished}))
     if (mean := found.mean_time_to_safe_completion_ms) is not None:
         yield "time", f"{took(round(mean))} from request to commit on average, waiting for people included"
     yield "plans", f"{found.plans_reviewed:,} reviewed{_share(found.plan_pass_rate, 'passed the critic')}"
     yield "refused", _counts(found.plans_refused)
-    yield "re-planned", count(found.replans, "time") if found.replans else ""
+    yield "re-planned", f"{count(found.replans, 'time')}: another plan was asked for" if found.replans else ""
     if found.steps:
         yield (
             "steps",
@@ -48,8 +48,9 @@ def _facts(found: Figures) -> Iterator[tuple[str, str]]:
     yield "escalated", _escalations(found)
     yield "checkpoints", f"{found.checkpoints_written:,}, {count(found.checkpoint_bytes, 'byte')}"
     if found.loops_resumed:
-        recovered = f", {count(found.actions_recovered, 'call')} in flight" if found.actions_recovered else ""
-        yield "taken over", f"{count(found.loops_resumed, 'time')}{recovered}"
+        cut_off = count(found.actions_recovered, "call")
+        recovered = f", with {cut_off} that a process had left under way" if found.actions_recovered else ""
+        yield "resumed", f"{count(found.loops_resumed, 'time')}{recovered}"
     yield "cost", _in_phases({phase: _cents(cost) for phase, cost in found.cost_microcents.items()})
     yield "tokens", _in_phases({phase: f"{number:,}" for phase, number in found.tokens.items()})
     yield "lanes", _counts(found.lanes)
@@ -61,12 +62,6 @@ _FAILURES = {
     "expired": "not answered in time",
 }
 """Why something did not pass, for people."""
-
-
-def _with_open(found: Figures) -> dict[str, int]:
-    """The runs by how they ended, and those that have not."""
-    still = found.runs - sum(found.ended.values())
-    return {**found.ended, "not over": still} if still > 0 else found.ended
 
 
 def _calls(found: Figures) -> str:

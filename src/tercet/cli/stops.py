@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
+from difflib import get_close_matches
 from typing import Annotated, Any, cast, get_args
 
+import orjson
 import typer
 from rich.text import Text
 
@@ -18,11 +21,15 @@ from tercet.cli.standing import Commands
 from tercet.cli.text import ago, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
+from tercet.contracts.shape import as_list, as_object
 from tercet.executor.clock import SystemClock
+from tercet.journal.errors import JournalError
+from tercet.journal.protocol import Journal
 from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
 from tercet.runtime.transcript import timestamp
 
 _TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
+_PAGE = 500
 _PACK = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
 TOOL_EXAMPLES = """\
@@ -54,6 +61,7 @@ def stop_tool(
     """Stop a tool: no run calls it any more, whichever process carries the run, from before its next call on.
 
     A call that has begun is not cut off. Runs that come to the tool pause, and can be resumed once the stop is lifted.
+    A name that no pack of a run in this journal has is stopped as well, with a warning.
     """
     return _write("tool", name, note, actors, journal, as_json=as_json)
 
@@ -138,11 +146,14 @@ def _write(
     _demand_name(kind, name)
     by = speaker_by(actors).actor.id
     stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=storable(note), is_lifted=is_lifted)
-    asyncio.run(_post(url, stop))
+    names = asyncio.run(_post(url, stop))
+    is_known = names is None or name in names
     if as_json:
-        print_json(_json(stop))
+        print_json({**_json(stop), **({} if is_lifted else {"known": is_known})})
         return ExitCode.ACCEPTED
     screen = Screen()
+    if not is_known:
+        _warn(screen, kind, name, names or frozenset())
     what = f"{kind} {printable(name, 200)}"
     done = f"{what} is no longer stopped" if is_lifted else f"{what} is stopped: it is called no more"
     screen.say(Text.assemble(("✓ " if is_lifted else "■ ", "bold green" if is_lifted else "bold red"), done))
@@ -156,6 +167,18 @@ _NEXT = {
     True: "Runs that it paused are resumed one by one:",
     False: "Runs that come to it pause. When it may go on:",
 }
+
+
+def _warn(screen: Screen, kind: StopKind, name: str, names: frozenset[str]) -> None:
+    """Say that a stop may name nothing: it stands all the same, since a run that is yet to come may have it."""
+    what = {
+        "tool": f"no pack of a run in this journal has a tool {printable(name, 200)}",
+        "pack": f"no run in this journal is of a pack {printable(name, 200)}",
+        "tenant": "there is no run in this journal",
+    }[kind]
+    near = get_close_matches(name, names, n=3, cutoff=0.8)
+    meant = f"; did you mean {' or '.join(printable(each, 200) for each in near)}?" if near else ""
+    screen.put(Text.assemble(("! ", "bold yellow"), f"{what}{meant}"), rest="  ")
 
 
 def _demand_name(kind: StopKind, name: str) -> None:
@@ -172,9 +195,35 @@ def _demand_name(kind: StopKind, name: str) -> None:
         )
 
 
-async def _post(url: str, stop: Stop) -> None:
+async def _post(url: str, stop: Stop) -> frozenset[str] | None:
+    """Write it; then the names of its kind that the runs of the journal know, None for one that is lifted."""
     async with journal_at(url, is_written=True) as journal:
         await Noticeboard(journal, TENANT, pack="").write(stop)
+        return None if stop.is_lifted else await _known(journal, stop)
+
+
+async def _known(journal: Journal, stop: Stop) -> frozenset[str]:
+    """The tools, the packs or the tenant of the runs in a journal, read until the one is found that is stopped."""
+    names: set[str] = set()
+    read: set[str] = set()
+    before: str | None = None
+    while stop.name not in names and (page := await journal.sessions(TENANT, limit=_PAGE, before=before)):
+        for row in page:
+            if stop.kind != "tool":
+                names.add(row.tenant if stop.kind == "tenant" else row.pack.partition("@")[0])
+            elif row.pack_hash not in read:
+                read.add(row.pack_hash)
+                names |= await _tools(journal, row.pack_hash)
+        before = page[-1].session_id
+    return frozenset(names)
+
+
+async def _tools(journal: Journal, pack_hash: str) -> set[str]:
+    """The tools of a pack as the runs of it have kept it."""
+    with suppress(JournalError, UsageError, ValueError):  # a warning is not worth an error
+        declared = as_object(orjson.loads(await journal.blob(TENANT, pack_hash))) or {}
+        return {str((as_object(tool) or {}).get("name")) for tool in as_list(declared.get("tools")) or ()}
+    return set()
 
 
 def _json(stop: Stop) -> dict[str, Any]:

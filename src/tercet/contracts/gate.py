@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from tercet.contracts.shape import TEN_YEARS_MS, Authored, Json, JsonObject, Shape
+from tercet.contracts.shape import TEN_YEARS_MS, Absent, Authored, Json, JsonObject, Shape
 
 
 class Gate(Authored):
@@ -65,6 +65,8 @@ class Approval(Shape):
     decision: Literal["approve", "deny", "modify", "withdraw", "grant"]
     decided_at: AwareDatetime
     auth: str = "local"
+    login: Absent[str] = None
+    """The login that the approver answered from; absent where somebody else vouches for them."""
     roles: tuple[str, ...] | None = None
     """The roles that the approver held when answering; None where they were not recorded."""
     digest: str = ""

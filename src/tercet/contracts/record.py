@@ -13,7 +13,7 @@ from tercet.contracts.gate import Approval
 from tercet.contracts.quality import RepairLog
 from tercet.contracts.run import TranscriptEntry
 from tercet.contracts.saga import RollbackResult
-from tercet.contracts.shape import Json, JsonObject, Shape
+from tercet.contracts.shape import Absent, Json, JsonObject, Shape
 from tercet.contracts.verdict import CriticReport, Verdict
 
 
@@ -35,6 +35,8 @@ class Provenance(Shape):
     """Every language model that answered, by its full name; `model_id` is the last of them."""
     approvers: tuple[str, ...] = ()
     """Every person or policy that let something happen; `approver` names them all in one text."""
+    logins: Absent[dict[str, str]] = None
+    """The login that each of them answered from, by name; absent where nobody answered from one."""
 
     @cached_property
     def hash(self) -> str:

@@ -1,6 +1,7 @@
 """What the recorded answers to gates add up to.
 
-An approval counts if its approver neither owns the run nor took it back, and held a role of the gate when answering.
+An approval counts if its approver neither owns the run nor took it back, and held a role of the gate when answering. One
+login is one person, whatever names it answered under.
 A `modify` voids every approval before it, since those were about another call; a `deny` is final.
 """
 
@@ -21,7 +22,13 @@ def is_opened(run: Run, step_id: str, gate: Gate) -> bool:
     """Whether enough people who may open a gate have opened it for a step."""
     answers = [answer for answer in run.approvals if answer.gate == gate.name and answer.step_id == step_id]
     held = [answer for answer in _standing(run, answers) if _holds_role(answer, gate)]
-    return len({answer.approver for answer in held}) >= gate.quorum
+    return _number_of_people(held) >= gate.quorum
+
+
+def _number_of_people(answers: list[Approval]) -> int:
+    """How many different people have answered: two names of one login are one."""
+    names = {answer.approver for answer in answers}
+    return min(len(names), len({answer.login or (answer.approver,) for answer in answers}))
 
 
 def _holds_role(answer: Approval, gate: Gate) -> bool:
@@ -40,11 +47,16 @@ def _standing(run: Run, answers: list[Approval]) -> list[Approval]:
                 standing = []
             case "withdraw":
                 standing = [other for other in standing if other.approver != answer.approver]
-            case "approve" if answer.approver != run.context.actor.id:
+            case "approve" if not _is_owner(run, answer):
                 standing.append(answer)
             case _:
                 pass
     return standing
+
+
+def _is_owner(run: Run, answer: Approval) -> bool:
+    owner = run.context.actor
+    return answer.approver == owner.id or (answer.login is not None and answer.login == owner.os_user)
 
 
 def unanswered(run: Run, planned: Review) -> Iterator[str]:

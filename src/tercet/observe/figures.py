@@ -41,6 +41,7 @@ class Figures:
     plans_refused: dict[str, int]
     """By kind."""
     replans: int
+    """Times that a planner was asked for another plan; a template knows none."""
     steps: dict[str, int]
     """Those that ended: completed, failed, skipped."""
     step_completion_rate: float | None
@@ -69,8 +70,9 @@ class Figures:
     checkpoints_written: int
     checkpoint_bytes: int
     loops_resumed: int
+    """Times that a process went on with a run: after an answer or a pause, or because the one before had died."""
     actions_recovered: int
-    """Calls that were in flight when another process took over."""
+    """Calls that were in flight then: their process had died, or was told to stop."""
     cost_microcents: dict[str, int]
     """By phase."""
     tokens: dict[str, int]

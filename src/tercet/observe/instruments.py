@@ -39,7 +39,7 @@ RUN_ENDED = _counter("run_ended", "Runs that ended, by how.", "intent", "risk_ti
 COMMIT = _counter("commit", "Runs that were committed.", "intent", "risk_tier")
 PLAN_REVIEWED = _counter("plan_reviewed", "Plans that the critic reviewed, by verdict.", "intent", "outcome")
 PLAN_REFUSED = _counter("plan_refused", "Plans that the critic refused, by kind.", "intent", "kind")
-REPLAN = _counter("replan", "Times that a run was planned anew.", "intent")
+REPLAN = _counter("replan", "Times that a planner was asked for another plan.", "intent")
 STEP_ENDED = _counter("step_ended", "Steps that ended: completed, failed or skipped.", "intent", "outcome")
 ACTION_DISPATCHED = _counter("action_dispatched", "Calls of tools that began.", "intent", "tool")
 RETRY = _counter("retry", "Calls that were a second attempt or a later one.", "intent", "tool")
@@ -51,8 +51,10 @@ GATE_OPENED = _counter("gate_opened", "Questions to people, by kind.", "intent",
 GATE_FAILURE = _counter("gate_failure", "Gates not passed: quality, denied or expired.", "intent", "reason")
 CHECKPOINT_WRITTEN = _counter("checkpoint_written", "Checkpoints, by kind.", "intent", "kind")
 CHECKPOINT_BYTES = _counter("checkpoint_bytes", "Bytes of checkpoints.", "intent", "kind", unit="By")
-LOOP_RESUMED = _counter("loop_resumed", "Times that a process took a run over.", "intent")
-ACTION_RECOVERED = _counter("action_recovered", "Calls in flight when a run was taken over.", "intent")
+LOOP_RESUMED = _counter("loop_resumed", "Times that a process went on with a run.", "intent")
+ACTION_RECOVERED = _counter(
+    "action_recovered", "Calls in flight when a process went on with a run.", "intent"
+)
 COST = _counter("cost_microcents", "Money spent, in micro-cents, by phase.", "intent", "phase")
 TOKENS = _counter("tokens", "Tokens used, by phase.", "intent", "phase", unit="{token}")
 LANE_ENDED = _counter("lane_ended", "Runs inside of runs that ended: completed or not.", "intent", "outcome")

@@ -16,6 +16,7 @@ from typing import Any
 from tercet.contracts.loop import Phase
 from tercet.journal import events as e
 from tercet.observe import instruments as i
+from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.state import UNDO
 
 PHASES = {"plan": Phase.PLAN, "critique": Phase.CRITIQUE, "repair": Phase.REPAIR}
@@ -35,6 +36,8 @@ class About:
     started_at: int
     is_shadow: bool = False
     is_lane: bool = False
+    is_fixed: bool = False
+    """Whether its plan is a template of the pack, which knows no other: then nothing is planned anew."""
 
     @classmethod
     def of(cls, start: Mapping[str, Any]) -> About:
@@ -46,6 +49,7 @@ class About:
             started_at=start["at"],
             is_shadow=bool(start.get("shadow")),
             is_lane=bool(start.get("root")),
+            is_fixed=start.get("planner") == TEMPLATE,
         )
 
 
@@ -138,7 +142,7 @@ class Tally:
         self._replanned(about, event.action)
 
     def _replanned(self, about: About, outcome: str) -> None:
-        if outcome == "replan":
+        if outcome == "replan" and not about.is_fixed:
             self.count(i.REPLAN, about.intent)
 
     def loop_guard_tripped(self, about: About, _: e.LoopGuardTripped) -> None:

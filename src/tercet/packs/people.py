@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tercet.contracts.errors import PackError, UsageError
+from tercet.contracts.plain import storable
 from tercet.contracts.request import Actor
 from tercet.packs.checks.people import os_users_are_distinct
 from tercet.packs.declarations import ACTORS, PACK_FILE, read_actors
@@ -38,7 +40,23 @@ def load_people(path: str | os.PathLike[str]) -> tuple[Actor, ...]:
 
 
 def actor_for(actors: Sequence[Actor], os_user: str) -> Actor:
-    """Who a user of the operating system is: mapped to an actor, called like one, or nobody with a role."""
+    """Who a user of the operating system is: mapped to an actor, called like one that no other is, or nobody with a role."""
     found = next((actor for actor in actors if actor.os_user == os_user), None)
-    named = next((actor for actor in actors if actor.id == os_user), None)
+    named = next((actor for actor in actors if actor.id == os_user and actor.os_user is None), None)
     return found or named or Actor(id=os_user)
+
+
+def people_of(actors: Iterable[Actor]) -> dict[str, Any]:
+    """Who is who by a list of people, as a session keeps it: by name the login, and the roles.
+
+    Whoever is listed without a login has the one that is called like them, unless that is somebody else's.
+    """
+    known = tuple(actors)
+    taken = {actor.os_user for actor in known}
+    return {
+        storable(actor.id): {
+            "login": storable(actor.os_user or ("" if actor.id in taken else actor.id)),
+            "roles": [storable(role) for role in actor.roles],
+        }
+        for actor in known
+    }

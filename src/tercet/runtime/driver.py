@@ -535,14 +535,14 @@ class Driver:
 
     def _drift(self, name: str, call: EffectiveStep, now: int) -> e.StepRefused | None:
         """What has changed since a call was approved, so that it must not be made: looked at just before its INTENT."""
-        found = approved_drift(self.state, self.setting, name, call, now, self.around.roles)
+        found = approved_drift(self.state, self.setting, name, call, now, self.around.objection)
         if found is None or self.state.steps[name].is_unsettled:
             return None
         return e.StepRefused(at=now, step=name, code=found.code, reason=found.reason)
 
     def _lapsed(self) -> e.AcceptanceLapsed | None:
         """Why people have to be asked about the outputs again: looked at just before they are committed."""
-        found = accepted_drift(self.state, self.setting, self.around.roles)
+        found = accepted_drift(self.state, self.setting, self.around.objection)
         if found is None:
             return None
         gate = acceptances(self.state)[-1].gate

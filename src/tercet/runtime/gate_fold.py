@@ -115,6 +115,7 @@ def _recorded(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
         roles=event.roles,
         listed=event.listed,
         auth=event.auth,
+        login=event.login,
         answer=event.answer,
         digest=gate.calls[step],
         at=event.at,
@@ -130,14 +131,11 @@ def _without(state: State, gate: OpenGate) -> dict[str, OpenGate]:
 
 
 def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    is_own = event.actor == state.start["actor"]["id"]
+    owner, login = state.start["actor"], event.login
+    is_own = event.actor == owner["id"] or bool(login and login == owner.get("os_user"))
     demand(state, event, is_met=not is_own, why="they started this run")
-    demand(
-        state,
-        event,
-        is_met=all(a.actor != event.actor for a in gate.approvals),
-        why="they approved it already",
-    )
+    is_second = any(a.actor == event.actor or (login and a.login == login) for a in gate.approvals)
+    demand(state, event, is_met=not is_second, why="they approved it already")
     gate = msgspec.structs.replace(gate, approvals=(*gate.approvals, _recorded(gate, event, gate.step)))
     if gate.unmet:
         return changed(state, gates={**state.gates, gate.id: gate})

@@ -19,7 +19,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.request import Actor
-from tercet.contracts.shape import as_object
+from tercet.contracts.shape import as_list, as_object
 from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
@@ -40,6 +40,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     roles: tuple[str, ...] = ()
     """The roles that they hold as they say it."""
     auth: str = "local"
+    login: str = ""
+    """The login that they speak from; empty where the caller vouches for them."""
     note: str = ""
 
 
@@ -121,7 +123,8 @@ def nameable(actor: Actor) -> Actor:
 def by(actor: Actor) -> dict[str, Any]:
     """Who says something, in the words of a message."""
     named = nameable(actor)
-    return {"actor": named.id, "roles": named.roles, "auth": named.auth}
+    login = storable(named.os_user) if named.os_user and named.auth == "local" else ""
+    return {"actor": named.id, "roles": named.roles, "auth": named.auth, "login": login}
 
 
 def reply(
@@ -228,6 +231,7 @@ def demand_extension(more: Any) -> dict[str, int]:
 
 def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) -> e.GateAnswered:
     gate = _gate_of(said, state)
+    said = _recognised(said, state)
     if said.answer not in ANSWERS[gate.kind]:
         options: Sequence[str] = gate.shown.get("options", ANSWERS[gate.kind])
         raise UsageError(
@@ -255,10 +259,37 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
         roles=said.roles,
         listed=said.listed,
         auth=said.auth,
+        login=said.login,
         value=said.value,
         note=said.note,
         outside=outside,
         inbox=inbox,
+    )
+
+
+def _recognised(said: Reply, state: State) -> Reply:
+    """What somebody says from a login, in those of their roles that the run's own list of people gives them; raises
+    `UsageError` if it gives that name to another login. Whoever started the run is who they were then."""
+    people: dict[str, Any] = state.start.get("people") or {}
+    owner = state.start["actor"]
+    if not said.login or not people or (said.actor, said.login) == (owner["id"], owner.get("os_user")):
+        return said
+    person = as_object(people.get(said.actor)) or {}
+    if said.actor in people and person.get("login") != said.login:
+        raise UsageError(
+            f"{said.actor} is not the login {said.login}, by the list of people of this run's pack",
+            code="wrong_login",
+            remedy=f"answer from their login, or let somebody else answer; {_lists(said)}",
+        )
+    held = as_list(person.get("roles")) or ()
+    return msgspec.structs.replace(said, roles=tuple(role for role in said.roles if role in held))
+
+
+def _lists(said: Reply) -> str:
+    """Where it is written who is who, and how a session comes to know of a change."""
+    return (
+        f"who is who is in the actors.toml of the run's own pack; if that was changed since, "
+        f"tercet sessions resume {said.session} --pack PACK reads it again"
     )
 
 
@@ -298,16 +329,27 @@ def _demand_fresh(gate: OpenGate, at: int) -> None:
         )
 
 
+def _owner(said: Reply, state: State) -> str:
+    """By what they are known as whoever started the run, their name or their login; empty if it was somebody else."""
+    owner = state.start["actor"]
+    if said.actor == owner["id"]:
+        return said.actor
+    return f"the login {said.login}" if said.login and said.login == owner.get("os_user") else ""
+
+
 def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
-    if said.actor == state.start["actor"]["id"]:
+    if owner := _owner(said, state):
         raise UsageError(
-            f"{said.actor} started this run, and cannot approve its gate",
+            f"{owner} started this run, and cannot approve its gate",
             code="own_gate",
             remedy="let somebody else approve it, or deny it",
         )
-    if any(approval.actor == said.actor for approval in gate.approvals):
+    for approval in gate.approvals:
+        if approval.actor != said.actor and not (said.login and approval.login == said.login):
+            continue
+        who = said.actor if approval.actor == said.actor else f"the login {said.login}"
         raise UsageError(
-            f"{said.actor} has approved gate {gate.id} already",
+            f"{who} has approved gate {gate.id} already{'' if who == said.actor else f', as {approval.actor}'}",
             code="already_approved",
             remedy="a quorum counts different people: let somebody else approve it as well",
         )
@@ -318,7 +360,7 @@ def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
 
 def _may_refuse(said: Reply, gate: OpenGate, state: State) -> None:
     """Whoever could approve may refuse, and so may whoever started the run."""
-    if said.actor == state.start["actor"]["id"]:
+    if _owner(said, state):
         return
     asked = [need.roles for need in gate.needs.values()]
     if not any(not roles or not set(roles).isdisjoint(said.roles) for roles in asked):
@@ -333,7 +375,7 @@ def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
         if said.roles
         else f"{said.actor} holds no role; to {what} gate {gate.id} takes one of: {', '.join(roles)}",
         code="role_missing",
-        remedy="let somebody with that role answer; who holds which is in the pack's actors.toml",
+        remedy=f"let somebody with that role answer; {_lists(said)}",
     )
 
 
@@ -381,9 +423,9 @@ def _may_settle(said: Reply, gate: OpenGate, state: State) -> None:
     """What people had to approve, only such people speak about afterwards: not the one who started the run."""
     if not gate.needs:
         return
-    if said.actor == state.start["actor"]["id"]:
+    if owner := _owner(said, state):
         raise UsageError(
-            f"{said.actor} started this run, and what it did had to be approved by somebody else",
+            f"{owner} started this run, and what it did had to be approved by somebody else",
             code="own_gate",
             remedy="let one of those answer who may approve such a call",
         )
@@ -414,9 +456,9 @@ def _may_replan(_: Reply, __: OpenGate, state: State) -> None:
 
 def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
     """Outputs are accepted by those whom the pack names for it, also where the critic did not accept them."""
-    if said.actor == state.start["actor"]["id"]:
+    if owner := _owner(said, state):
         raise UsageError(
-            f"{said.actor} started this run, and cannot accept what the critic did not",
+            f"{owner} started this run, and cannot accept what the critic did not",
             code="own_gate",
             remedy="let somebody else accept it, or abandon it",
         )

@@ -23,6 +23,7 @@ from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import Journal, Position, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.packs.pack import Pack
+from tercet.packs.people import people_of
 from tercet.runtime import checkpoint
 from tercet.runtime.edge_cases import demand_maker
 from tercet.runtime.library import NO_SHELF, Shelf
@@ -122,6 +123,7 @@ def started(
         depth=place.depth,
         risk_tier=str(setting.spec.risk_tier),
         traceparent=traceparent,
+        people=people_of(pack.actors),
         behaviour=ctx.behaviour,
     )
 

@@ -74,12 +74,13 @@ class People(ABC):
         value: Any = None,
         digest: str = "",
     ) -> RunResult:
-        is_listed = self.roles(actor.id) is not None
+        person = self.known(actor)
+        is_listed = self.roles(person.id) is not None
         return await self.say(
             messages.reply(
                 gate_id,
                 answer,
-                self.known(actor),
+                person,
                 note=note,
                 value=value,
                 digest=digest,

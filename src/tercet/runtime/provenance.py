@@ -111,7 +111,8 @@ def provenance_of(trail: Trail) -> Provenance:
     models = tuple(
         dict.fromkeys(each.model for each in trail.events if isinstance(each, e.ModelAnswered) and each.model)
     )
-    approvers = tuple(dict.fromkeys(answer.actor for answer in state.answers if answer.answer in _ACCEPTING))
+    accepting = [answer for answer in state.answers if answer.answer in _ACCEPTING]
+    approvers = tuple(dict.fromkeys(answer.actor for answer in accepting))
     refs = tuple(_evidence(trail.events))
     return Provenance(
         task_id=state.start["run"],
@@ -130,6 +131,7 @@ def provenance_of(trail: Trail) -> Provenance:
         sources=tuple(trail.citations[ref] for ref in refs if ref in trail.citations),
         models=models,
         approvers=approvers,
+        logins={answer.actor: answer.login for answer in accepting if answer.login} or None,
     )
 
 

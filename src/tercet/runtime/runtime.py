@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import cache, partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
@@ -42,7 +42,7 @@ from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
 from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Journal, Lease, SessionRow
+from tercet.journal.protocol import Journal, Lease
 from tercet.models.model import Model
 from tercet.models.opening import open_model
 from tercet.packs.pack import Pack
@@ -50,9 +50,11 @@ from tercet.runtime import artifacts, mail, messages, nesting, opening, progress
 from tercet.runtime.artifacts import Artifact
 from tercet.runtime.desk import LEASE_MS, Desk, Held
 from tercet.runtime.driver import Driver
+from tercet.runtime.given import Fields, as_actor, as_envelope, as_pack, as_plan, as_request, demand_journal
 from tercet.runtime.interview import Inquirer
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.library import NO_SHELF, Library, Shelf
+from tercet.runtime.lists import ListedGate, ListedSession, open_gates
 from tercet.runtime.messages import Said
 from tercet.runtime.named_models import MODEL, NamedModels, OpenModel, names_of, open_all
 from tercet.runtime.nesting import ALONE, Place
@@ -64,6 +66,7 @@ from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, cho
 from tercet.runtime.plans import read_plan
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
+from tercet.runtime.roster import Roster
 from tercet.runtime.setting import Setting
 from tercet.runtime.spectators import Signal, contained, spectate, unmeasured
 from tercet.runtime.state import State
@@ -74,6 +77,11 @@ from tercet.runtime.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.runtime.work import AnyPlanner, Work
 from tercet.tools import ToolContext
 from tercet.tools.outside import Lines
+
+_WHILE_OPEN = frozenset(
+    ("journal", "_desk", "_gateway", "_breakers", "_board", "_keeper", "_notifier", "_watchdog")
+)
+"""What a runtime has only once it is open."""
 
 LONG_MS = 3_600_000
 """The least time to live of a session that is meant to run for long."""
@@ -140,16 +148,19 @@ class Runtime(People):
         critics: Sequence[Model] = (),
         repairers: Sequence[Model] = (),
         observers: Sequence[Observer] = (),
+        trusts_caller: bool = False,
     ) -> None:
         """`evidence` is a store, or its address, where plans may look for facts beside the pack's own, by their words unless
         a `retriever` is given; `packs` are older ones whose sessions may go on, `progress` is told how far each session of
         this process is, `watchdog_ms` is how often sessions are looked after that nobody carries (None leaves that to
         others), and `open_model` opens language models by their names. `critics` and `repairers` are language models of
         your own that judge and mend outputs, instead of those that the pack names; `observers` hear what became of every
-        run."""
-        self.pack = pack
+        run. Where the pack lists people, somebody who is not among them holds no role, whatever the caller says, unless
+        `trusts_caller` says that the caller knows who they are."""
+        self.pack = as_pack(pack)
+        demand_journal(journal)
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
-        self._roles = {actor.id: tuple(actor.roles) for actor in pack.actors}
+        self._roster = Roster(pack.actors, trusts_caller=trusts_caller)
         self.tenant = tenant
         self._url = journal
         self._clock = clock or SystemClock()
@@ -173,6 +184,18 @@ class Runtime(People):
         self._watching = tuple(observers)
         self._observers: Observers | None = None
         self._stack = AsyncExitStack()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Asked only for what is not there: most of a runtime is there once it is open."""
+            if name in _WHILE_OPEN:
+                raise UsageError(
+                    "this runtime is not open",
+                    code="not_open",
+                    remedy="use it inside of: async with Runtime(pack) as runtime",
+                )
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -262,12 +285,12 @@ class Runtime(People):
 
     async def run(
         self,
-        request: Request,
+        request: Request | Fields,
         *,
-        plan: Plan | None = None,
+        plan: Plan | Fields | None = None,
         safety_mode: ApprovalMode | None = None,
         snapshot: str | None = None,
-        actor: Actor | None = None,
+        actor: Actor | Fields | None = None,
         planner: AnyPlanner | PlannerName | None = None,
         models: Sequence[str] = (),
         ttl_ms: int | None = None,
@@ -275,7 +298,7 @@ class Runtime(People):
         parent: ToolContext | None = None,
         traceparent: str = "",
     ) -> RunResult:
-        """Start a session and carry it as far as it goes.
+        """Start a session and carry it as far as it goes. Request, plan and actor may be dicts of their fields.
 
         A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
         not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
@@ -285,6 +308,8 @@ class Runtime(People):
         whoever asks: the run becomes part of that trace.
         """
         _demand_life(ttl_ms)
+        request, plan = as_request(request), as_plan(plan)
+        owner = self.known(messages.nameable(anonymous() if actor is None else as_actor(actor)))
         caller = traceparent or ("" if parent is None else parent.traceparent)
         asking_span = str(read_traceparent(caller)) if caller else ""
         body = opening.body_of(request, plan)
@@ -296,7 +321,6 @@ class Runtime(People):
         async with AsyncExitStack() as owed:
             place = await self._place(parent, session)
             owed.push_async_callback(self._give_back, place, session)
-            owner = self.known(messages.nameable(actor or anonymous()))
             ctx = self._frame(now, owner, safety_mode, place)
             shelf = await self._shelf(request, now)
             setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
@@ -355,11 +379,14 @@ class Runtime(People):
             if not is_absent:
                 owed.pop_all()
 
-    async def invoke(self, envelope: InvokeRequest, *, plan: Plan | None = None) -> RunResult:
+    async def invoke(
+        self, envelope: InvokeRequest | Fields, *, plan: Plan | Fields | None = None
+    ) -> RunResult:
         """Start what an envelope asks for. A long-running one must be meant to: its session may live for an hour or more.
 
         Raises `UsageError` for another tenant's envelope, and for a long-running one with less time.
         """
+        envelope = as_envelope(envelope)
         duration = envelope.runtime.max_session_duration_ms
         if envelope.tenant != self.tenant:
             raise UsageError(
@@ -500,7 +527,7 @@ class Runtime(People):
             restored,
             planner,
             held=self._held,
-            migrated_by=storable(actor.id),
+            migrated_by=storable(as_actor(actor).id),
             shelf=shelf,
         )
 
@@ -560,9 +587,14 @@ class Runtime(People):
             letters = await mail.unread(self.journal, self.tenant, state)
             for event, _ in mail.heard(state, letters, now, outside=True):
                 driver.begin(event)
+            people = self._roster.people
             driver.begin(
                 e.SessionResumed(
-                    at=now, owner=lease.owner, epoch=lease.epoch, in_flight=driver.state.in_flight
+                    at=now,
+                    owner=lease.owner,
+                    epoch=lease.epoch,
+                    in_flight=driver.state.in_flight,
+                    people=None if people == state.start.get("people", {}) else people,
                 )
             )
         return driver
@@ -610,7 +642,7 @@ class Runtime(People):
             critics=self._critics or self._models.named(pack, pack.models.critic),
             repairers=self._repairers or self._models.named(pack, pack.models.repair),
             library=self._library,
-            roles=self.roles,
+            objection=self._roster.objection,
             crash=self._crash,
             tell=self._tell if pack.notify is None else self._teller(pack),
             observers=self._observers,
@@ -639,12 +671,11 @@ class Runtime(People):
 
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
         """The roles that a person holds by the pack's list of people; None for somebody who is not in it."""
-        return self._roles.get(actor_id)
+        return self._roster.roles(actor_id)
 
     def known(self, actor: Actor) -> Actor:
-        """Somebody with the roles that they hold by the pack's list; whoever is not in it has those that are said."""
-        held = self.roles(actor.id)
-        return actor if held is None else actor.model_copy(update={"roles": held})
+        """Somebody with the roles that they hold: by the pack's list, or by the caller's word where that counts."""
+        return self._roster.known(as_actor(actor))
 
     async def say(self, said: Said) -> RunResult:
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
@@ -683,7 +714,7 @@ class Runtime(People):
         return Stop(
             kind=kind,
             name=storable(name),
-            by=storable(actor.id),
+            by=storable(as_actor(actor).id),
             at=self._clock.now(),
             note=storable(note),
             is_lifted=is_lifted,
@@ -703,7 +734,7 @@ class Runtime(People):
             self.tenant,
             await self.state(session_id),
             step,
-            by=storable(actor.id),
+            by=storable(as_actor(actor).id),
             note=storable(note),
             now=self._clock.now(),
         )
@@ -740,10 +771,16 @@ class Runtime(People):
         """What a session that came to rest has left: an AgentResult, a FailureReport or a HaltRecord."""
         return await artifacts.artifact(self.journal, self.tenant, session_id)
 
-    async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[SessionRow]:
+    async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[ListedSession]:
         """The sessions of this tenant, newest first."""
         wanted = None if status is None else storable(status)
-        return await self.journal.sessions(self.tenant, status=wanted, limit=limit)
+        rows = await self.journal.sessions(self.tenant, status=wanted, limit=limit)
+        return [ListedSession.of(row) for row in rows]
+
+    async def gates(self, *, limit: int = 200) -> list[ListedGate]:
+        """The gates of this tenant that wait for an answer, of every pack: what each asks, whom, and since when."""
+        found = await open_gates(self.journal, self.tenant, limit)
+        return [ListedGate.of(state, gate) for state, gate in found]
 
     async def record(self, session_id: str) -> dict[str, Any]:
         """The decision record of a session that is over."""

@@ -34,7 +34,9 @@ def session_started(state: State, event: e.SessionStarted) -> State:
     return changed(state, start=msgspec.json.decode(msgspec.json.encode(event)))
 
 
-def session_resumed(state: State, _: e.SessionResumed) -> State:
+def session_resumed(state: State, event: e.SessionResumed) -> State:
+    if event.people is not None:
+        state = changed(state, start={**state.start, "people": event.people})
     steps = {name: _cut_off(state.steps[name]) for name in state.frontier}
     state = cut_off(state)
     return revived(changed(state, steps={**state.steps, **steps}, used=_interrupted(state.used)))

@@ -120,6 +120,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     roles: tuple[str, ...] = ()
     listed: bool = False
     """Whether they held them by a list of people."""
+    login: str = ""
+    """The login that they answered from; empty where that is not known."""
 
 
 class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -12,6 +12,7 @@ from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
 from tercet.models.model import Model
+from tercet.runtime.drift import Objection
 from tercet.runtime.library import Library
 from tercet.runtime.noticeboard import Noticeboard
 from tercet.runtime.observing import Observers
@@ -50,8 +51,8 @@ class Surroundings:
     """The language models that mend them."""
     library: Library | None = None
     """Where plans may look for evidence."""
-    roles: Callable[[str], tuple[str, ...] | None] = lambda _: None
-    """The roles that a person holds now; None for somebody of whom only their answers are known."""
+    objection: Objection = lambda _, __: ""
+    """Why an approval does not count by now."""
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None
     """Called at every named crash point; does nothing outside of tests."""
     tell: Callable[[State, e.Event], None] = untold

@@ -162,6 +162,7 @@ def approvals(state: State) -> tuple[Approval, ...]:
                 "decision": answer.answer,
                 "decided_at": moment(answer.at),
                 "auth": answer.auth,
+                "login": answer.login or None,
                 "roles": answer.roles,
                 "digest": answer.digest,
                 "note": answer.note,

@@ -65,6 +65,8 @@ class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
     listed: bool = False
     """Whether they hold them by a list of people: then they lose them by being taken off it."""
     auth: str = "local"
+    login: str = ""
+    """The login that they answered from; empty where somebody else vouches for them, or nobody wrote it down."""
     value: Any = None
     note: str = ""
     outside: bool = False

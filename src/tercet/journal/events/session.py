@@ -55,6 +55,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """How much is at stake, as the decision says."""
     traceparent: str = ""
     """The span of whoever asked, in the form of W3C; empty where nobody said."""
+    people: dict[str, Any] = {}
+    """Who is who by the pack's list of people: login and roles by name. It is no part of the pack's hash."""
     behaviour: tuple[int, ...] = ()
     """The numbers of the changed rules that it goes by: it is replayed under them, whatever the rules are by then."""
 
@@ -65,6 +67,8 @@ class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):
     owner: str
     epoch: int
     in_flight: tuple[str, ...] = ()
+    people: dict[str, Any] | None = None
+    """Who is who by now, where the list of people has changed."""
 
 
 class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):

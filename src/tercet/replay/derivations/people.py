@@ -18,6 +18,7 @@ def gate_answered(scene: Scene, event: e.GateAnswered) -> Derived:
         actor=event.actor,
         roles=event.roles,
         auth=event.auth,
+        login=event.login,
         note=event.note,
         gate=event.gate,
         answer=event.answer,

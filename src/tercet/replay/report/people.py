@@ -175,7 +175,7 @@ def _reply(opened: e.GateOpened, answer: e.GateAnswered, wording: Wording) -> Re
     is_same = answer.digest == opened.digest
     rows = [
         Row(label="after", text=took(max(0, answer.at - opened.at))),
-        Row(label="as", text=wording.text(", ".join(answer.roles) or "no role"), note=wording.text(f"signed in: {answer.auth}", 80)),
+        Row(label="as", text=wording.text(", ".join(answer.roles) or "no role"), note=wording.text(_signed_in(answer), 160)),
         Row(label="note", text=wording.text(answer.note, 2_000)) if answer.note else None,
         Row(label="said", text=wording.inline(answer.value, 2_000)) if answer.value is not None else None,
         Row(
@@ -193,6 +193,10 @@ def _reply(opened: e.GateOpened, answer: e.GateAnswered, wording: Wording) -> Re
         at=moment(answer.at),
         rows=tuple(row for row in rows if row is not None),
     )
+
+
+def _signed_in(answer: e.GateAnswered) -> str:
+    return f"signed in: {answer.auth}{f', login {answer.login}' if answer.login else ''}"
 
 
 def _grant(event: e.ApprovalGranted, wording: Wording) -> GateCard:
