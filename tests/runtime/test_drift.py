@@ -378,11 +378,11 @@ def test_one_who_accepted_alone_and_lost_the_role_is_not_enough(workshop: Worksh
 
 
 def test_outputs_are_committed_where_enough_approvals_hold(workshop: Workshop) -> None:
-    """Whoever still holds the role, or never stood on a list, is counted as before."""
+    """Whoever still holds the role is counted as before, and whoever never stood on a list where callers are trusted."""
     workshop.tool("do.it")
 
     async def main() -> None:
-        async with workshop.runtime(accepted(workshop, 2, (BOB,))) as runtime:
+        async with workshop.runtime(accepted(workshop, 2, (BOB,)), trusts_caller=True) as runtime:
             result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
             for actor in (BOB, CLEO):
                 await runtime.approve(gate_of(result), actor=actor)
