@@ -21,6 +21,8 @@ class Materials:
     schema: JsonObject | None = None
     evidence: tuple[Evidence, ...] = ()
     sections: tuple[SectionTemplate, ...] = ()
+    may_begin: bool = False
+    """Whether a section may be added to a text that says nothing: so it was before the third edition of the rules."""
 
     @property
     def by_trust(self) -> tuple[tuple[Evidence, ...], ...]:

@@ -275,7 +275,7 @@ def test_a_good_letter_passes() -> None:
     [
         ("TODO", "'TODO' stands for something that is missing"),
         ("Dear [insert name],\nhello.", "'[insert name]' stands for something that is missing"),
-        ("", "the required output 'letter' is missing"),
+        ("", "the required output 'letter' is empty"),
     ],
 )
 def test_what_is_incomplete(letter: str, description: str) -> None:

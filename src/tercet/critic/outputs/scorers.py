@@ -8,14 +8,16 @@ from typing import Any, Literal, NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.prose import is_blank
 from tercet.contracts.quality import Claim, DefectSeverity, Entailment, Judgement
 from tercet.contracts.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.critic.outputs.choices import is_choice
+from tercet.critic.outputs.choices import is_choice, is_listed
 from tercet.critic.outputs.claims import MAX_CLAIMS, Leaf, extract, has_more, leaves, names
 from tercet.critic.outputs.grounding.check import GroundingCheck, has_particulars
 from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location, parse_location
+from tercet.critic.outputs.placeholders import find_placeholders, hide_placeholders
 from tercet.critic.outputs.safety import Danger, find_dangers, hide, mask
 from tercet.critic.outputs.totals import find_wrong_totals, own_totals
 from tercet.critic.outputs.verification import authoritative
@@ -27,9 +29,6 @@ As much as the usual threshold of correctness: such claims alone fail nothing, a
 """
 MAX_COMPARED = 120
 """As many claims are held against each other: it takes the square of that."""
-_PLACEHOLDER = re.compile(
-    r"\b(?:TODO|TBD|FIXME|XXX)\b|\[(?:insert|your|name|date|placeholder)[^\]\n]{0,60}\]|\blorem ipsum\b|\{\{[^{}\n]{1,60}\}\}"
-)
 _HEADING = re.compile(
     r"^\s{0,3}(?:#{1,6}\s+(?P<marked>.+?)\s*#*|\*\*(?P<bold>[^*\n]+)\*\*:?|(?P<plain>[^\n:]{2,60}):)\s*$",
     re.MULTILINE,
@@ -100,10 +99,10 @@ def score_grounded(given: CritiqueInput, judges: Judges) -> Scored:
 
 def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
     sure, check = judges(authoritative(given.evidence)), judges(_known(given))
-    own = GroundingCheck(own_totals(given.output))
+    own = GroundingCheck(own_totals(given.output), edition=judges.edition)
     for claim in extract(given.output):
         # What must not go out is the matter of safety: it is taken out, and what is left may well be true.
-        text = hide(claim.text)
+        text = hide_placeholders(hide(claim.text), edition=judges.edition)
         said = sure.judge(text)
         if (
             said.label is not Entailment.CONTRADICT
@@ -172,14 +171,19 @@ def _ungrounded(item: Judged) -> Fault:
     return Fault(told, claim.location, hint=hint, least=DefectSeverity.MEDIUM)
 
 
-def score_complete(given: CritiqueInput, _: Judges) -> Scored:
-    """The part of the required outputs and sections that is there, less what is only a placeholder."""
-    faults = [*_missing_outputs(given), *_missing_sections(given)]
+def score_complete(given: CritiqueInput, judges: Judges) -> Scored:
+    """The part of the required outputs and sections that is there, less what is only a placeholder; an empty text leaves nothing."""
+    empty = _empty_outputs(given) if judges.edition >= 3 else []
+    places = {fault.location for fault in empty}
+    missing_outputs = [fault for fault in _missing_outputs(given) if fault.location not in places]
+    faults = [*empty, *missing_outputs, *_missing_sections(given)]
     required = len(given.task.required_outputs) + len(given.task.required_sections)
     texts = [leaf for leaf in leaves(given.output) if isinstance(leaf.value, str)]
-    gaps = [fault for leaf in texts for fault in _placeholders(leaf)]
+    gaps = [fault for leaf in texts for fault in _placeholders(leaf, judges.edition)]
     count = required + len(gaps)
     missing = len(faults) + len(gaps)
+    if empty:
+        return Scored(0.0, (*faults, *gaps))
     is_empty = not any(leaf.value not in (None, "") for leaf in leaves(given.output))
     if is_empty:
         return Scored(0.0, (*faults, Fault("the output is empty", "", "GLOBAL", "produce it")))
@@ -197,6 +201,22 @@ def _missing_outputs(given: CritiqueInput) -> list[Fault]:
         )
         for name in given.task.required_outputs
         if given.output.get(name) in (None, "", [], {})
+    ]
+
+
+def _empty_outputs(given: CritiqueInput) -> list[Fault]:
+    """Required texts that say nothing: no section that the pack has words for makes good for what is not written."""
+    return [
+        Fault(
+            f"the required output {name!r} is empty",
+            pointer.join((name,)),
+            "GLOBAL",
+            f"write {name!r}",
+            DefectSeverity.HIGH,
+        )
+        for name in given.task.required_outputs
+        if isinstance(text := given.output.get(name), str) and is_blank(text)
+        if not is_listed(Claim(text=text, location=pointer.join((name,))), given.task.outputs_schema)
     ]
 
 
@@ -224,16 +244,16 @@ def headings(text: str) -> list[str]:
     return [match["marked"] or match["bold"] or match["plain"] for match in _HEADING.finditer(text)]
 
 
-def _placeholders(leaf: Leaf) -> list[Fault]:
+def _placeholders(leaf: Leaf, edition: int) -> list[Fault]:
     where = pointer.join(leaf.place)
     return [
         Fault(
             f"{match[0]!r} stands for something that is missing",
             str(Location(where, *match.span())),
             hint="fill it in",
-            least=DefectSeverity.MEDIUM,
+            least=DefectSeverity.HIGH if edition >= 3 and match[0][0] in "[<{" else DefectSeverity.MEDIUM,
         )
-        for match in _PLACEHOLDER.finditer(leaf.value)
+        for match in find_placeholders(leaf.value, edition=edition)
     ]
 
 
@@ -245,18 +265,18 @@ def score_coherent(given: CritiqueInput, judges: Judges) -> Scored:
     """The part of the claims that contradict no other, are not said twice, and add up."""
     claims = extract(given.output)[:MAX_COMPARED]
     sentences = tuple(claim for claim in claims if parse_location(claim.location).start is not None)
-    faults = [*_at_odds(sentences), *_repeated(given.output), *_wrong_sums(given, judges)]
+    faults = [*_at_odds(sentences, judges), *_repeated(given.output), *_wrong_sums(given, judges)]
     count = max(len(claims), len(faults), 1)
     return Scored(round(1 - len(faults) / count, 6), tuple(faults))
 
 
-def _at_odds(claims: tuple[Claim, ...]) -> list[Fault]:
+def _at_odds(claims: tuple[Claim, ...], judges: Judges) -> list[Fault]:
     """Sentences that cannot both be right; members of an object say something each about their own."""
     facts = [
         Evidence(id=f"kg:output:{number}#snapshot_output", content=claim.text)
         for number, claim in enumerate(claims)
     ]
-    check = GroundingCheck(facts)
+    check = GroundingCheck(facts, edition=judges.edition)
     found: list[Fault] = []
     for number, claim in enumerate(claims):
         said = check.judge(claim.text, apart_from=number)

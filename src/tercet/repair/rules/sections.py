@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tercet.contracts.prose import is_only_headings
 from tercet.contracts.quality import Defect
 from tercet.contracts.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject
@@ -23,6 +24,8 @@ def add_section(
     if where is None:
         return ()
     text = text_at(output, where) or ""
+    if is_only_headings(text) and not materials.may_begin:
+        return ()  # a letter that was never written is not made good by what the pack says in each
     missing = _meant(defect, [each for each in materials.sections if not _is_there(text, each)])
     words = fill(missing.text, materials) if missing is not None else None
     if missing is None or words is None:

@@ -1,0 +1,92 @@
+"""Letters that nobody should send are not committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import Trust
+from tercet.contracts.shape import JsonObject
+from tercet.journal import events as e
+from tercet.packs.pack import Pack
+
+from .quality_desk import Carried, carry, desk, last, mended, model
+from .workshop import Workshop
+
+BOOKING = Evidence(
+    id="kg:booking:bk_7#snapshot_s1",
+    trust=Trust.TRUSTED,
+    content={
+        "booking_id": "bk_7",
+        "guest": "Amara Okafor",
+        "check_in": "2026-11-01",
+        "refundable_cents": 18000,
+        "currency": "EUR",
+    },
+)
+SECTION: JsonObject = {
+    "required_sections": ["Questions"],
+    "repair": {"sections": [{"heading": "Questions", "text": "Write to us about {{booking#/booking_id}}."}]},
+}
+GOOD = "Dear Amara Okafor,\n\nbooking bk_7 begins on 2026-11-01."
+
+
+def written(workshop: Workshop, letter: str, quality: JsonObject | None = None, **given: Any) -> Carried:
+    """A run whose writer brings this letter."""
+    pack = desk(workshop, {"letter": letter}, quality=quality, evidence=(BOOKING,), budget={"max_repairs": 2})
+    return carry(workshop, pack, **given)
+
+
+@pytest.fixture
+def before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version of Tercet that does not know the rule."""
+    framed = Pack.run_context
+    older = tuple(set(Behaviour) - {Behaviour.OUTPUTS_SAY_ENOUGH})
+
+    def old_frame(self: Pack, **given: Any) -> Any:
+        return framed(self, **given).model_copy(update={"behaviour": older})
+
+    monkeypatch.setattr(Pack, "run_context", old_frame)
+
+
+@pytest.mark.parametrize("letter", ["", "...", "# Your booking\n"])
+def test_a_section_does_not_make_good_for_a_letter(workshop: Workshop, letter: str) -> None:
+    """A rule has words for a section, and none for the rest: the run ends without a commit, and with the letter as it was."""
+    done = written(workshop, letter, SECTION)
+    assert (done.result.status, done.result.outputs) == ("paused", {"letter": letter})
+
+
+def test_a_model_may_write_what_was_never_written(workshop: Workshop) -> None:
+    """Then rules may add to it."""
+    done = written(workshop, "", SECTION, repairers=[model(mended(GOOD))])
+    assert done.result.status == "completed"
+    assert done.result.outputs["letter"].startswith(GOOD)
+    assert "Write to us about bk_7." in done.result.outputs["letter"]
+
+
+@pytest.mark.req("R271", "R273")
+@pytest.mark.usefixtures("before")
+def test_a_session_of_before_adds_a_section_to_nothing(workshop: Workshop) -> None:
+    """It was accepted then, and is on replay: a change of a rule changes no past verdict."""
+    done = written(workshop, "", SECTION)
+    assert done.result.outputs == {"letter": "## Questions\n\nWrite to us about bk_7.\n"}
+    assert done.result.status == "completed"
+
+
+def test_a_grave_defect_is_not_outweighed(workshop: Workshop) -> None:
+    """A placeholder is not committed, however complete the rest is."""
+    rubric = {"dimensions": [{"name": "completeness", "weight": 1, "minimum": 0.1, "scorer": "complete"}]}
+    thresholds = ({"name": "schema"}, {"name": "completeness", "minimum": 0.1})
+    pack = desk(
+        workshop,
+        {"letter": f"{GOOD} We have noted [amount]."},
+        quality={"rubric": rubric},
+        evidence=(BOOKING,),
+        decision={"thresholds": thresholds},
+    )
+    done = carry(workshop, pack)
+    assert done.result.status == "paused"
+    assert "completeness has a grave defect" in last(e.RunReported, done.found).exit["reason"]
