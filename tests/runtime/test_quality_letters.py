@@ -90,3 +90,10 @@ def test_a_grave_defect_is_not_outweighed(workshop: Workshop) -> None:
     done = carry(workshop, pack)
     assert done.result.status == "paused"
     assert "completeness has a grave defect" in last(e.RunReported, done.found).exit["reason"]
+
+
+def test_a_letter_to_somebody_else_is_not_committed(workshop: Workshop) -> None:
+    """A rule does not delete a greeting: a person gets the letter as it was written."""
+    letter = GOOD.replace("Amara Okafor", "Tomas Rell") + " Booking bk_7 is yours." * 20
+    done = written(workshop, letter)
+    assert (done.result.status, done.result.outputs) == ("paused", {"letter": letter})

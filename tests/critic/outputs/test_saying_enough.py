@@ -8,10 +8,11 @@ import pytest
 
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.quality import Defect, DefectSeverity
+from tercet.contracts.quality import Defect, DefectSeverity, RootCauseClass
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask
 from tercet.critic.outputs.critique import critique
 from tercet.critic.outputs.grounding.judges import Judges
+from tercet.repair.causes import classify
 
 BOOKING = Evidence(
     id="kg:booking:bk_7#snapshot_s1",
@@ -32,7 +33,7 @@ def defects(
 ) -> list[Defect]:
     """What is wrong with a letter about a booking, in one dimension."""
     given = CritiqueInput(
-        task=CritiqueTask(**{"required_outputs": ("letter",), **task}),
+        task=CritiqueTask.model_validate({"required_outputs": ("letter",), **task}),
         output={"letter": letter},
         evidence=(fact,),
     )
@@ -92,3 +93,57 @@ def test_before_a_placeholder_was_an_ungrounded_claim() -> None:
 def test_not_every_bracket_is_a_placeholder(text: str) -> None:
     """Links, tags, code and what was redacted are none."""
     assert defects(text, "completeness") == []
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        "Dear Tomas Rell,",
+        "Hello Tomas,",
+        "Hi Mr. Rell!",
+        "Dear Tomas Okafor,",
+        "Dear Tomas Rell your booking is noted.",
+    ],
+)
+def test_a_stranger_is_not_greeted(greeting: str) -> None:
+    """A name that is nowhere in the evidence and the request is a high defect, and nothing that a rule takes out."""
+    letter = f"{greeting}\n\nbooking bk_7 begins on 2026-11-01."
+    [found] = defects(letter, "correctness")
+    assert found.description.startswith("the greeting is wrong: ")
+    assert found.severity >= DefectSeverity.HIGH
+    assert classify(found).root_cause is RootCauseClass.FACTUAL_ERROR
+    assert defects(letter, "correctness", edition=2) == []
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        "Dear Amara Okafor,", "Dear Ms Okafor,", "Dear Ms. Okafor,", "Hello Amara!", "Dear A. Okafor,", "Dear Okafor family,",
+        "Dear customer,", "Dear Guest,", "Dear Sir or Madam,", "Hello team,", "Hi all,", "Dear colleague,", "Dear friend,",
+        "Dear neighbours,", "Hi there!", "Dear Hotel Guests,", "To whom it may concern,", "Hello Kitty figurines are here.",
+        "Dear Valued Customer:", "Good morning,",
+    ],
+)  # fmt: skip
+def test_whom_one_knows_one_may_greet(greeting: str) -> None:
+    """By the whole name or a part of it; and what could be anybody is no name."""
+    assert defects(f"{greeting}\n\nbooking bk_7 begins on 2026-11-01.", "correctness") == []
+
+
+def test_whoever_the_request_names_may_be_greeted() -> None:
+    """Words of the request count, unless they are marked as other people's."""
+    letter = "Dear Tomas Rell,\n\nbooking bk_7 begins on 2026-11-01."
+    asked = {"for": "Tomas Rell"}
+    assert defects(letter, "correctness", input=asked) == []
+    assert len(defects(letter, "correctness", input=asked, untrusted_inputs=("for",))) == 1
+
+
+def test_without_any_personal_name_greetings_are_not_judged() -> None:
+    """A product has a name too, and is nobody."""
+    fact = BOOKING.model_copy(update={"content": {"booking_id": "bk_7", "item": {"name": "Garden Room"}}})
+    assert defects("Dear Tomas Rell,\n\nbooking bk_7 is noted.", "correctness", fact=fact) == []
+
+
+def test_a_stranger_in_a_long_list_is_one_greeting() -> None:
+    """Everybody else in it may be known."""
+    [found] = defects("Hi Amara and Tomas,\n\nbooking bk_7 begins on 2026-11-01.", "correctness")
+    assert "'Amara and Tomas'" in found.description

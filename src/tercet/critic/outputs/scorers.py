@@ -14,6 +14,7 @@ from tercet.contracts.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.outputs.choices import is_choice, is_listed
 from tercet.critic.outputs.claims import MAX_CLAIMS, Leaf, extract, has_more, leaves, names
+from tercet.critic.outputs.greetings import Greeting, find_strangers
 from tercet.critic.outputs.grounding.check import GroundingCheck, has_particulars
 from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location, parse_location
@@ -89,12 +90,14 @@ def score_grounded(given: CritiqueInput, judges: Judges) -> Scored:
         told = f"the evidence has more than the {judges.most:,} statements that are read"
         return Scored(0.0, (Fault(told, None, "GLOBAL", "let the plan pin what the output stands on"),))
     judged = [judged for judged in _judge(given, judges) if not judged.is_idle]
-    score = sum(map(_worth, judged)) / len(judged) if judged else 1.0
+    greeted = [_misdirected(each) for each in _strangers(given, judges)]
+    count = len(judged) + len(greeted)
+    score = sum(map(_worth, judged)) / count if count else 1.0
     wrong = sorted(
         (item for item in judged if item.is_wrong),
         key=lambda item: item.said.label is not Entailment.CONTRADICT,
     )
-    return Scored(round(score, 6), tuple(map(_ungrounded, wrong)), _unsettled(judged))
+    return Scored(round(score, 6), (*greeted, *map(_ungrounded, wrong)), _unsettled(judged))
 
 
 def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
@@ -114,6 +117,16 @@ def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
             said = said.model_copy(update={"missing": ()})
             text = ""
         yield Judged(claim.model_copy(update={"text": text}), said)
+
+
+def _strangers(given: CritiqueInput, judges: Judges) -> list[Greeting]:
+    return find_strangers(given.output, _known(given)) if judges.edition >= 3 else []
+
+
+def _misdirected(greeting: Greeting) -> Fault:
+    """A greeting of a stranger: it is not taken out, since the rest may well be meant for that stranger too."""
+    told = f"the greeting is wrong: {mask(greeting.name)!r} is neither in the evidence nor in the request"
+    return Fault(told, greeting.location, hint="greet whom the evidence names", least=DefectSeverity.HIGH)
 
 
 def _worth(item: Judged) -> float:
