@@ -315,9 +315,17 @@ def test_a_missing_section_is_added_where_it_belongs() -> None:
 def test_a_section_without_a_place_goes_into_the_text_that_has_sections() -> None:
     """Of several texts the only one with headings is meant; of two such, none."""
     found: dict[str, Any] = {"sections": (TEMPLATE,), "evidence": (fact({"days": 30}),)}
-    after = mended({"a": "x", "b": "# B"}, C.INCOMPLETENESS, **found)
-    assert after == {"a": "x", "b": "# B\n\n## Returns\n\nWithin 30 days.\n"}
-    assert mended({"a": "# A", "b": "# B"}, C.INCOMPLETENESS, **found) is None
+    after = mended({"a": "x", "b": "# B\n\nIt came."}, C.INCOMPLETENESS, **found)
+    assert after == {"a": "x", "b": "# B\n\nIt came.\n\n## Returns\n\nWithin 30 days.\n"}
+    assert mended({"a": "# A\n\nIt came.", "b": "# B\n\nIt went."}, C.INCOMPLETENESS, **found) is None
+
+
+@pytest.mark.parametrize("text", ["", "...", "# B\n"])
+def test_no_section_is_added_to_nothing(text: str) -> None:
+    """A text that says nothing stays as it is, unless the rules are those of before."""
+    found: dict[str, Any] = {"sections": (TEMPLATE,), "evidence": (fact({"days": 30}),)}
+    assert mended({"t": text}, C.INCOMPLETENESS, "/t", **found) is None
+    assert mended({"t": text}, C.INCOMPLETENESS, "/t", **found, may_begin=True) is not None
 
 
 def test_a_fact_brings_no_headings_of_its_own() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.quality import Defect, DefectSeverity, RootCauseClass
+from tercet.contracts.quality import Defect, DefectSeverity, Entailment, RootCauseClass
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask
 from tercet.critic.outputs.critique import critique
 from tercet.critic.outputs.grounding.judges import Judges
@@ -147,3 +147,51 @@ def test_a_stranger_in_a_long_list_is_one_greeting() -> None:
     """Everybody else in it may be known."""
     [found] = defects("Hi Amara and Tomas,\n\nbooking bk_7 begins on 2026-11-01.", "correctness")
     assert "'Amara and Tomas'" in found.description
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("The check in is on 2026-11-05.", "the booking says '2026-11-01' (/check_in), not '2026-11-05'"),
+        ("The guest is Karl Bauer.", "the booking says 'Amara Okafor' (/guest), not 'Karl Bauer'"),
+        (
+            "The refundable cents are 19000.",
+            "the booking says '18000' (/refundable_cents), not '19000 cents'",
+        ),
+        (
+            "The refundable amount is 190.00 EUR.",
+            "the booking says '18000' (/refundable_cents), not '190.00 EUR'",
+        ),
+    ],
+)
+def test_what_is_contradicted_is_told_with_what_the_evidence_says(claim: str, said: str) -> None:
+    """Whoever mends it need not look it up; and words of the evidence do not make it another kind of defect."""
+    [found] = defects(claim, "correctness")
+    assert found.description == f"the claim is contradicted: {said}"
+    fact = BOOKING.model_copy(update={"id": "kg:leaked_secret:bk_7#snapshot_s1"})
+    [other] = defects(claim, "correctness", fact=fact)
+    assert "the leaked secret says" in other.description
+    assert {classify(each).root_cause for each in (found, other)} == {RootCauseClass.FACTUAL_ERROR}
+
+
+def test_what_the_evidence_says_is_told_without_secrets() -> None:
+    """What must not go out does not go out with a diagnosis."""
+    key = "sk-proj-AbCdEf0123456789abcdefXYZ"
+    fact = BOOKING.model_copy(update={"content": {"code": f"Karl Bauer {key}"}})
+    [found] = defects("The code is Amara Okafor.", "correctness", fact=fact)
+    assert "Karl Bauer [model provider key]" in found.description
+    assert key not in found.description
+
+
+def test_a_member_is_known_by_its_whole_name() -> None:
+    """Its unit may stand in the name, as the evidence has it: the right number is borne out, no number made up."""
+    judge = Judges()((BOOKING,))
+    assert judge.judge("The refundable cents are 18,000.").label is Entailment.ENTAIL
+    assert judge.judge("The refundable cents are 19,000.").label is Entailment.CONTRADICT
+    assert Judges(edition=2)((BOOKING,)).judge("The refundable cents are 18,000.").missing == ("18,000",)
+
+
+def test_a_name_is_told_without_the_stop_behind_it() -> None:
+    """The stop ends the sentence."""
+    [found] = defects("We have asked Karl Bauer.", "correctness")
+    assert found.description == "the claim is ungrounded: 'Karl Bauer' is nowhere in the evidence"

@@ -92,7 +92,7 @@ def _has_person(fact: Evidence) -> bool:
     around = key_words(fact.classification)
     for leaf in leaves(fact.content):
         keys = [word for part in leaf.place if isinstance(part, str) for word in key_words(part)]
-        last = next((key_words(part) for part in reversed(leaf.place) if isinstance(part, str)), [])
+        last = next((key_words(part) for part in reversed(leaf.place) if isinstance(part, str)), list[str]())
         if (
             isinstance(leaf.value, str)
             and _PERSONAL.fullmatch(leaf.value.strip())

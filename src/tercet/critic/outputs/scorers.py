@@ -15,11 +15,12 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.outputs.choices import is_choice, is_listed
 from tercet.critic.outputs.claims import MAX_CLAIMS, Leaf, extract, has_more, leaves, names
 from tercet.critic.outputs.greetings import Greeting, find_strangers
-from tercet.critic.outputs.grounding.check import GroundingCheck, has_particulars
+from tercet.critic.outputs.grounding.check import OTHER, GroundingCheck, has_particulars
 from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location, parse_location
 from tercet.critic.outputs.placeholders import find_placeholders, hide_placeholders
 from tercet.critic.outputs.safety import Danger, find_dangers, hide, mask
+from tercet.critic.outputs.telling import tell
 from tercet.critic.outputs.totals import find_wrong_totals, own_totals
 from tercet.critic.outputs.verification import authoritative
 
@@ -97,7 +98,9 @@ def score_grounded(given: CritiqueInput, judges: Judges) -> Scored:
         (item for item in judged if item.is_wrong),
         key=lambda item: item.said.label is not Entailment.CONTRADICT,
     )
-    return Scored(round(score, 6), (*greeted, *map(_ungrounded, wrong)), _unsettled(judged))
+    return Scored(
+        round(score, 6), (*greeted, *(_ungrounded(item, given, judges) for item in wrong)), _unsettled(judged)
+    )
 
 
 def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
@@ -166,7 +169,7 @@ def _without_marked(value: Any, marks: Sequence[str], place: tuple[str, ...] = (
     return value
 
 
-def _ungrounded(item: Judged) -> Fault:
+def _ungrounded(item: Judged, given: CritiqueInput, judges: Judges) -> Fault:
     # The words of the claim are where the location says: a description that quotes them would be read, by whoever looks
     # for the cause, as if they described the defect; and it would repeat what must not go out.
     claim, said = item
@@ -180,8 +183,17 @@ def _ungrounded(item: Judged) -> Fault:
     else:
         where = f"{source.evidence} at {source.pointer or '/'}"
         told = f"the claim is contradicted ({where}): {reason}"
+        if judges.edition >= 3:
+            told = f"the claim is contradicted: {_against(reason, tell(source, _known(given)))}"
         hint = f"say what {source.evidence} says at {source.pointer or '/'}: {mask(source.text)}"
     return Fault(told, claim.location, hint=hint, least=DefectSeverity.MEDIUM)
+
+
+def _against(reason: str, told: str) -> str:
+    """Why a claim is wrong, and what the evidence says."""
+    if reason.startswith(OTHER):
+        return f"{told}, not {reason.removeprefix(OTHER)}"
+    return f"{reason}: {told}"
 
 
 def score_complete(given: CritiqueInput, judges: Judges) -> Scored:

@@ -25,12 +25,15 @@ from tercet.critic.outputs.grounding.index import Index
 from tercet.critic.outputs.grounding.masks import first, last, mask_of
 from tercet.critic.outputs.grounding.quantities import Quantity
 from tercet.critic.outputs.grounding.search import Search
+from tercet.critic.outputs.grounding.spelling import SpelledMembers
 from tercet.critic.outputs.grounding.statements import MAX_SENTENCE, Reading, Statement, read, state
 from tercet.critic.outputs.grounding.sums import KnownTotals, compute
 from tercet.critic.outputs.grounding.weighing import COVERED
 
 EDITION = 3
-"""The edition of the rules. The second one tells no names of facts, and knows no member by the words of its unit."""
+"""The edition of the rules. The second one does not know that `the refundable cents are 19000` speaks of cents, and names
+`Karl Bauer.` with the stop behind it."""
+OTHER = "the evidence has something else than "
 
 _PRONOUN = re.compile(r"(?:it|they|he|she|this|these|that|those)\b", re.IGNORECASE)
 _OWN = re.compile(r"(?:the|this|that|these|those|it|he|she|they|an?|its|his|her|their)\b", re.IGNORECASE)
@@ -81,6 +84,8 @@ class GroundingCheck:
         return self._judged[asked]
 
     def _judge(self, claim: str, apart_from: int | None) -> Judgement:
+        if self._edition >= 3:
+            claim = self._members.put_units_right(claim)
         wrong = self._totals.find_wrong(read(claim)) if apart_from is None else None
         if wrong is not None:
             reason = f"{wrong[0]!r} is a wrong total"
@@ -114,7 +119,7 @@ class GroundingCheck:
             return self._answer(Entailment.ENTAIL, _how(borne), [borne])
         worked = _work_out(search, groups, against)
         if against is not None and not _is_worked_out(against, worked):
-            return self._answer(Entailment.CONTRADICT, _why(against), [against])
+            return self._answer(Entailment.CONTRADICT, _why(against, self._edition), [against])
         together = _together(search)
         if together:
             return self._answer(Entailment.ENTAIL, "all of it is found, in several places", together)
@@ -122,10 +127,16 @@ class GroundingCheck:
         if together:
             return self._answer(Entailment.ENTAIL, f"computed from {_places(worked)}", together)
         missing = _missing(search, worked)
+        if self._edition >= 3:
+            missing = tuple(text.rstrip(".") or text for text in missing)
         reason = (
             f"{missing[0]!r} is nowhere in the evidence" if missing else "nothing in the evidence settles it"
         )
         return Judgement(label=Entailment.NEUTRAL, reason=reason, missing=missing)
+
+    @cached_property
+    def _members(self) -> SpelledMembers:
+        return SpelledMembers(self._statements)
 
     @cached_property
     def _index(self) -> Index:
@@ -251,11 +262,13 @@ def _how(item: Comparison) -> str:
     return f"computed from {said.pointer or '/'}" if said.is_computed else "it is borne out"
 
 
-def _why(item: Comparison) -> str:
+def _why(item: Comparison, edition: int) -> str:
+    claimed = item.others[0].text.strip() if item.others else ""
+    claimed = claimed.rstrip(".") if edition >= 3 else claimed
     if item.others and item.statement.is_computed:
-        return f"{item.others[0].text.strip()!r} is a wrong total"
+        return f"{claimed!r} is a wrong total"
     if item.others:
-        return f"the evidence has something else than {item.others[0].text.strip()!r}"
+        return f"{OTHER}{claimed!r}"
     return (
         "the same names stand the other way round" if item.is_reversed else "the evidence says the opposite"
     )
