@@ -97,3 +97,24 @@ def test_a_letter_to_somebody_else_is_not_committed(workshop: Workshop) -> None:
     letter = GOOD.replace("Amara Okafor", "Tomas Rell") + " Booking bk_7 is yours." * 20
     done = written(workshop, letter)
     assert (done.result.status, done.result.outputs) == ("paused", {"letter": letter})
+
+
+MADE_UP = f"{GOOD} We won the Aurora Design Award."
+
+
+def confidence(done: Carried) -> JsonObject:
+    """What confidence came to in the end, and by what."""
+    return last(e.OutputsCritiqued, done.found).confidence
+
+
+def test_what_a_rule_took_out_counts_as_a_repair(workshop: Workshop) -> None:
+    """The rest is borne out as well as a letter without the claim is, and nobody is as sure of it."""
+    done = written(workshop, MADE_UP)
+    assert done.result.outputs == {"letter": GOOD}
+    assert confidence(done)["features"]["repairs"] == 2
+
+
+@pytest.mark.usefixtures("before")
+def test_a_session_of_before_counts_phases_alone(workshop: Workshop) -> None:
+    """One REPAIR was one repair, whatever it took out."""
+    assert confidence(written(workshop, MADE_UP))["features"]["repairs"] == 1

@@ -305,7 +305,7 @@ def features_of(matter: Matter, critic: float) -> Features:
     """What confidence is made of; what was not measured is left out."""
     quality = matter.state.quality
     verdict = VerificationVerdict.model_validate(quality.verdict) if quality.verdict else None
-    found: Features = {"critic": critic, "repairs": float(matter.state.used.repairs)}
+    found: Features = {"critic": critic, "repairs": float(matter.state.used.repairs + _taken_out(matter))}
     if verdict is not None:
         found["verify"] = verdict.score
         if verdict.factual is not None:
@@ -315,6 +315,14 @@ def features_of(matter: Matter, critic: float) -> Features:
     if (rate := _pass_rate(matter)) is not None:
         found["tests"] = rate
     return found
+
+
+def _taken_out(matter: Matter) -> int:
+    """How many claims rules took out: each is a sentence that the letter may have been for, so each counts as a repair."""
+    if not matter.says_enough:
+        return 0
+    entries = map(RepairEntry.model_validate, matter.state.quality.log)
+    return sum(entry.success is not False and entry.note.startswith("remove_claim:") for entry in entries)
 
 
 def _pass_rate(matter: Matter) -> float | None:
