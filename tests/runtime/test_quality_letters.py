@@ -13,7 +13,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
 
-from .quality_desk import Carried, carry, desk, last, mended, model
+from .quality_desk import Carried, carry, desk, last, mended, model, told
 from .workshop import Workshop
 
 BOOKING = Evidence(
@@ -118,3 +118,53 @@ def test_what_a_rule_took_out_counts_as_a_repair(workshop: Workshop) -> None:
 def test_a_session_of_before_counts_phases_alone(workshop: Workshop) -> None:
     """One REPAIR was one repair, whatever it took out."""
     assert confidence(written(workshop, MADE_UP))["features"]["repairs"] == 1
+
+
+MUST: JsonObject = {"required_facts": ["booking#/refundable_cents"]}
+STATING: JsonObject = {
+    "required_facts": ["booking#/refundable_cents"],
+    "repair": {
+        "sections": [
+            {"heading": "Questions", "text": "Write to us about {{booking#/booking_id}}."},
+            {"heading": "Refund", "text": "We refund {{booking#/refundable_cents}} cents."},
+        ]
+    },
+}
+MISSED = "it does not state booking#/refundable_cents: the booking says '18000'"
+
+
+@pytest.mark.parametrize("said", ["250.00 EUR", "90.00 EUR", "18000 EUR"])
+def test_the_sentence_that_a_letter_is_for_is_not_just_taken_out(workshop: Workshop, said: str) -> None:
+    """A rule may take a wrong sum out; then the sum is missed, and a person is told what it is."""
+    done = written(workshop, f"{GOOD} Your refund of {said} is on its way.", MUST)
+    assert done.result.status == "paused"
+    assert MISSED in done.result.reason
+
+
+@pytest.mark.usefixtures("before")
+def test_before_it_was_taken_out_and_committed(workshop: Workshop) -> None:
+    """The completeness of the rest was 1."""
+    done = written(workshop, f"{GOOD} Your refund of 250.00 EUR is on its way.")
+    assert (done.result.status, done.result.outputs) == ("completed", {"letter": GOOD})
+
+
+def test_a_letter_that_states_it_is_committed(workshop: Workshop) -> None:
+    """As it was written, and at the first go."""
+    letter = f"{GOOD} Your refund of 180.00 EUR is on its way."
+    done = written(workshop, letter, MUST)
+    assert (done.result.status, done.result.outputs) == ("completed", {"letter": letter})
+
+
+def test_a_section_that_states_it_is_added(workshop: Workshop) -> None:
+    """Of the sections that the pack has words for, the one with that member in it."""
+    done = written(workshop, GOOD, STATING)
+    assert done.result.status == "completed"
+    assert done.result.outputs == {"letter": f"{GOOD}\n\n## Refund\n\nWe refund 18000 cents.\n"}
+
+
+def test_a_model_is_told_what_must_be_stated(workshop: Workshop) -> None:
+    """And what the evidence says there."""
+    repairer = model(mended(f"{GOOD} We refund 180.00 EUR."))
+    done = written(workshop, GOOD, MUST, repairers=[repairer])
+    assert done.result.status == "completed"
+    assert "says at /refundable_cents: '18000'" in told(repairer.questions[0])

@@ -162,6 +162,7 @@ class Matter:
                     each for each in self.spec.required_outputs if each not in self.samples
                 ),
                 required_sections=self.rules.required_sections,
+                required_facts=self.rules.required_facts,
                 outputs_schema=self.spec.outputs_schema,
             ),
             output={name: value for name, value in outputs.items() if name not in self.samples},

@@ -195,3 +195,77 @@ def test_a_name_is_told_without_the_stop_behind_it() -> None:
     """The stop ends the sentence."""
     [found] = defects("We have asked Karl Bauer.", "correctness")
     assert found.description == "the claim is ungrounded: 'Karl Bauer' is nowhere in the evidence"
+
+
+REFUND = "booking#/refundable_cents"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The refundable amount is 180.00 EUR.", "We will refund 180.00 EUR to your card.", "You get 180 EUR back within a week.",
+        "The refundable cents are 18000.", "We send you 18,000 cents.", "Dear Amara, we refund 180.00 EUR to you.",
+    ],
+)  # fmt: skip
+def test_what_must_be_stated_is_stated(sentence: str) -> None:
+    """In the words of the evidence or in others, in cents or in their currency."""
+    assert defects(sentence, "completeness", required_facts=(REFUND,)) == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Booking bk_7 begins on 2026-11-01.", "We will refund 250.00 EUR.", "We refund 18000 EUR to you.", "We refund 90.00 EUR.",
+        "We do not refund 180.00 EUR.", "We refund about 180 EUR.", "We refund up to 180 EUR.", "Do we refund 180.00 EUR?",
+        "You have 180 points.", "The refundable amount is 190.00 EUR.",
+    ],
+)  # fmt: skip
+def test_what_must_be_stated_is_missed(sentence: str) -> None:
+    """Nothing of it, another sum, a denial, a guess or a question: a grave defect that says what the evidence says."""
+    [found] = defects(sentence, "completeness", required_facts=(REFUND,))
+    assert found.description == "it does not state booking#/refundable_cents: the booking says '18000'"
+    assert found.severity >= DefectSeverity.HIGH
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_stated"),
+    [("The price of 180.00 EUR was paid.", False), ("We refund 180.00 EUR.", True)],
+)
+def test_of_two_members_with_one_value_the_named_one_is_stated(sentence: str, is_stated: bool) -> None:
+    """The price bears out no refund."""
+    fact = BOOKING.model_copy(
+        update={"content": {"refundable_cents": 18000, "price_cents": 18000, "currency": "EUR"}}
+    )
+    assert (defects(sentence, "completeness", fact=fact, required_facts=(REFUND,)) == []) is is_stated
+
+
+@pytest.mark.parametrize(
+    ("ref", "right", "wrong"),
+    [
+        ("booking#/check_in", "We expect you on 1 November 2026.", "We expect you on 2 November 2026."),
+        ("booking#/guest", "The room is kept for Amara Okafor.", "The room is kept for you."),
+        ("booking#/booking_id", "Your number is bk_7.", "Your number is bk_8."),
+        ("booking#/nights", "You stay for 3 nights.", "We have 3 restaurants."),
+    ],
+)
+def test_dates_names_identifiers_and_counts_can_be_required(ref: str, right: str, wrong: str) -> None:
+    """A plain number needs a word of the member's name beside it."""
+    assert defects(right, "completeness", required_facts=(ref,)) == []
+    assert len(defects(wrong, "completeness", required_facts=(ref,))) == 1
+
+
+def test_what_the_evidence_does_not_have_cannot_be_stated() -> None:
+    """That is a defect too, and says so."""
+    [found] = defects("Booking bk_7 is noted.", "completeness", required_facts=("booking#/refund",))
+    assert found.description == "it must state booking#/refund, and the evidence has no such member"
+
+
+def test_the_result_of_a_step_can_be_required() -> None:
+    """By the name of the step."""
+    fact = BOOKING.model_copy(update={"id": "kg:result:price#snapshot_run", "classification": "result"})
+    assert (
+        defects(
+            "We refund 180.00 EUR.", "completeness", fact=fact, required_facts=("price#/refundable_cents",)
+        )
+        == []
+    )

@@ -74,6 +74,19 @@ def has_more(outputs: Any) -> bool:
     return next(islice(_all(outputs), MAX_CLAIMS, None), None) is not None
 
 
+def all_sentences(outputs: Any) -> Iterator[Claim]:
+    """Every sentence and value of outputs, whether it claims something or greets, thanks and asks for something."""
+    for leaf in leaves(outputs):
+        if isinstance(leaf.value, str) and is_text(leaf.value):
+            where = pointer.join(leaf.place)
+            for start, end in _whole_sentences(leaf.value):
+                if not leaf.value[start:end].rstrip().endswith("?"):
+                    text = _BREAK.sub(" ", leaf.value[start:end])
+                    yield Claim(text=text, location=str(Location(where, start, end)))
+        else:
+            yield from _claims(leaf, outputs)
+
+
 def _all(outputs: Any) -> Iterator[Claim]:
     return (claim for leaf in leaves(outputs) for claim in _claims(leaf, outputs))
 

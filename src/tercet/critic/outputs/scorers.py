@@ -19,6 +19,7 @@ from tercet.critic.outputs.grounding.check import OTHER, GroundingCheck, has_par
 from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location, parse_location
 from tercet.critic.outputs.placeholders import find_placeholders, hide_placeholders
+from tercet.critic.outputs.required import find_unstated
 from tercet.critic.outputs.safety import Danger, find_dangers, hide, mask
 from tercet.critic.outputs.telling import tell
 from tercet.critic.outputs.totals import find_wrong_totals, own_totals
@@ -201,8 +202,9 @@ def score_complete(given: CritiqueInput, judges: Judges) -> Scored:
     empty = _empty_outputs(given) if judges.edition >= 3 else []
     places = {fault.location for fault in empty}
     missing_outputs = [fault for fault in _missing_outputs(given) if fault.location not in places]
-    faults = [*empty, *missing_outputs, *_missing_sections(given)]
-    required = len(given.task.required_outputs) + len(given.task.required_sections)
+    faults = [*empty, *missing_outputs, *_missing_sections(given), *_missing_facts(given, judges)]
+    task = given.task
+    required = len(task.required_outputs) + len(task.required_sections) + len(task.required_facts)
     texts = [leaf for leaf in leaves(given.output) if isinstance(leaf.value, str)]
     gaps = [fault for leaf in texts for fault in _placeholders(leaf, judges.edition)]
     count = required + len(gaps)
@@ -245,12 +247,27 @@ def _empty_outputs(given: CritiqueInput) -> list[Fault]:
     ]
 
 
+def _missing_facts(given: CritiqueInput, judges: Judges) -> list[Fault]:
+    """What the output must state and does not; it is written into its longest text."""
+    place = _end_of_text(given.output)
+    return [
+        Fault(one.told, place, "SECTION", one.hint, DefectSeverity.HIGH)
+        for one in find_unstated(given, judges)
+    ]
+
+
+def _end_of_text(output: JsonObject) -> str:
+    """The end of the longest text."""
+    texts = [leaf for leaf in leaves(output) if isinstance(leaf.value, str)]
+    longest = max(texts, key=lambda leaf: len(leaf.value), default=None)
+    end = len(longest.value) if longest else 0
+    return str(Location(pointer.join(longest.place), end, end)) if longest else ""
+
+
 def _missing_sections(given: CritiqueInput) -> list[Fault]:
     texts = [leaf for leaf in leaves(given.output) if isinstance(leaf.value, str)]
     present = {_plain(title) for leaf in texts for title in headings(leaf.value)}
-    longest = max(texts, key=lambda leaf: len(leaf.value), default=None)
-    end = len(longest.value) if longest else 0
-    place = str(Location(pointer.join(longest.place), end, end)) if longest else ""
+    place = _end_of_text(given.output)
     return [
         Fault(
             f"the section {title!r} is missing",

@@ -51,8 +51,16 @@ def _is_there(text: str, template: SectionTemplate) -> bool:
 
 def _meant(defect: Defect, missing: list[SectionTemplate]) -> SectionTemplate | None:
     told = f"{defect.description}\n{defect.location or ''}".casefold()
-    named = [each for each in missing if each.heading.casefold() in told] or missing
+    named = [each for each in missing if each.heading.casefold() in told or _states(each, told)] or missing
     return named[0] if len(named) == 1 else None
+
+
+def _states(template: SectionTemplate, told: str) -> bool:
+    """Whether the words of a section have a blank for the member that a defect names."""
+    refs = (
+        f"{match['classification']}#{match['place']}".casefold() for match in _BLANK.finditer(template.text)
+    )
+    return any(f" {ref}:" in told for ref in refs)
 
 
 def fill(text: str, materials: Materials) -> str | None:

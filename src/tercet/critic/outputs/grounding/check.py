@@ -85,7 +85,7 @@ class GroundingCheck:
 
     def _judge(self, claim: str, apart_from: int | None) -> Judgement:
         if self._edition >= 3:
-            claim = self._members.put_units_right(claim)
+            claim = self.spelled(claim)
         wrong = self._totals.find_wrong(read(claim)) if apart_from is None else None
         if wrong is not None:
             reason = f"{wrong[0]!r} is a wrong total"
@@ -133,6 +133,23 @@ class GroundingCheck:
             f"{missing[0]!r} is nowhere in the evidence" if missing else "nothing in the evidence settles it"
         )
         return Judgement(label=Entailment.NEUTRAL, reason=reason, missing=missing)
+
+    @property
+    def statements(self) -> Sequence[Statement]:
+        """What the evidence says, statement by statement."""
+        return self._statements
+
+    def statements_of(self, fact: str, place: str) -> list[Statement]:
+        """What one member of a fact says."""
+        return [each for each in self._statements if self.is_at(each, fact, place)]
+
+    def is_at(self, statement: Statement, fact: str, place: str) -> bool:
+        """Whether a statement is that of one member of a fact."""
+        return statement.pointer == place and self._evidence[statement.source].id == fact
+
+    def spelled(self, claim: str) -> str:
+        """A claim as it is read: the unit that a member has in its name stands behind the number."""
+        return self._members.put_units_right(claim)
 
     @cached_property
     def _members(self) -> SpelledMembers:
