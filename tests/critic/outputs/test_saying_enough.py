@@ -269,3 +269,21 @@ def test_the_result_of_a_step_can_be_required() -> None:
         )
         == []
     )
+
+
+@pytest.mark.parametrize("gap", [" ", "\n"])
+def test_what_stands_behind_a_greeting_is_judged(gap: str) -> None:
+    """In one sentence with it, or on the next line; it is no sentence that a rule takes out, greeting and all."""
+    right = f"Dear Amara Okafor,{gap}booking bk_7 begins on 2026-11-01."
+    assert defects(right, "correctness") == []
+    [wrong] = defects(f"Dear Amara Okafor,{gap}the check in of bk_7 is on 2026-11-05.", "correctness")
+    assert "the booking says '2026-11-01' (/check_in), not '2026-11-05'" in wrong.description
+    letter = f"Dear Amara Okafor,{gap}we refund 250.00 EUR."
+    [made_up] = defects(letter, "correctness")
+    assert (
+        made_up.description
+        == "the claim behind the greeting is wrong: '250.00 EUR' is nowhere in the evidence"
+    )
+    assert made_up.location == f"/letter#char=19,{len(letter)}"
+    assert {classify(each).root_cause for each in (wrong, made_up)} == {RootCauseClass.FACTUAL_ERROR}
+    assert defects(letter, "correctness", edition=2) == []

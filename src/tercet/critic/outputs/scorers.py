@@ -13,7 +13,15 @@ from tercet.contracts.quality import Claim, DefectSeverity, Entailment, Judgemen
 from tercet.contracts.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.outputs.choices import is_choice, is_listed
-from tercet.critic.outputs.claims import MAX_CLAIMS, Leaf, extract, has_more, leaves, names
+from tercet.critic.outputs.claims import (
+    MAX_CLAIMS,
+    Leaf,
+    claims_behind_greetings,
+    extract,
+    has_more,
+    leaves,
+    names,
+)
 from tercet.critic.outputs.greetings import Greeting, find_strangers
 from tercet.critic.outputs.grounding.check import OTHER, GroundingCheck, has_particulars
 from tercet.critic.outputs.grounding.judges import Judges
@@ -65,6 +73,8 @@ class Judged(NamedTuple):
 
     claim: Claim
     said: Judgement
+    is_greeted: bool = False
+    """Whether it stands in one sentence with a greeting, which must not be taken out along with it."""
 
     @property
     def is_wrong(self) -> bool:
@@ -107,7 +117,8 @@ def score_grounded(given: CritiqueInput, judges: Judges) -> Scored:
 def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
     sure, check = judges(authoritative(given.evidence)), judges(_known(given))
     own = GroundingCheck(own_totals(given.output), edition=judges.edition)
-    for claim in extract(given.output):
+    greeted = tuple(claims_behind_greetings(given.output)) if judges.edition >= 3 else ()
+    for claim in (*extract(given.output), *greeted):
         # What must not go out is the matter of safety: it is taken out, and what is left may well be true.
         text = hide_placeholders(hide(claim.text), edition=judges.edition)
         said = sure.judge(text)
@@ -120,7 +131,7 @@ def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
         if said.label is Entailment.NEUTRAL and is_choice(claim, given.task.outputs_schema):
             said = said.model_copy(update={"missing": ()})
             text = ""
-        yield Judged(claim.model_copy(update={"text": text}), said)
+        yield Judged(claim.model_copy(update={"text": text}), said, claim in greeted)
 
 
 def _strangers(given: CritiqueInput, judges: Judges) -> list[Greeting]:
@@ -173,10 +184,15 @@ def _without_marked(value: Any, marks: Sequence[str], place: tuple[str, ...] = (
 def _ungrounded(item: Judged, given: CritiqueInput, judges: Judges) -> Fault:
     # The words of the claim are where the location says: a description that quotes them would be read, by whoever looks
     # for the cause, as if they described the defect; and it would repeat what must not go out.
-    claim, said = item
+    claim, said, is_greeted = item
     reason = mask(said.reason)
     if said.label is not Entailment.CONTRADICT:
         told, hint = f"the claim is ungrounded: {reason}", "cite evidence for it, or leave it out"
+        if is_greeted:
+            told, hint = (
+                f"the claim behind the greeting is wrong: {reason}",
+                "keep the greeting, and correct it",
+            )
         return Fault(told, claim.location, hint=hint, least=DefectSeverity.MEDIUM)
     source = said.support[0] if said.support else None
     if source is None:
