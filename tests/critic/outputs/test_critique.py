@@ -29,8 +29,8 @@ from tercet.critic.outputs.critique import (
     severity_of,
     weigh,
 )
+from tercet.critic.outputs.faults import Scored
 from tercet.critic.outputs.locations import parse_location
-from tercet.critic.outputs.scorers import Scored
 
 from .interviews import interview
 

@@ -18,9 +18,10 @@ from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricD
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.asking import read_answer
 from tercet.critic.outputs.claims import leaves
+from tercet.critic.outputs.faults import Fault, Scored
 from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location
-from tercet.critic.outputs.scorers import SCORERS, Fault, Scored
+from tercet.critic.outputs.scorers import SCORERS
 
 MAX_DEFECTS = 50
 SAFETY = "safety"

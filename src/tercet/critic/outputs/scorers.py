@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.prose import is_blank
 from tercet.contracts.quality import Claim, DefectSeverity, Entailment, Judgement
 from tercet.contracts.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.critic.outputs.choices import is_choice, is_listed
+from tercet.critic.outputs.choices import is_choice
 from tercet.critic.outputs.claims import (
     MAX_CLAIMS,
-    Leaf,
     claims_behind_greetings,
     extract,
     has_more,
     leaves,
     names,
 )
+from tercet.critic.outputs.completeness import plain, score_complete
+from tercet.critic.outputs.faults import Fault, Scored
 from tercet.critic.outputs.greetings import Greeting, find_strangers
 from tercet.critic.outputs.grounding.check import OTHER, GroundingCheck, has_particulars
 from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location, parse_location
-from tercet.critic.outputs.placeholders import find_placeholders, hide_placeholders
-from tercet.critic.outputs.required import find_unstated
+from tercet.critic.outputs.placeholders import hide_placeholders
 from tercet.critic.outputs.safety import Danger, find_dangers, hide, mask
 from tercet.critic.outputs.telling import tell
 from tercet.critic.outputs.totals import find_wrong_totals, own_totals
@@ -40,32 +39,7 @@ As much as the usual threshold of correctness: such claims alone fail nothing, a
 """
 MAX_COMPARED = 120
 """As many claims are held against each other: it takes the square of that."""
-_HEADING = re.compile(
-    r"^\s{0,3}(?:#{1,6}\s+(?P<marked>.+?)\s*#*|\*\*(?P<bold>[^*\n]+)\*\*:?|(?P<plain>[^\n:]{2,60}):)\s*$",
-    re.MULTILINE,
-)
-_SPACES = re.compile(r"\W+")
 _PARAGRAPH = re.compile(r"\S(?:(?!\n\s*\n).)*", re.DOTALL)
-
-
-class Fault(NamedTuple):
-    """Something that takes off a score."""
-
-    description: str
-    location: str | None = None
-    scope: Literal["LOCAL", "SECTION", "GLOBAL"] = "LOCAL"
-    hint: str = ""
-    least: DefectSeverity = DefectSeverity.NONE
-    """How bad it is at least, however much of the output is right; NONE where it matters only if the score is low."""
-
-
-class Scored(NamedTuple):
-    """A score with its explanation."""
-
-    score: float
-    faults: tuple[Fault, ...] = ()
-    lack: Fault | None = None
-    """What a low score is put down to where there is no fault."""
 
 
 class Judged(NamedTuple):
@@ -213,112 +187,6 @@ def _against(reason: str, told: str) -> str:
     return f"{reason}: {told}"
 
 
-def score_complete(given: CritiqueInput, judges: Judges) -> Scored:
-    """The part of the required outputs and sections that is there, less what is only a placeholder; an empty text leaves nothing."""
-    empty = _empty_outputs(given) if judges.edition >= 3 else []
-    places = {fault.location for fault in empty}
-    missing_outputs = [fault for fault in _missing_outputs(given) if fault.location not in places]
-    faults = [*empty, *missing_outputs, *_missing_sections(given), *_missing_facts(given, judges)]
-    task = given.task
-    required = len(task.required_outputs) + len(task.required_sections) + len(task.required_facts)
-    texts = [leaf for leaf in leaves(given.output) if isinstance(leaf.value, str)]
-    gaps = [fault for leaf in texts for fault in _placeholders(leaf, judges.edition)]
-    count = required + len(gaps)
-    missing = len(faults) + len(gaps)
-    if empty:
-        return Scored(0.0, (*faults, *gaps))
-    is_empty = not any(leaf.value not in (None, "") for leaf in leaves(given.output))
-    if is_empty:
-        return Scored(0.0, (*faults, Fault("the output is empty", "", "GLOBAL", "produce it")))
-    return Scored(round(1 - missing / count, 6) if count else 1.0, (*faults, *gaps))
-
-
-def _missing_outputs(given: CritiqueInput) -> list[Fault]:
-    return [
-        Fault(
-            f"the required output {name!r} is missing",
-            pointer.join((name,)),
-            "SECTION",
-            f"produce {name!r}",
-            DefectSeverity.MEDIUM,
-        )
-        for name in given.task.required_outputs
-        if given.output.get(name) in (None, "", [], {})
-    ]
-
-
-def _empty_outputs(given: CritiqueInput) -> list[Fault]:
-    """Required texts that say nothing: no section that the pack has words for makes good for what is not written."""
-    return [
-        Fault(
-            f"the required output {name!r} is empty",
-            pointer.join((name,)),
-            "GLOBAL",
-            f"write {name!r}",
-            DefectSeverity.HIGH,
-        )
-        for name in given.task.required_outputs
-        if isinstance(text := given.output.get(name), str) and is_blank(text)
-        if not is_listed(Claim(text=text, location=pointer.join((name,))), given.task.outputs_schema)
-    ]
-
-
-def _missing_facts(given: CritiqueInput, judges: Judges) -> list[Fault]:
-    """What the output must state and does not; it is written into its longest text."""
-    place = _end_of_text(given.output)
-    return [
-        Fault(one.told, place, "SECTION", one.hint, DefectSeverity.HIGH)
-        for one in find_unstated(given, judges)
-    ]
-
-
-def _end_of_text(output: JsonObject) -> str:
-    """The end of the longest text."""
-    texts = [leaf for leaf in leaves(output) if isinstance(leaf.value, str)]
-    longest = max(texts, key=lambda leaf: len(leaf.value), default=None)
-    end = len(longest.value) if longest else 0
-    return str(Location(pointer.join(longest.place), end, end)) if longest else ""
-
-
-def _missing_sections(given: CritiqueInput) -> list[Fault]:
-    texts = [leaf for leaf in leaves(given.output) if isinstance(leaf.value, str)]
-    present = {_plain(title) for leaf in texts for title in headings(leaf.value)}
-    place = _end_of_text(given.output)
-    return [
-        Fault(
-            f"the section {title!r} is missing",
-            place,
-            "SECTION",
-            f"add a section {title!r}",
-            DefectSeverity.MEDIUM,
-        )
-        for title in given.task.required_sections
-        if _plain(title) not in present
-    ]
-
-
-def headings(text: str) -> list[str]:
-    """The headings of a text: in Markdown, in bold, or a line that ends with a colon."""
-    return [match["marked"] or match["bold"] or match["plain"] for match in _HEADING.finditer(text)]
-
-
-def _placeholders(leaf: Leaf, edition: int) -> list[Fault]:
-    where = pointer.join(leaf.place)
-    return [
-        Fault(
-            f"{match[0]!r} stands for something that is missing",
-            str(Location(where, *match.span())),
-            hint="fill it in",
-            least=DefectSeverity.HIGH if edition >= 3 and match[0][0] in "[<{" else DefectSeverity.MEDIUM,
-        )
-        for match in find_placeholders(leaf.value, edition=edition)
-    ]
-
-
-def _plain(text: str) -> str:
-    return _SPACES.sub(" ", text).strip().casefold()
-
-
 def score_coherent(given: CritiqueInput, judges: Judges) -> Scored:
     """The part of the claims that contradict no other, are not said twice, and add up."""
     claims = extract(given.output)[:MAX_COMPARED]
@@ -356,7 +224,7 @@ def _repeated(output: JsonObject) -> list[Fault]:
     seen: set[str] = set()
     for leaf in leaves(output):
         for match in _PARAGRAPH.finditer(leaf.value) if isinstance(leaf.value, str) else ():
-            text = _plain(match[0])
+            text = plain(match[0])
             if text in seen:
                 place = str(Location(pointer.join(leaf.place), *match.span()))
                 found.append(
