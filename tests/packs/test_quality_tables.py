@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -346,7 +347,7 @@ def test_a_misspelt_required_fact_is_found(ref: str, severity: str, said: str) -
     """Its class or its member, by what the evidence of the pack has."""
     (problem,) = found(loop(required_facts=(ref,)), evidence=[BOOKING])
     assert (problem.code, problem.severity) == ("required_fact_unknown", severity)
-    assert problem.place == "decision d, quality.required_facts.0"
+    assert problem.place == "decision d, quality.required_facts"
     assert said in problem.remedy
 
 
@@ -418,8 +419,11 @@ def test_the_example_on_the_page_about_quality_loads(write_pack: WritePack) -> N
     """As it stands there, with the tools, the gate and the models that it speaks of."""
     page = (Path(__file__).parents[2] / "docs" / "quality.md").read_text(encoding="utf-8")
     decision, models = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    fact = {"class": "order", "id": "881", "content": {"total": 245, "return_days": 30}}
+    shelf = {"snapshot": "orders_1", "created_at": "2026-01-02T03:04:05Z", "facts": [fact]}
     files = {
         "decisions.toml": decision,
+        "evidence/order.json": json.dumps(shelf),
         "gates.toml": '[[gate]]\nname = "GATE_EDITOR"\nroles = ["librarian"]\n',
         "pack.toml": f'name = "desk"\nversion = "1.2.3"\n\n{models}',
         "tools.py": (

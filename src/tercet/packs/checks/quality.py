@@ -139,8 +139,8 @@ def required_facts_can_be_stated(parts: Parts) -> Problems:
                 "no dimension of the rubric looks at them",
                 'add a dimension with scorer = "complete", or drop them',
             )
-        for number, ref in enumerate(rules.required_facts):
-            yield from _fact_problems(parts, decision, ref, f"{place}.{number}")
+        for ref in rules.required_facts:
+            yield from _fact_problems(parts, decision, ref, place)
 
 
 def _fact_problems(parts: Parts, decision: DecisionSpec, ref: str, place: str) -> Problems:
