@@ -58,6 +58,14 @@ def test_a_run_tells_every_phase(studio: Studio) -> None:
     assert "sk_live" not in answer.out
 
 
+def test_only_what_failed_is_shown_as_failed(studio: Studio) -> None:
+    """A low score of VERIFY is a sign, and a critique names the dimension that is too low, with its score."""
+    answer = studio.write("letter", "bad")
+    assert answer.text.count("· verified 0.") == 2
+    assert "✗ verified" not in answer.text
+    assert "under their minimum: correctness 0.5, completeness 0.5, safety 0" in answer.text
+
+
 def test_a_session_is_shown_with_what_became_of_its_outputs(studio: Studio) -> None:
     """By `show` and by `watch`, in the words of the run; JSON has every phase as it was recorded."""
     told = studio.write("letter", "bad", "--json").json

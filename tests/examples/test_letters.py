@@ -44,7 +44,6 @@ You may return what you do not like within 30 days.
 
 Write to us at any time.
 """
-REDACTED = " Our agents look your order up with [redacted].\n"
 WARRANTY = "\n## Warranty\n\nEvery lamp has a warranty of 2 years.\n"
 _T = TypeVar("_T")
 
@@ -101,11 +100,6 @@ def at_the_desk(story: Callable[[Desk], Awaitable[None]]) -> None:
     asyncio.run(tell())
 
 
-def with_key(letter: str) -> str:
-    """A letter in which a key was given away, and redacted."""
-    return letter.removesuffix("\n") + REDACTED
-
-
 @pytest.mark.req("R43", "R197", "R200", "R207", "R209", "R240")
 def test_four_slips_are_classified_mended_by_rules_and_committed() -> None:
     """Each has its cause and the cheapest repair that fits; the letter is right, and all that was true stands in it."""
@@ -113,7 +107,7 @@ def test_four_slips_are_classified_mended_by_rules_and_committed() -> None:
     async def story(desk: Desk) -> None:
         result = await desk.write(*FOUR)
         assert result.status == "completed", result.reason
-        assert await desk.outputs(result) == {"letter": with_key(MENDED), "language": "en"}
+        assert await desk.outputs(result) == {"letter": MENDED, "language": "en"}
         tried = await desk.repairs(result)
         assert [
             (one["defect"]["dimension"], one["root_cause"], one["strategy"], one["note"].partition(":")[0])
@@ -169,8 +163,7 @@ def test_any_slips_that_rules_can_mend_lead_to_the_same_letter() -> None:
         for slips in chain.from_iterable(combinations(five, count) for count in range(len(five) + 1)):
             result = await desk.write(*slips)
             assert result.status == "completed", (slips, result.reason)
-            letter = with_key(MENDED) if "key" in slips else MENDED
-            assert await desk.outputs(result) == {"letter": letter, "language": "en"}, slips
+            assert await desk.outputs(result) == {"letter": MENDED, "language": "en"}, slips
 
     at_the_desk(story)
 
@@ -215,8 +208,8 @@ def test_what_no_rule_can_mend_goes_to_a_person_with_a_diagnosis() -> None:
         result = await desk.write("total", "date")
         assert result.status == "paused"
         said = (
-            "correctness: the claim is contradicted (kg:order:ord_4471#snapshot_kg_2026_05_09_T0930 at /delivered_on): "
-            "the evidence has something else than '8 May 2026' (FACTUAL_ERROR; no repair was tried: nothing fits it)"
+            "correctness: the claim is contradicted: the order says '2026-05-07' (/delivered_on), not '8 May 2026' "
+            "(FACTUAL_ERROR; no repair was tried: nothing fits it)"
         )
         assert said in result.reason
         (gate,) = (event for event in desk.seen if isinstance(event, e.GateOpened))
@@ -238,7 +231,7 @@ def test_an_editor_puts_a_name_under_a_letter() -> None:
         assert (result.status, result.gate is not None) == ("awaiting_gate", True)
         assert result.gate is not None
         assert (result.gate.kind, result.gate.shown["recommended"]) == ("output", "approve")
-        assert result.gate.shown["outputs"]["letter"] == with_key(MENDED)
+        assert result.gate.shown["outputs"]["letter"] == MENDED
         with pytest.raises(UsageError, match="started this run"):
             await desk.runtime.approve(result.gate.id, actor=CLERK)
         await desk.runtime.approve(result.gate.id, actor=EDITOR)

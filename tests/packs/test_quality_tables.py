@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -212,6 +213,12 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
             10,
             "greater than or equal to 1",
         ),
+            'required_facts = ["booking/cents"]',
+            "quality",
+            6,
+            "booking#/refundable_cents, not as booking/cents",
+        ),
+        ("repair.redaction = 'letter'", "quality.repair.redaction", 7, "choose 'mark' or 'sentence'"),
         ('task_class = "a\\u0000b"', "quality", 6, "that can be printed"),
         (f"task_class = '{'é' * 200}é'", "quality.task_class", 7, "at most 200 characters"),
         (f"task_class = '{'🐟' * 101}'", "quality", 6, "at most 400 bytes"),
@@ -537,6 +544,43 @@ def test_what_could_not_work_is_found(
     assert problem.remedy
 
 
+BOOKING = Evidence(
+    id="kg:booking:bk_7#snapshot_s1", content={"refundable_cents": 18000, "guest": {"name": "Amara Okafor"}}
+)
+
+
+@pytest.mark.parametrize(
+    ("ref", "severity", "said"),
+    [
+        ("booking#/refundable_cent", "error", "did you mean /refundable_cents?"),
+        ("booking#/guest/nam", "error", "did you mean /guest/name?"),
+        ("boking#/refundable_cents", "warning", "did you mean booking?"),
+    ],
+)
+def test_a_misspelt_required_fact_is_found(ref: str, severity: str, said: str) -> None:
+    """Its class or its member, by what the evidence of the pack has."""
+    (problem,) = found(loop(required_facts=(ref,)), evidence=[BOOKING])
+    assert (problem.code, problem.severity) == ("required_fact_unknown", severity)
+    assert problem.place == "decision d, quality.required_facts"
+    assert said in problem.remedy
+
+
+@pytest.mark.parametrize("ref", ["booking#/refundable_cents", "booking_evidence#/guest/name"])
+def test_a_required_fact_that_is_there_is_no_problem(ref: str) -> None:
+    """Also by the name that requirements of evidence have."""
+    assert found(loop(required_facts=(ref,)), evidence=[BOOKING]) == []
+
+
+def test_a_required_fact_that_nobody_looks_for_is_found() -> None:
+    """A rubric without completeness would let everything pass."""
+    rules = loop(
+        required_facts=("booking#/refundable_cents",),
+        rubric={"dimensions": [{"name": "safety", "weight": 1, "minimum": 0.5, "scorer": "safe"}]},
+    )
+    (problem,) = found(rules, evidence=[BOOKING])
+    assert problem.code == "required_facts_unmeasured"
+
+
 @pytest.mark.parametrize(
     ("name", "quality"),
     [
@@ -611,7 +655,7 @@ def test_the_example_on_the_page_about_quality_loads(write_pack: WritePack) -> N
         "pack.toml": f'name = "desk"\nversion = "1.2.3"\n\n{models}',
         "evidence/orders.json": (
             '{"snapshot": "s1", "created_at": "2026-01-02T03:04:05Z",'
-            ' "facts": [{"class": "order", "id": "o1", "content": {"return_days": 30}}]}'
+            ' "facts": [{"class": "order", "id": "o1", "content": {"total": 245, "return_days": 30}}]}'
         ),
         "tools.py": (
             "from tercet import tool\n\n\n"

@@ -218,7 +218,7 @@ def test_a_contradiction_that_no_rule_mends_is_handed_over() -> None:
     (left,) = result.escalation.left
     assert (left.root_cause, left.tried, left.reason) == (C.FACTUAL_ERROR, 0, "nothing fits it")
     assert left.strategies == ()
-    assert left.defect.description.startswith(f"the claim is contradicted ({ORDER.id} at /shipped)")
+    assert left.defect.description.startswith("the claim is contradicted: the order says ")
     assert [entry.root_cause for entry in result.log.entries if entry.success] == [
         C.SAFETY_VIOLATION,
         C.FACTUAL_ERROR,

@@ -167,11 +167,35 @@ def test_a_place_without_a_known_secret_is_redacted_whole() -> None:
     }
 
 
-@given(st.text(max_size=60), st.sampled_from(SECRETS), st.text(max_size=60))
-def test_nothing_of_a_redacted_secret_is_left(before: str, secret: str, after: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Write to us. We use {key} for it. Bye.", "Write to us. Bye."),
+        ("Write to us. We use {key}, and {key} again. Bye.", "Write to us. Bye."),
+        ("Use {key}. Write to us. Use {key}.", "Write to us."),
+        ("We use {key} for it.", f"We use {REDACTED} for it."),
+        ("## Keys\n\nWe use {key}.\n\n## Bye\n\nYours", f"## Keys\n\nWe use {REDACTED}.\n\n## Bye\n\nYours"),
+        ("It is {key}. This opens the door.", f"It is {REDACTED}. This opens the door."),
+        ("Use {key}. Or {key}.", f"Use {REDACTED}. Or {REDACTED}."),
+    ],
+)
+def test_a_secret_goes_with_its_sentence(before: str, after: str) -> None:
+    """Where the pack says so, and nothing else would be missed; else a mark is left, as by default."""
+    output = {"t": before.format(key=SECRETS[0])}
+    assert mended(output, C.SAFETY_VIOLATION, redaction="sentence") == {"t": after}
+    assert mended(output, C.SAFETY_VIOLATION) == {"t": before.format(key=REDACTED)}
+
+
+@given(
+    st.text(max_size=60),
+    st.sampled_from(SECRETS),
+    st.text(max_size=60),
+    st.sampled_from(("mark", "sentence")),
+)
+def test_nothing_of_a_redacted_secret_is_left(before: str, secret: str, after: str, redaction: str) -> None:
     """Whatever stands around it, it is gone afterwards, and no secret is found any more."""
     output = {"t": f"{before} {secret} {after}"}
-    done = mended(output, C.SAFETY_VIOLATION)
+    done = mended(output, C.SAFETY_VIOLATION, redaction=redaction)
     assert done is not None
     assert secret not in str(done["t"])
     assert list(secrets_in(str(done["t"]))) == []
@@ -315,9 +339,17 @@ def test_a_missing_section_is_added_where_it_belongs() -> None:
 def test_a_section_without_a_place_goes_into_the_text_that_has_sections() -> None:
     """Of several texts the only one with headings is meant; of two such, none."""
     found: dict[str, Any] = {"sections": (TEMPLATE,), "evidence": (fact({"days": 30}),)}
-    after = mended({"a": "x", "b": "# B"}, C.INCOMPLETENESS, **found)
-    assert after == {"a": "x", "b": "# B\n\n## Returns\n\nWithin 30 days.\n"}
-    assert mended({"a": "# A", "b": "# B"}, C.INCOMPLETENESS, **found) is None
+    after = mended({"a": "x", "b": "# B\n\nIt came."}, C.INCOMPLETENESS, **found)
+    assert after == {"a": "x", "b": "# B\n\nIt came.\n\n## Returns\n\nWithin 30 days.\n"}
+    assert mended({"a": "# A\n\nIt came.", "b": "# B\n\nIt went."}, C.INCOMPLETENESS, **found) is None
+
+
+@pytest.mark.parametrize("text", ["", "...", "# B\n"])
+def test_no_section_is_added_to_nothing(text: str) -> None:
+    """A text that says nothing stays as it is, unless the rules are those of before."""
+    found: dict[str, Any] = {"sections": (TEMPLATE,), "evidence": (fact({"days": 30}),)}
+    assert mended({"t": text}, C.INCOMPLETENESS, "/t", **found) is None
+    assert mended({"t": text}, C.INCOMPLETENESS, "/t", **found, may_begin=True) is not None
 
 
 def test_a_fact_brings_no_headings_of_its_own() -> None:

@@ -245,6 +245,7 @@ def _outcomes(event: e.OutputsAttacked) -> list[EdgeOutcome]:
 
 
 def _verified(event: e.OutputsVerified) -> Text:
+    """The score is a sign: plain prose lowers it, and nothing fails by it. What is broken or contradicted does fail."""
     verdict = VerificationVerdict.model_validate(event.verdict)
     if not verdict.schema_valid:
         return _line("✗", "red", "verified 0: the form is broken, so no claim is looked at")
@@ -255,10 +256,13 @@ def _verified(event: e.OutputsVerified) -> Text:
         f"{sum(claim.is_supported for claim in verdict.claims):,} borne out",
     ]
     told = f"{', '.join(parts) if labels else 'it claims nothing'}{_agreed(event.consistency)}"
+    if Entailment.CONTRADICT in labels:
+        return _line("✗", "yellow", f"verified {score_text(verdict.score)}: {told}")
     if verdict.passed:
         return _line("✓", "green", f"verified {score_text(verdict.score)}: {told}")
-    limit = score_text(verdict.threshold)
-    return _line("✗", "yellow", f"verified {score_text(verdict.score)}, below {limit}: {told}")
+    return _line(
+        "·", "dim", f"verified {score_text(verdict.score)} of {score_text(verdict.threshold)}: {told}"
+    )
 
 
 def _agreed(consistency: Mapping[str, Any]) -> str:
@@ -278,14 +282,23 @@ def _faults(event: e.OutputsVerified) -> Iterator[Text]:
 
 def _critiqued(event: e.OutputsCritiqued) -> Text:
     rubric = RubricScore.model_validate(event.rubric)
-    defects: list[Any] = event.diagnosis.get("defects", [])
+    defects = CritiqueDiagnosis.model_validate(event.diagnosis).defects
     sure = f"confidence {score_text(event.confidence.get('value'))}"
     told = count(len(defects), "defect") if defects else "no defects"
-    if rubric.passed:
-        return _line("✓", "green", f"critique {score_text(rubric.weighted)}, {sure}: {told}")
-    below = f"; under their minimum: {listed(rubric.below)}" if rubric.below else ""
-    score = f"{score_text(rubric.weighted)} of {score_text(rubric.threshold)}"
-    return _line("✗", "yellow", f"critique {score}, {sure}: {told}{below}")
+    score = score_text(rubric.weighted)
+    if rubric.passed and all(defect.severity < DefectSeverity.HIGH for defect in defects):
+        return _line("✓", "green", f"critique {score}, {sure}: {told}")
+    if rubric.weighted < rubric.threshold:
+        score = f"{score} of {score_text(rubric.threshold)}"
+    return _line("✗", "yellow", f"critique {score}, {sure}: {told}{_below(rubric, event.diagnosis)}")
+
+
+def _below(rubric: RubricScore, diagnosis: Mapping[str, Any]) -> str:
+    """What failed, where it is not the sum: the dimensions under their minimum, each with its score."""
+    if not rubric.below:
+        return ""
+    scored = [f"{name} {score_text(diagnosis['scores'].get(name))}" for name in rubric.below]
+    return f"; under {'their' if len(scored) > 1 else 'its'} minimum: {listed(scored)}"
 
 
 def defect_line(defect: Defect) -> Text:
@@ -363,7 +376,11 @@ def attempt_line(entry: RepairEntry) -> Text:
 
 def _left(event: e.OutputsRepaired) -> Iterator[Text]:
     left = EscalationVerdict.model_validate(event.escalation).left if event.escalation else ()
-    yield from _some(
-        _item("✗", "red", f"left: {one.defect.dimension}: {one.defect.description} ({one.reason})")
-        for one in left
-    )
+    yield from _some(_item("✗", "red", f"left: {_known_by(one.defect)} ({one.reason})") for one in left)
+
+
+def _known_by(defect: Defect) -> str:
+    """A defect that the critique above has described, by its place in a text; by its words where it has none."""
+    if defect.location and "#char=" in defect.location:
+        return f"{defect.dimension} at {defect.location}"
+    return f"{defect.dimension}: {defect.description}"

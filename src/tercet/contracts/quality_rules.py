@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, Self, get_args
 
 from pydantic import Field, model_validator
@@ -24,6 +25,7 @@ LONGEST_CLASS = 400
 """How many bytes the name of a kind of task may have: journals keep what runs taught under it."""
 MEASURED_ELSEWHERE = frozenset({"schema", "policy", "test_pass_rate", "self_consistency", "confidence"})
 """Thresholds that no dimension of a rubric is held to, whatever its name: they have a measurement of their own."""
+_FACT = re.compile(r"[^{}#\s]+#/[^{}#\s]*")
 _LEVELS: tuple[TestLevelName, ...] = get_args(TestLevelName)
 
 
@@ -121,6 +123,9 @@ class QualityRules(Authored):
     rubric: Rubric = Field(default_factory=usual_rubric)
     required_sections: tuple[Name, ...] = ()
     """Headings that the text of the outputs must have."""
+    required_facts: tuple[Name, ...] = ()
+    """What the outputs must state: members of evidence by its class, or of the result of a step, as in
+    `booking#/refundable_cents`."""
     critique: CritiqueSettings = Field(default_factory=CritiqueSettings)
     tests: tuple[TestCommand, ...] = ()
     attacks: tuple[Attack, ...] = ()
@@ -131,6 +136,13 @@ class QualityRules(Authored):
     """Whether a result with small defects is of use: then a person may accept it as partial."""
     novelty: Score | None = None
     """Runs that are further than this from every run before them go to a person; None looks at no runs before."""
+
+    @model_validator(mode="after")
+    def _facts_are_references(self) -> Self:
+        for ref in self.required_facts:
+            if not _FACT.fullmatch(ref):
+                raise ValueError(f"required_facts names members as booking#/refundable_cents, not as {ref}")
+        return self
 
     @model_validator(mode="after")
     def _class_can_be_stored(self) -> Self:

@@ -46,6 +46,9 @@ SeverityLimit = Annotated[DefectSeverity, BeforeValidator(_by_name)]
 """Up to how bad a defect may be: a severity by its name, `medium`, or by its number."""
 
 
+Redaction = Literal["mark", "sentence"]
+
+
 class RepairRules(Authored):
     """The bounds of a REPAIR phase, and when which strategy may be used."""
 
@@ -74,6 +77,8 @@ class RepairRules(Authored):
     many_defects: int = Field(default=5, ge=1)
     """From so many defects on that are left, the task counts as too complex."""
     sections: tuple[SectionTemplate, ...] = ()
+    redaction: Redaction = "mark"
+    """What becomes of a secret: a mark stands in its place, or its whole sentence goes, where that leaves no hole."""
 
 
 class RepairTally(Shape):

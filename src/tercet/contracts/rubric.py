@@ -69,6 +69,8 @@ class CritiqueTask(Authored):
     required_outputs: tuple[str, ...] = ()
     required_sections: tuple[str, ...] = ()
     """Headings that the text of the output must have."""
+    required_facts: tuple[str, ...] = ()
+    """Members of the evidence that the output must state: `booking#/refundable_cents`."""
     outputs_schema: PlainObject | None = None
     """The form that was asked for: a value that it lists is a choice, and no claim."""
 

@@ -57,6 +57,7 @@ _FINAL: frozenset[RootCauseClass] = frozenset({_C.SCHEMA_VIOLATION, _C.SAFETY_VI
 """Classes that the dimension alone decides: no word makes a leaked key anything else."""
 
 _BY_WORD: tuple[tuple[RootCauseClass, str], ...] = (
+    (_C.FACTUAL_ERROR, r"(?<=\Athe claim is )contradicted(?=: )"),
     (_C.SAFETY_VIOLATION, r"secrets?|leak\w*|credential\w*|passwords?|api key|private key|personal data|injection|gives away|obeys an instruction"),
     (_C.LOGIC_ERROR, r"(?:in)?valid input"),
     (_C.RETRIEVAL_GAP, r"insufficient evidence|no evidence (?:was|is) (?:found|given)|not retrieved|evidence is missing"),

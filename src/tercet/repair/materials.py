@@ -10,7 +10,7 @@ from tercet.contracts import pointer
 from tercet.contracts.evidence import Evidence, meets
 from tercet.contracts.mode import Trust
 from tercet.contracts.pointer import PointerError
-from tercet.contracts.repair import SectionTemplate
+from tercet.contracts.repair import Redaction, SectionTemplate
 from tercet.contracts.shape import JsonObject, as_list, as_object
 
 
@@ -21,6 +21,9 @@ class Materials:
     schema: JsonObject | None = None
     evidence: tuple[Evidence, ...] = ()
     sections: tuple[SectionTemplate, ...] = ()
+    redaction: Redaction = "mark"
+    may_begin: bool = False
+    """Whether a section may be added to a text that says nothing: so it was before the third edition of the rules."""
 
     @property
     def by_trust(self) -> tuple[tuple[Evidence, ...], ...]:

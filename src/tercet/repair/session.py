@@ -126,7 +126,11 @@ def begin(case: RepairCase) -> RepairState:
         case=case,
         output=case.output,
         open=_opened(case),
-        materials=replace(case.materials, sections=(*case.materials.sections, *case.rules.sections)),
+        materials=replace(
+            case.materials,
+            sections=(*case.materials.sections, *case.rules.sections),
+            redaction=case.rules.redaction,
+        ),
         memory=case.memory,
     )
     state = _looked_for_loop(state, impression_of(case.output, case.diagnosis.defects))

@@ -42,6 +42,7 @@ from tercet.critic.outputs.adversarial import EDGE_CASES, judge_attack, judge_pr
 from tercet.critic.outputs.asking import verify_by_model
 from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
 from tercet.critic.outputs.critique import Found, critique, critique_by_model, find_unsafe, weigh
+from tercet.critic.outputs.grounding.check import EDITION
 from tercet.critic.outputs.grounding.judges import MAX_READ, Judges
 from tercet.critic.outputs.junit import pass_rate
 from tercet.critic.outputs.traces import analyse
@@ -112,7 +113,13 @@ class Matter:
     @cached_property
     def judges(self) -> Judges:
         """Those who hold outputs against the evidence, and read it once."""
-        return Judges(most=MAX_READ if self._reads_in_order else None)
+        edition = EDITION if self.says_enough else 2
+        return Judges(most=MAX_READ if self._reads_in_order else None, edition=edition)
+
+    @property
+    def says_enough(self) -> bool:
+        """Whether the run goes by the third edition of the rules."""
+        return self.setting.ctx.goes_by(Behaviour.OUTPUTS_SAY_ENOUGH)
 
     @property
     def _reads_in_order(self) -> bool:
@@ -166,6 +173,7 @@ class Matter:
                     each for each in self.spec.required_outputs if each not in self.samples
                 ),
                 required_sections=self.rules.required_sections,
+                required_facts=self.rules.required_facts,
                 outputs_schema=self.spec.outputs_schema,
             ),
             output={name: value for name, value in outputs.items() if name not in self.samples},
@@ -267,7 +275,7 @@ def criticise(matter: Matter, now: int) -> Inquiry[e.OutputsCritiqued]:
     is_helped = control.get("helper") in _IN_REPAIR
     is_stopped = _stop_reason(control) not in (None, StopReason.REACHED) and not is_helped
     may_mend = matter.is_open_to_repair and bool(diagnosis.defects) and not is_stopped
-    ending = decide_exit(matter, diagnosis.scores, weighed, sure.value, can_repair=may_mend)
+    ending = decide_exit(matter, diagnosis, weighed, sure.value, can_repair=may_mend)
     return e.OutputsCritiqued(
         at=now,
         diagnosis=_dumped(diagnosis),
@@ -344,7 +352,7 @@ def features_of(matter: Matter, critic: float) -> Features:
     """What confidence is made of; what was not measured is left out."""
     quality = matter.state.quality
     verdict = VerificationVerdict.model_validate(quality.verdict) if quality.verdict else None
-    found: Features = {"critic": critic, "repairs": float(matter.state.used.repairs)}
+    found: Features = {"critic": critic, "repairs": float(matter.state.used.repairs + _taken_out(matter))}
     if verdict is not None:
         found["verify"] = verdict.score
         if verdict.factual is not None:
@@ -354,6 +362,14 @@ def features_of(matter: Matter, critic: float) -> Features:
     if (rate := _pass_rate(matter)) is not None:
         found["tests"] = rate
     return found
+
+
+def _taken_out(matter: Matter) -> int:
+    """How many claims rules took out: each is a sentence that the letter may have been for, so each counts as a repair."""
+    if not matter.says_enough:
+        return 0
+    entries = map(RepairEntry.model_validate, matter.state.quality.log)
+    return sum(entry.success is not False and entry.note.startswith("remove_claim:") for entry in entries)
 
 
 def _pass_rate(matter: Matter) -> float | None:
@@ -369,7 +385,7 @@ def _weights(drawn: Mapping[str, Any]) -> Weights:
 
 def decide_exit(
     matter: Matter,
-    rubric: Mapping[str, float],
+    diagnosis: CritiqueDiagnosis,
     weighed: RubricScore | None,
     confidence: float | None,
     *,
@@ -381,9 +397,9 @@ def decide_exit(
     return exit_decision(
         ExitFacts(
             thresholds=spec.thresholds,
-            measured=measured(matter, rubric),
+            measured=measured(matter, diagnosis.scores),
             floors_hold=matter.scored.ok,
-            objections=tuple(_objections(matter, weighed)),
+            objections=tuple(_objections(matter, diagnosis, weighed)),
             bands=spec.confidence,
             confidence=confidence if is_confidence_asked else None,
             can_repair=can_repair,
@@ -416,7 +432,7 @@ def measured(matter: Matter, rubric: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def _objections(matter: Matter, weighed: RubricScore | None) -> Iterator[str]:
+def _objections(matter: Matter, diagnosis: CritiqueDiagnosis, weighed: RubricScore | None) -> Iterator[str]:
     """What speaks against a commit, whatever thresholds the decision has."""
     if not matter.state.quality.verdict.get("schema_valid", True):
         yield "the outputs break their schema"
@@ -424,7 +440,17 @@ def _objections(matter: Matter, weighed: RubricScore | None) -> Iterator[str]:
         below = ", ".join(weighed.below)
         sum_up = f"it comes to {weighed.weighted}, below {weighed.threshold}"
         yield f"the rubric is not met: {f'{below} below the minimum' if below else sum_up}"
+    if matter.says_enough:
+        yield from (f"{name} has a grave defect" for name in _grave(matter, diagnosis, weighed))
     yield from (found.defect.description for found in _besides(matter))
+
+
+def _grave(matter: Matter, diagnosis: CritiqueDiagnosis, weighed: RubricScore | None) -> Iterator[str]:
+    """The dimensions that meet their minimum, and have a defect all the same that nothing else makes good."""
+    below = weighed.below if weighed else ()
+    for name in (each.name for each in matter.rubric.dimensions if each.name not in below):
+        if any(one.dimension == name and one.severity >= DefectSeverity.HIGH for one in diagnosis.defects):
+            yield name
 
 
 def final_exit(matter: Matter) -> ExitDecision:
@@ -432,7 +458,7 @@ def final_exit(matter: Matter) -> ExitDecision:
     quality = matter.state.quality
     return decide_exit(
         matter,
-        quality.diagnosis.get("scores", {}),
+        CritiqueDiagnosis.model_validate(quality.diagnosis or {"scores": {}}),
         RubricScore.model_validate(quality.rubric) if quality.rubric else None,
         quality.confidence.get("value"),
         can_repair=False,
@@ -519,7 +545,9 @@ def _case(matter: Matter) -> RepairCase:
         output=matter.outputs,
         diagnosis=_diagnosis(matter),
         task=matter.critique_input.task.description,
-        materials=Materials(schema=form_of(matter.spec), evidence=_before(matter)),
+        materials=Materials(
+            schema=form_of(matter.spec), evidence=_before(matter), may_begin=not matter.says_enough
+        ),
         known=_circumstances(matter),
         rules=_forceful(rules.repair, quality.control),
         rates=SuccessRates.model_validate(quality.drawn.get("rates") or {}),

@@ -118,7 +118,7 @@ def _together(claim: Reading, compared: list[Comparison], worked: Worked) -> lis
 def _missing(claim: Reading, compared: list[Comparison], worked: Worked) -> tuple[str, ...]:
     found = {anchor for item in compared for anchor in item.found} | worked.keys()
     return tuple(
-        claim.text[anchor.start : anchor.end].strip()
+        claim.text[anchor.start : anchor.end].strip().rstrip(".")
         for anchor in sorted(anchors(claim), key=lambda item: (item.start, item.end))
         if anchor not in found and not getattr(anchor, "is_vague", False)
     )
@@ -126,9 +126,9 @@ def _missing(claim: Reading, compared: list[Comparison], worked: Worked) -> tupl
 
 def _why(item: Comparison) -> str:
     if item.others and item.statement.is_computed:
-        return f"{item.others[0].text.strip()!r} is a wrong total"
+        return f"{item.others[0].text.strip().rstrip('.')!r} is a wrong total"
     if item.others:
-        return f"the evidence has something else than {item.others[0].text.strip()!r}"
+        return f"the evidence has something else than {item.others[0].text.strip().rstrip('.')!r}"
     return (
         "the same names stand the other way round" if item.is_reversed else "the evidence says the opposite"
     )

@@ -29,8 +29,8 @@ from tercet.critic.outputs.critique import (
     severity_of,
     weigh,
 )
+from tercet.critic.outputs.faults import Scored
 from tercet.critic.outputs.locations import parse_location
-from tercet.critic.outputs.scorers import Scored
 
 from .interviews import interview
 
@@ -99,15 +99,19 @@ def test_there_is_no_place_for_the_generators_reasoning() -> None:
 
 
 @pytest.mark.req("R179", "R180")
-def test_what_a_model_is_told_is_the_input_and_nothing_else() -> None:
-    """A question is one message without a history, and all its data is the task, the output and the evidence."""
-    source = given_letter(rubric=MODEL)
+@pytest.mark.parametrize(("facts", "unsaid"), [((), {"required_facts"}), (("order#/total",), set[str]())])
+def test_what_a_model_is_told_is_the_input_and_nothing_else(facts: tuple[str, ...], unsaid: set[str]) -> None:
+    """A question is one message without a history, and all its data is the task, the output and the evidence.
+
+    What must be stated is there where something must: a task of before is asked about in the same bytes.
+    """
+    source = given_letter(rubric=MODEL, required_facts=facts)
     question = ask_about(source, source.rubric.dimensions[0])
     (message,) = question.messages
     fenced = re.compile(r"^(\w+):\n<data-(\w{8})>\n(.*?)\n</data-\2>$", re.MULTILINE | re.DOTALL)
     data = {match[1]: json.loads(match[3]) for match in fenced.finditer(message.text)}
     assert data == {
-        "Task": source.task.model_dump(mode="json"),
+        "Task": source.task.model_dump(mode="json", exclude=unsaid),
         "Output": source.output,
         "Evidence": [{"id": ORDER.id, "content": ORDER.content}],
     }
@@ -275,7 +279,7 @@ def test_a_good_letter_passes() -> None:
     [
         ("TODO", "'TODO' stands for something that is missing"),
         ("Dear [insert name],\nhello.", "'[insert name]' stands for something that is missing"),
-        ("", "the required output 'letter' is missing"),
+        ("", "the required output 'letter' is empty"),
     ],
 )
 def test_what_is_incomplete(letter: str, description: str) -> None:

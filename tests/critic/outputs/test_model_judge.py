@@ -49,7 +49,7 @@ def test_a_model_sees_what_the_check_cannot() -> None:
     heard = asked(CLAIM, {"judgements": [said("ENTAIL", FACT.id)]})
     (verdict,) = heard.result.claims
     assert (verdict.label, verdict.is_supported) == (Entailment.ENTAIL, True)
-    assert heard.result.judge == "model-judge-1+grounding-2"
+    assert heard.result.judge == "model-judge-1+grounding-3"
     assert shown(heard.questions[0]) == {
         "Evidence": [{"id": FACT.id, "content": FACT.content}, {"id": RUMOUR.id, "content": RUMOUR.content}],
         "Claims": [{"claim": 0, "text": CLAIM}],

@@ -113,7 +113,7 @@ def test_the_exit_has_every_threshold_and_confidence_with_its_parts() -> None:
     assert part.exit.confidence is not None
     assert "not measured: self-consistency" in part.exit.confidence_note
     parts = {row.label: row.text for row in part.exit.confidence_parts}
-    assert (parts["to begin with"], parts["repairs so far"]) == ("+1.00", "−0.50")
+    assert (parts["to begin with"], parts["repairs so far"]) == ("+1.00", "−1.00")
 
 
 def test_what_repairs_changed_is_shown_line_by_line_without_the_key() -> None:
@@ -124,8 +124,8 @@ def test_what_repairs_changed_is_shown_line_by_line_without_the_key() -> None:
     assert "−The total is <1,074.00> EUR." in lines
     assert "+The total is <74.00> EUR." in lines
     assert "+You may return what you do not like within 30 days." in lines
-    assert f"−Write to us at any time. Our agents look your order up with <{LEFT_OUT}.>" in lines
-    assert "+Write to us at any time. Our agents look your order up with <[redacted].>" in lines
+    assert f"−Write to us at any time. Our agents look your order up with {LEFT_OUT}." in lines
+    assert "+Write to us at any time." in lines
     assert any("<Our lamps won the Aurora Design Award in 2025. >" in line for line in lines)
     assert KEY not in render(page)
 

@@ -54,7 +54,7 @@ def verify_by_model(
         return refuse(faults, settings)
     claims = extract(outputs)
     verdicts = yield from judge_claims(claims, evidence, judge=judge)
-    name = f"{VERSION}+{GroundingCheck.name}"
+    name = f"{VERSION}+{judge(()).name}"
     return conclude(verdicts, settings, judge=name, schema=spec.outputs_schema)
 
 

@@ -16,7 +16,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.totals import key_words
 from tercet.critic.outputs.grounding import units
 from tercet.critic.outputs.grounding.statements import sentences
-from tercet.critic.outputs.locations import Location
+from tercet.critic.outputs.locations import Location, parse_location
 
 MAX_CLAIMS = 500
 """More claims of one output are not judged."""
@@ -32,6 +32,10 @@ _SPEECH = re.compile(
     r"|regards|yours|sincerely|we (?:apologi[sz]e|regret|hope|look forward|are (?:very )?sorry|thank)"
     r"|i (?:apologi[sz]e|hope|am sorry|thank)|let us know|if you have any questions|do not hesitate)\b",
     re.IGNORECASE,
+)
+
+_GREETING = re.compile(
+    r"(?:dear|hello|hi|hey|good (?:morning|day|afternoon|evening))\b[^,:!;\n]{0,80}[,:!;]\s*", re.IGNORECASE
 )
 
 
@@ -72,6 +76,29 @@ def extract(outputs: Any) -> tuple[Claim, ...]:
 def has_more(outputs: Any) -> bool:
     """Whether outputs make more claims than are looked at."""
     return next(islice(_all(outputs), MAX_CLAIMS, None), None) is not None
+
+
+def claims_behind_greetings(outputs: Any) -> Iterator[Claim]:
+    """What is claimed in one sentence with a greeting: `Dear Amara, your refund is 180 EUR.`"""
+    for sentence in islice(all_sentences(outputs), MAX_CLAIMS):
+        where, start, end = parse_location(sentence.location)
+        greeting = _GREETING.match(sentence.text)
+        rest = sentence.text[greeting.end() :] if greeting else ""
+        if start is not None and end is not None and is_claim(rest):
+            yield Claim(text=rest, location=str(Location(where, end - len(rest), end)))
+
+
+def all_sentences(outputs: Any) -> Iterator[Claim]:
+    """Every sentence and value of outputs, whether it claims something or greets, thanks and asks for something."""
+    for leaf in leaves(outputs):
+        if isinstance(leaf.value, str) and is_text(leaf.value):
+            where = pointer.join(leaf.place)
+            for start, end in _whole_sentences(leaf.value):
+                if not leaf.value[start:end].rstrip().endswith("?"):
+                    text = _BREAK.sub(" ", leaf.value[start:end])
+                    yield Claim(text=text, location=str(Location(where, start, end)))
+        else:
+            yield from _claims(leaf, outputs)
 
 
 def _all(outputs: Any) -> Iterator[Claim]:

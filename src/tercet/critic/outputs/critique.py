@@ -18,9 +18,10 @@ from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricD
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.asking import read_answer
 from tercet.critic.outputs.claims import leaves
+from tercet.critic.outputs.faults import Fault, Scored
 from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location
-from tercet.critic.outputs.scorers import SCORERS, Fault, Scored
+from tercet.critic.outputs.scorers import SCORERS
 
 MAX_DEFECTS = 50
 SAFETY = "safety"
@@ -206,7 +207,7 @@ def ask_about(given: CritiqueInput, dimension: RubricDimension) -> Question:
     """The question about one dimension: made of the critic's input, and of nothing else."""
     facts = [{"id": fact.id, "content": fact.content} for fact in given.evidence]
     data = fence(
-        [("Task", given.task.model_dump(mode="json")), ("Output", given.output), ("Evidence", facts)],
+        [("Task", _shown_task(given.task)), ("Output", given.output), ("Evidence", facts)],
         LONGEST,
     )
     asked = f"Dimension: {dimension.name}. {dimension.question}".strip()
@@ -217,6 +218,11 @@ def ask_about(given: CritiqueInput, dimension: RubricDimension) -> Question:
         answer_schema=_ANSWER,
         max_tokens=1_024,
     )
+
+
+def _shown_task(task: CritiqueTask) -> JsonObject:
+    """A task as a model sees it; what it must state, where it must. Old questions had no such member, and are asked again."""
+    return task.model_dump(mode="json", exclude=None if task.required_facts else {"required_facts"})
 
 
 def _ask(given: CritiqueInput, dimension: RubricDimension) -> Inquiry[Scored]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.evidence import Evidence
@@ -12,11 +12,23 @@ from tercet.contracts.quality import Claim, DefectSeverity, Entailment, Judgemen
 from tercet.contracts.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.critic.outputs.choices import is_choice
-from tercet.critic.outputs.claims import MAX_CLAIMS, Leaf, extract, has_more, leaves, names
-from tercet.critic.outputs.grounding.check import GroundingCheck, has_particulars
+from tercet.critic.outputs.claims import (
+    MAX_CLAIMS,
+    claims_behind_greetings,
+    extract,
+    has_more,
+    leaves,
+    names,
+)
+from tercet.critic.outputs.completeness import plain, score_complete
+from tercet.critic.outputs.faults import Fault, Scored
+from tercet.critic.outputs.greetings import Greeting, find_strangers
+from tercet.critic.outputs.grounding.check import OTHER, GroundingCheck, has_particulars
 from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.locations import Location, parse_location
+from tercet.critic.outputs.placeholders import hide_placeholders
 from tercet.critic.outputs.safety import Danger, find_dangers, hide, mask
+from tercet.critic.outputs.telling import tell
 from tercet.critic.outputs.totals import find_wrong_totals, own_totals
 from tercet.critic.outputs.verification import authoritative
 
@@ -27,35 +39,7 @@ As much as the usual threshold of correctness: such claims alone fail nothing, a
 """
 MAX_COMPARED = 120
 """As many claims are held against each other: it takes the square of that."""
-_PLACEHOLDER = re.compile(
-    r"\b(?:TODO|TBD|FIXME|XXX)\b|\[(?:insert|your|name|date|placeholder)[^\]\n]{0,60}\]|\blorem ipsum\b|\{\{[^{}\n]{1,60}\}\}"
-)
-_HEADING = re.compile(
-    r"^\s{0,3}(?:#{1,6}\s+(?P<marked>.+?)\s*#*|\*\*(?P<bold>[^*\n]+)\*\*:?|(?P<plain>[^\n:]{2,60}):)\s*$",
-    re.MULTILINE,
-)
-_SPACES = re.compile(r"\W+")
 _PARAGRAPH = re.compile(r"\S(?:(?!\n\s*\n).)*", re.DOTALL)
-
-
-class Fault(NamedTuple):
-    """Something that takes off a score."""
-
-    description: str
-    location: str | None = None
-    scope: Literal["LOCAL", "SECTION", "GLOBAL"] = "LOCAL"
-    hint: str = ""
-    least: DefectSeverity = DefectSeverity.NONE
-    """How bad it is at least, however much of the output is right; NONE where it matters only if the score is low."""
-
-
-class Scored(NamedTuple):
-    """A score with its explanation."""
-
-    score: float
-    faults: tuple[Fault, ...] = ()
-    lack: Fault | None = None
-    """What a low score is put down to where there is no fault."""
 
 
 class Judged(NamedTuple):
@@ -63,6 +47,8 @@ class Judged(NamedTuple):
 
     claim: Claim
     said: Judgement
+    is_greeted: bool = False
+    """Whether it stands in one sentence with a greeting, which must not be taken out along with it."""
 
     @property
     def is_wrong(self) -> bool:
@@ -90,20 +76,25 @@ def score_grounded(given: CritiqueInput, judges: Judges) -> Scored:
         told = f"the evidence has more than the {judges.most:,} statements that are read"
         return Scored(0.0, (Fault(told, None, "GLOBAL", "let the plan pin what the output stands on"),))
     judged = [judged for judged in _judge(given, judges) if not judged.is_idle]
-    score = sum(map(_worth, judged)) / len(judged) if judged else 1.0
+    greeted = [_misdirected(each) for each in _strangers(given, judges)]
+    count = len(judged) + len(greeted)
+    score = sum(map(_worth, judged)) / count if count else 1.0
     wrong = sorted(
         (item for item in judged if item.is_wrong),
         key=lambda item: item.said.label is not Entailment.CONTRADICT,
     )
-    return Scored(round(score, 6), tuple(map(_ungrounded, wrong)), _unsettled(judged))
+    return Scored(
+        round(score, 6), (*greeted, *(_ungrounded(item, given, judges) for item in wrong)), _unsettled(judged)
+    )
 
 
 def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
     sure, check = judges(authoritative(given.evidence)), judges(_known(given))
-    own = GroundingCheck(own_totals(given.output))
-    for claim in extract(given.output):
+    own = GroundingCheck(own_totals(given.output), edition=judges.edition)
+    greeted = tuple(claims_behind_greetings(given.output)) if judges.edition >= 3 else ()
+    for claim in (*extract(given.output), *greeted):
         # What must not go out is the matter of safety: it is taken out, and what is left may well be true.
-        text = hide(claim.text)
+        text = hide_placeholders(hide(claim.text), edition=judges.edition)
         said = sure.judge(text)
         if (
             said.label is not Entailment.CONTRADICT
@@ -114,7 +105,17 @@ def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
         if said.label is Entailment.NEUTRAL and is_choice(claim, given.task.outputs_schema):
             said = said.model_copy(update={"missing": ()})
             text = ""
-        yield Judged(claim.model_copy(update={"text": text}), said)
+        yield Judged(claim.model_copy(update={"text": text}), said, claim in greeted)
+
+
+def _strangers(given: CritiqueInput, judges: Judges) -> list[Greeting]:
+    return find_strangers(given.output, _known(given)) if judges.edition >= 3 else []
+
+
+def _misdirected(greeting: Greeting) -> Fault:
+    """A greeting of a stranger: it is not taken out, since the rest may well be meant for that stranger too."""
+    told = f"the greeting is wrong: {mask(greeting.name)!r} is neither in the evidence nor in the request"
+    return Fault(told, greeting.location, hint="greet whom the evidence names", least=DefectSeverity.HIGH)
 
 
 def _worth(item: Judged) -> float:
@@ -154,13 +155,18 @@ def _without_marked(value: Any, marks: Sequence[str], place: tuple[str, ...] = (
     return value
 
 
-def _ungrounded(item: Judged) -> Fault:
+def _ungrounded(item: Judged, given: CritiqueInput, judges: Judges) -> Fault:
     # The words of the claim are where the location says: a description that quotes them would be read, by whoever looks
     # for the cause, as if they described the defect; and it would repeat what must not go out.
-    claim, said = item
+    claim, said, is_greeted = item
     reason = mask(said.reason)
     if said.label is not Entailment.CONTRADICT:
         told, hint = f"the claim is ungrounded: {reason}", "cite evidence for it, or leave it out"
+        if is_greeted:
+            told, hint = (
+                f"the claim behind the greeting is wrong: {reason}",
+                "keep the greeting, and correct it",
+            )
         return Fault(told, claim.location, hint=hint, least=DefectSeverity.MEDIUM)
     source = said.support[0] if said.support else None
     if source is None:
@@ -168,95 +174,35 @@ def _ungrounded(item: Judged) -> Fault:
     else:
         where = f"{source.evidence} at {source.pointer or '/'}"
         told = f"the claim is contradicted ({where}): {reason}"
+        if judges.edition >= 3:
+            told = f"the claim is contradicted: {_against(reason, tell(source, _known(given)))}"
         hint = f"say what {source.evidence} says at {source.pointer or '/'}: {mask(source.text)}"
     return Fault(told, claim.location, hint=hint, least=DefectSeverity.MEDIUM)
 
 
-def score_complete(given: CritiqueInput, _: Judges) -> Scored:
-    """The part of the required outputs and sections that is there, less what is only a placeholder."""
-    faults = [*_missing_outputs(given), *_missing_sections(given)]
-    required = len(given.task.required_outputs) + len(given.task.required_sections)
-    texts = [leaf for leaf in leaves(given.output) if isinstance(leaf.value, str)]
-    gaps = [fault for leaf in texts for fault in _placeholders(leaf)]
-    count = required + len(gaps)
-    missing = len(faults) + len(gaps)
-    is_empty = not any(leaf.value not in (None, "") for leaf in leaves(given.output))
-    if is_empty:
-        return Scored(0.0, (*faults, Fault("the output is empty", "", "GLOBAL", "produce it")))
-    return Scored(round(1 - missing / count, 6) if count else 1.0, (*faults, *gaps))
-
-
-def _missing_outputs(given: CritiqueInput) -> list[Fault]:
-    return [
-        Fault(
-            f"the required output {name!r} is missing",
-            pointer.join((name,)),
-            "SECTION",
-            f"produce {name!r}",
-            DefectSeverity.MEDIUM,
-        )
-        for name in given.task.required_outputs
-        if given.output.get(name) in (None, "", [], {})
-    ]
-
-
-def _missing_sections(given: CritiqueInput) -> list[Fault]:
-    texts = [leaf for leaf in leaves(given.output) if isinstance(leaf.value, str)]
-    present = {_plain(title) for leaf in texts for title in headings(leaf.value)}
-    longest = max(texts, key=lambda leaf: len(leaf.value), default=None)
-    end = len(longest.value) if longest else 0
-    place = str(Location(pointer.join(longest.place), end, end)) if longest else ""
-    return [
-        Fault(
-            f"the section {title!r} is missing",
-            place,
-            "SECTION",
-            f"add a section {title!r}",
-            DefectSeverity.MEDIUM,
-        )
-        for title in given.task.required_sections
-        if _plain(title) not in present
-    ]
-
-
-def headings(text: str) -> list[str]:
-    """The headings of a text: in Markdown, in bold, or a line that ends with a colon."""
-    return [match["marked"] or match["bold"] or match["plain"] for match in _HEADING.finditer(text)]
-
-
-def _placeholders(leaf: Leaf) -> list[Fault]:
-    where = pointer.join(leaf.place)
-    return [
-        Fault(
-            f"{match[0]!r} stands for something that is missing",
-            str(Location(where, *match.span())),
-            hint="fill it in",
-            least=DefectSeverity.MEDIUM,
-        )
-        for match in _PLACEHOLDER.finditer(leaf.value)
-    ]
-
-
-def _plain(text: str) -> str:
-    return _SPACES.sub(" ", text).strip().casefold()
+def _against(reason: str, told: str) -> str:
+    """Why a claim is wrong, and what the evidence says."""
+    if reason.startswith(OTHER):
+        return f"{told}, not {reason.removeprefix(OTHER)}"
+    return f"{reason}: {told}"
 
 
 def score_coherent(given: CritiqueInput, judges: Judges) -> Scored:
     """The part of the claims that contradict no other, are not said twice, and add up."""
     claims = extract(given.output)[:MAX_COMPARED]
     sentences = tuple(claim for claim in claims if parse_location(claim.location).start is not None)
-    faults = [*_at_odds(sentences), *_repeated(given.output), *_wrong_sums(given, judges)]
+    faults = [*_at_odds(sentences, judges), *_repeated(given.output), *_wrong_sums(given, judges)]
     count = max(len(claims), len(faults), 1)
     return Scored(round(1 - len(faults) / count, 6), tuple(faults))
 
 
-def _at_odds(claims: tuple[Claim, ...]) -> list[Fault]:
+def _at_odds(claims: tuple[Claim, ...], judges: Judges) -> list[Fault]:
     """Sentences that cannot both be right; members of an object say something each about their own."""
     facts = [
         Evidence(id=f"kg:output:{number}#snapshot_output", content=claim.text)
         for number, claim in enumerate(claims)
     ]
-    check = GroundingCheck(facts)
+    check = GroundingCheck(facts, edition=judges.edition)
     found: list[Fault] = []
     for number, claim in enumerate(claims):
         said = check.judge(claim.text, apart_from=number)
@@ -278,7 +224,7 @@ def _repeated(output: JsonObject) -> list[Fault]:
     seen: set[str] = set()
     for leaf in leaves(output):
         for match in _PARAGRAPH.finditer(leaf.value) if isinstance(leaf.value, str) else ():
-            text = _plain(match[0])
+            text = plain(match[0])
             if text in seen:
                 place = str(Location(pointer.join(leaf.place), *match.span()))
                 found.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Literal
 
 from tercet.contracts.problem import Problem
 from tercet.packs.parts import Parts
@@ -26,6 +27,23 @@ def unknown_parameter(parts: Parts, code: str, place: str, name: str, known: Ite
     names = list(known)
     remedy = _suggestion(name, names) or f"it takes {', '.join(names) or 'none'}"
     return parts.problem(code, place, f"there is no parameter {name}", remedy)
+
+
+def unknown_fact(
+    parts: Parts,
+    place: str,
+    told: str,
+    name: str,
+    known: Iterable[str],
+    *,
+    severity: Literal["error", "warning"] = "error",
+) -> Problem:
+    """The problem of a member of evidence that is named and not there."""
+    names = list(known)
+    remedy = (
+        _suggestion(name, names) or f"name one of {', '.join(names[:12]) or 'those that the evidence has'}"
+    )
+    return parts.problem("required_fact_unknown", place, told, remedy, severity=severity)
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str | None:

@@ -59,7 +59,7 @@ def _edits(
         case "coerce":
             return coerce(output, place, materials)
         case "redact":
-            return redact(output, place)
+            return redact(output, place, materials.redaction)
         case "recompute_total":
             return recompute_total(output, place, materials)
         case "remove_claim":

@@ -41,13 +41,17 @@ def remove_claim(
     found = place if place is not None and place.is_range else _quoted(output, defect, place)
     if found is None or found.start is None or found.end is None:
         return _without_member(output, place, schema)
-    text = text_at(output, found.pointer) or ""
-    start, end = _sentences_over(text, found.start, found.end)
+    edit = take_out(text_at(output, found.pointer) or "", found.pointer, found.start, found.end)
+    return () if edit is None else (edit,)
+
+
+def take_out(text: str, where: str, start: int, end: int) -> Edit | None:
+    """The edit that takes the sentences of a text out that a range touches; None where that would leave a hole."""
+    start, end = _sentences_over(text, start, end)
     start, end, replacement = _with_joints(text, start, end)
     if not _leaves_words(text, start, end) or _HANGING.match(text[end:].lstrip()):
-        return ()
-    region = Region(pointer=found.pointer, start=start, end=end)
-    return (Edit(region=region, replacement=replacement),)
+        return None
+    return Edit(region=Region(pointer=where, start=start, end=end), replacement=replacement)
 
 
 def _without_member(output: JsonObject, place: Region | None, schema: JsonObject | None) -> tuple[Edit, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from tercet.contracts.prose import is_only_headings
 from tercet.contracts.quality import Defect
 from tercet.contracts.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject
@@ -24,6 +25,8 @@ def add_section(
     if where is None:
         return ()
     text = text_at(output, where) or ""
+    if is_only_headings(text) and not materials.may_begin:
+        return ()  # a letter that was never written is not made good by what the pack says in each
     missing = _meant(defect, [each for each in materials.sections if not _is_there(text, each)])
     words = fill(missing.text, materials) if missing is not None else None
     if missing is None or words is None:
@@ -49,7 +52,7 @@ def _is_there(text: str, template: SectionTemplate) -> bool:
 
 def _meant(defect: Defect, missing: list[SectionTemplate]) -> SectionTemplate | None:
     told = f"{defect.description}\n{defect.location or ''}".casefold()
-    named = [each for each in missing if each.heading.casefold() in told] or missing
+    named = [each for each in missing if each.heading.casefold() in told or _states(each, told)] or missing
     return named[0] if len(named) == 1 else None
 
 
@@ -68,6 +71,12 @@ def blanks_in(text: str) -> list[Blank]:
 def strays_in(text: str) -> list[str]:
     """What looks like a blank of a text, and is none."""
     return [match[0] for match in _STRAY.finditer(text) if not _BLANK.fullmatch(match[0])]
+
+
+def _states(template: SectionTemplate, told: str) -> bool:
+    """Whether the words of a section have a blank for the member that a defect names."""
+    refs = (f"{blank.classification}#{blank.place}".casefold() for blank in blanks_in(template.text))
+    return any(f" {ref}:" in told for ref in refs)
 
 
 def fill(text: str, materials: Materials) -> str | None:

@@ -25,11 +25,15 @@ from tercet.critic.outputs.grounding.index import Index
 from tercet.critic.outputs.grounding.masks import first, last, mask_of
 from tercet.critic.outputs.grounding.quantities import Quantity
 from tercet.critic.outputs.grounding.search import Search
+from tercet.critic.outputs.grounding.spelling import SpelledMembers
 from tercet.critic.outputs.grounding.statements import MAX_SENTENCE, Reading, Statement, read, state
 from tercet.critic.outputs.grounding.sums import KnownTotals, compute
 from tercet.critic.outputs.grounding.weighing import COVERED
 
-VERSION = "grounding-2"
+EDITION = 3
+"""The edition of the rules. The second one does not know that `the refundable cents are 19000` speaks of cents, and names
+`Karl Bauer.` with the stop behind it."""
+OTHER = "the evidence has something else than "
 
 _PRONOUN = re.compile(r"(?:it|they|he|she|this|these|that|those)\b", re.IGNORECASE)
 _OWN = re.compile(r"(?:the|this|that|these|those|it|he|she|they|an?|its|his|her|their)\b", re.IGNORECASE)
@@ -48,15 +52,16 @@ class Said(NamedTuple):
 class GroundingCheck:
     """Judges claims by numbers, dates, names, identifiers and negations. Deterministic, and needs no model."""
 
-    name = VERSION
-
     def __init__(
         self,
         evidence: Sequence[Evidence],
         *,
         reader: Callable[[Evidence, int], Said] | None = None,
         most: int | None = None,
+        edition: int = EDITION,
     ) -> None:
+        self.name = f"grounding-{edition}"
+        self._edition = edition
         self._evidence = tuple(evidence)
         self._judged: dict[tuple[str, int | None], Judgement] = {}
         reader = reader or read_fact
@@ -79,6 +84,8 @@ class GroundingCheck:
         return self._judged[asked]
 
     def _judge(self, claim: str, apart_from: int | None) -> Judgement:
+        if self._edition >= 3:
+            claim = self.spelled(claim)
         wrong = self._totals.find_wrong(read(claim)) if apart_from is None else None
         if wrong is not None:
             reason = f"{wrong[0]!r} is a wrong total"
@@ -112,7 +119,7 @@ class GroundingCheck:
             return self._answer(Entailment.ENTAIL, _how(borne), [borne])
         worked = _work_out(search, groups, against)
         if against is not None and not _is_worked_out(against, worked):
-            return self._answer(Entailment.CONTRADICT, _why(against), [against])
+            return self._answer(Entailment.CONTRADICT, _why(against, self._edition), [against])
         together = _together(search)
         if together:
             return self._answer(Entailment.ENTAIL, "all of it is found, in several places", together)
@@ -120,10 +127,33 @@ class GroundingCheck:
         if together:
             return self._answer(Entailment.ENTAIL, f"computed from {_places(worked)}", together)
         missing = _missing(search, worked)
+        if self._edition >= 3:
+            missing = tuple(text.rstrip(".") or text for text in missing)
         reason = (
             f"{missing[0]!r} is nowhere in the evidence" if missing else "nothing in the evidence settles it"
         )
         return Judgement(label=Entailment.NEUTRAL, reason=reason, missing=missing)
+
+    @property
+    def statements(self) -> Sequence[Statement]:
+        """What the evidence says, statement by statement."""
+        return self._statements
+
+    def statements_of(self, fact: str, place: str) -> list[Statement]:
+        """What one member of a fact says."""
+        return [each for each in self._statements if self.is_at(each, fact, place)]
+
+    def is_at(self, statement: Statement, fact: str, place: str) -> bool:
+        """Whether a statement is that of one member of a fact."""
+        return statement.pointer == place and self._evidence[statement.source].id == fact
+
+    def spelled(self, claim: str) -> str:
+        """A claim as it is read: the unit that a member has in its name stands behind the number."""
+        return self._members.put_units_right(claim)
+
+    @cached_property
+    def _members(self) -> SpelledMembers:
+        return SpelledMembers(self._statements)
 
     @cached_property
     def _index(self) -> Index:
@@ -249,11 +279,13 @@ def _how(item: Comparison) -> str:
     return f"computed from {said.pointer or '/'}" if said.is_computed else "it is borne out"
 
 
-def _why(item: Comparison) -> str:
+def _why(item: Comparison, edition: int) -> str:
+    claimed = item.others[0].text.strip() if item.others else ""
+    claimed = claimed.rstrip(".") if edition >= 3 else claimed
     if item.others and item.statement.is_computed:
-        return f"{item.others[0].text.strip()!r} is a wrong total"
+        return f"{claimed!r} is a wrong total"
     if item.others:
-        return f"the evidence has something else than {item.others[0].text.strip()!r}"
+        return f"{OTHER}{claimed!r}"
     return (
         "the same names stand the other way round" if item.is_reversed else "the evidence says the opposite"
     )

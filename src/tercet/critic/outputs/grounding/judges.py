@@ -13,17 +13,21 @@ from hashlib import sha256
 import orjson
 
 from tercet.contracts.evidence import Evidence
-from tercet.critic.outputs.grounding.check import GroundingCheck, Said, read_fact
+from tercet.critic.outputs.grounding.check import EDITION, GroundingCheck, Said, read_fact
 
 MAX_READ = 100_000
 """More statements of all evidence together are not read: the finding then is that there is too much of it."""
 
 
 class Judges:
-    """Makes the judges of one phase. `most` is how many statements they read; None reads all."""
+    """Makes the judges of one phase. `most` is how many statements they read; None reads all.
 
-    def __init__(self, *, most: int | None = MAX_READ) -> None:
+    `edition` is that of the rules, also of those that the scorers go by: runs are judged by the one they began with.
+    """
+
+    def __init__(self, *, most: int | None = MAX_READ, edition: int = EDITION) -> None:
         self.most = most
+        self.edition = edition
         self._prints: dict[int, tuple[Evidence, bytes]] = {}
         self._said: dict[bytes, tuple[int, Said]] = {}
         self._made: dict[tuple[bytes, ...], GroundingCheck] = {}
@@ -32,7 +36,9 @@ class Judges:
         """The judge for this evidence: the same one where it was asked for before."""
         key = tuple(map(self._print, evidence))
         if key not in self._made:
-            self._made[key] = GroundingCheck(evidence, reader=self._read, most=self.most)
+            self._made[key] = GroundingCheck(
+                evidence, reader=self._read, most=self.most, edition=self.edition
+            )
         return self._made[key]
 
     def _read(self, fact: Evidence, number: int) -> Said:
