@@ -26,6 +26,7 @@ from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
 from tercet.packs import Pack
 from tercet.packs.people import actor_for
+from tercet.planner.template import fill, is_template
 from tercet.runtime.opening import setting_of
 from tercet.runtime.setting import Setting
 
@@ -55,13 +56,13 @@ def review_plan(
     safety_mode: ApprovalMode | None = None,
     store: str = "",
 ) -> Case:
-    """Compiles what the run would see, and lets the critic judge the plan. Nothing is run."""
+    """Compiles what the run would see, and lets the critic judge the plan, or what a template comes to. Nothing is run."""
     request = asked(pack, intent or plan.intent, request_input)
     # Whoever hands over a plan is told what is wrong with it; no planner is asked for another.
     setting = setting_for(
         pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="caller", store=store
     )
-    return judged(setting, plan)
+    return judged(setting, fill(plan, request, setting.compiled.snapshot) if is_template(plan) else plan)
 
 
 def asked(pack: Pack, intent: str | None, request_input: JsonObject | None) -> Request:

@@ -15,6 +15,7 @@ from tercet.contracts.plan_formats import MAX_BYTES, load_plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject
 from tercet.packs import Pack, check_folder
+from tercet.planner.template import inputs_of
 
 STDIN = "-"
 
@@ -34,6 +35,17 @@ def check_pack(folder: Path) -> tuple[Problem, ...]:
 def read_plan(name: str) -> Plan:
     """The plan in a file, or on stdin if the name is `-`."""
     return load_plan(_read(name, "plan"))
+
+
+def demand_filled(plan: Plan, name: str, command: str) -> None:
+    """Refuses a template: its placeholders are filled from a request, and as plain text they mean nothing."""
+    if fields := inputs_of(plan):
+        given = ", ".join(f'"{field.partition(".")[0]}": …' for field in fields)
+        raise UsageError(
+            f"{name} is a template: ${{input.{fields[0]}}} in it is filled from a request's input",
+            code="template_unfilled",
+            remedy=f"give the input, and the pack's own template is taken: tercet {command} PACK --input '{{{given}}}'",
+        )
 
 
 def read_input(text: str | None, option: str = "--input") -> JsonObject:

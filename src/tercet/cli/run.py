@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tercet.cli.case import local_actor
-from tercet.cli.documents import load_pack, read_input, read_plan
+from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
@@ -111,6 +111,8 @@ def run(
     ttl_ms = None if ttl is None else read_duration(ttl)
     loaded = load_pack(pack)
     given = None if plan is None else read_plan(plan)
+    if plan is not None and given is not None:
+        demand_filled(given, plan, "run")
     asked = intent or (given.intent if given else None)
     spec = loaded.decision_for(asked)
     request = Request(

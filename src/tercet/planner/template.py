@@ -29,6 +29,17 @@ class PlanningError(UsageError):
     default_code = "planning_failure"
 
 
+def is_template(plan: Plan) -> bool:
+    """Whether a plan has placeholders."""
+    return PLACEHOLDER.search(plan.model_dump_json(exclude_defaults=True)) is not None
+
+
+def inputs_of(plan: Plan) -> tuple[str, ...]:
+    """The fields of the request that a plan has placeholders for, such as `order_id`; a plan that is no template has none."""
+    found = PLACEHOLDER.findall(plan.model_dump_json(exclude_defaults=True))
+    return tuple(dict.fromkeys(name.removeprefix("input.") for name in found if name.startswith("input.")))
+
+
 def fill(template: Plan, request: Request, snapshot: str) -> Plan:
     """The plan that a template comes to for a request."""
     document = template.model_dump(mode="json", exclude_defaults=True)
