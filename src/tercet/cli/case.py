@@ -9,12 +9,13 @@ import getpass
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 from uuid import uuid4
 
 from tercet.cli.stores import read_shelf
+from tercet.cli.unknown_evidence import addressed
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import ApprovalMode
@@ -62,7 +63,14 @@ def review_plan(
     setting = setting_for(
         pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="caller", store=store
     )
-    return judged(setting, fill(plan, request, setting.compiled.snapshot) if is_template(plan) else plan)
+    if not is_template(plan):
+        return judged(setting, plan)
+    return for_input(judged(setting, fill(plan, request, setting.compiled.snapshot)))
+
+
+def for_input(case: Case) -> Case:
+    """The case of a filled template, told to whoever typed the input."""
+    return replace(case, verdict=addressed(case.verdict, case.compiled.evidence))
 
 
 def asked(pack: Pack, intent: str | None, request_input: JsonObject | None) -> Request:

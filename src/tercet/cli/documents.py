@@ -53,6 +53,8 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
     if text is None:
         return {}
     source = _read(text[1:], "input") if text.startswith("@") else text.encode(errors="surrogatepass")
+    if text.startswith("@"):
+        _demand_utf8(source, text[1:])
     try:
         value: object = orjson.loads(source)
     except orjson.JSONDecodeError as error:
@@ -68,6 +70,18 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
             remedy=f"""give the fields names: {option} '{{"order_id": "ord_881"}}'""",
         )
     return cast("JsonObject", value)
+
+
+def _demand_utf8(data: bytes, name: str) -> None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        row = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(
+            f"byte {error.start} of {name}, in line {row}, is no UTF-8",
+            code="input_invalid",
+            remedy="save the file as UTF-8",
+        ) from error
 
 
 def _read(name: str, what: str) -> bytes:
@@ -119,5 +133,5 @@ def _unreadable(name: str, what: str, error: OSError) -> UsageError:
             return UsageError(
                 f"cannot read {name}: {error.strerror or error}",
                 code=f"{what}_unreadable",
-                remedy="see that the file is there and that you may read it",
+                remedy="check its permissions, and that it is a plain file",
             )

@@ -118,6 +118,8 @@ def run(
     request = Request(
         intent=asked or (*spec.intents, spec.id)[0], input=read_input(input_), request_key=request_key
     )
+    has_template = any(each.intent == request.intent for each in loaded.templates)
+    is_filled = given is None and has_template and not model and planner in (None, "template")
     commands = Commands(journal=journal, pack=str(pack), actors=actors_of(pack))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
@@ -142,5 +144,12 @@ def run(
         if not progress.has_told:
             screen.say(f"· this request was sent before, and is session {story.state.start['session']}")
         screen.say()
-        show_ending(screen, story.state, commands, now=SystemClock().now(), rollback=story.rollback)
+        show_ending(
+            screen,
+            story.state,
+            commands,
+            now=SystemClock().now(),
+            rollback=story.rollback,
+            evidence=[fact.id for fact in loaded.evidence] if is_filled else (),
+        )
     return EXIT_CODES[standing(story.state)]
