@@ -54,11 +54,15 @@ def _time(_: Any, __: Mapping[str, Any]) -> Words:
     return Words("it should be a time with its zone", "write a time such as 2026-05-09T06:00:00Z")
 
 
+def _finite(_: Any, __: Mapping[str, Any]) -> Words:
+    return Words("it should be a finite number", "write a finite number")
+
+
 def _bound(word: str, key: str) -> Callable[[Any, Mapping[str, Any]], Words]:
     def make(_: Any, context: Mapping[str, Any]) -> Words:
-        return Words(
-            f"it should be {word} {context.get(key)}", f"write a number that is {word} {context.get(key)}"
-        )
+        limit = context.get(key)
+        shown = f"{limit:f}".rstrip("0").rstrip(".") if isinstance(limit, float) else f"{limit}"
+        return Words(f"it should be {word} {shown}", f"write a number that is {word} {shown}")
 
     return make
 
@@ -77,12 +81,13 @@ _WORDS: Mapping[str, Callable[[Any, Mapping[str, Any]], Words]] = {
     **dict.fromkeys(("tuple_type", "list_type", "set_type", "frozen_set_type"), _list),
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "dataclass_type"), _table),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _whole),
-    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), _number),
+    **dict.fromkeys(("float_type", "float_parsing"), _number),
     **dict.fromkeys(("bool_type", "bool_parsing"), _truth),
     **dict.fromkeys(
         ("datetime_type", "datetime_parsing", "datetime_from_date_parsing", "timezone_aware"), _time
     ),
     "string_type": _text,
+    "finite_number": _finite,
     "greater_than": _bound("more than", "gt"),
     "greater_than_equal": _bound("at least", "ge"),
     "less_than": _bound("less than", "lt"),
