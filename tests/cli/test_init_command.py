@@ -33,7 +33,9 @@ def test_the_screen_says_what_to_type_next(
     answer = tercet("init", folder, "--name", "help-desk")
     assert answer.code == 0
     assert "help-desk@0.1.0" in answer.out
-    commands = [shlex.split(line)[1:] for line in answer.out.splitlines() if line.strip().startswith("tercet ")]
+    commands = [
+        shlex.split(line)[1:] for line in answer.out.splitlines() if line.strip().startswith("tercet ")
+    ]
     codes = {words[0]: tercet(*words).code for words in commands}
     assert codes == {"check": 0, "verify": 0, "run": 4}  # the template's last step waits at a gate
 

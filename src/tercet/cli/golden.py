@@ -129,7 +129,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Judge every run of a set again: exits with 0 if all come out the same, and with 3 and the differences if not."""
+    """Judge every run of a set again. Exits with 0 if all come out the same, and with 3 and the differences if not."""
     total = len(files_in(folder))
     other = load_pack(pack) if pack is not None else None
     with progress_over(total, is_shown=not as_json) as told:

@@ -33,7 +33,9 @@ def init(
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Make a small pack that passes `tercet check`, with a plan that passes `tercet verify` and a template to `tercet run`."""
+    """Make a small pack that works. It passes `tercet check`, its plan passes `tercet verify`, and it has a template
+    to `tercet run`.
+    """
     files = [path.relative_to(folder).as_posix() for path in scaffold(folder, name)]
     ref = load_pack(folder).ref
     plan = next(file for file in files if file.startswith("plans/"))

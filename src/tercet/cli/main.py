@@ -159,15 +159,15 @@ COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
 """Every command with the examples in its help."""
 
 GROUPS = {
-    "sessions": "Look at the runs of a journal, follow them, steer them, and go on with them.",
+    "sessions": "Look at runs, follow them, steer them, and go on with them.",
     "gates": "Look at the questions that runs wait with, and answer them.",
-    "evidence": "Bring facts in, freeze them in snapshots, and look at what is there.",
-    "tools": "The tools of a pack, and the definitions of MCP tools that a person has accepted.",
+    "evidence": "Bring facts in, freeze them in snapshots, look at them.",
+    "tools": "The tools of a pack, and which MCP tools are pinned.",
     "signing-keys": "The keys that bundles are signed with.",
-    "golden": "Keep chosen runs as a regression set, and judge them again after every change.",
-    "feedback": "Say what is wrong with the results of runs, and see what it comes to.",
-    "tune": "Look for better values of what a pack lets be tuned: tercet tune PACK. A person applies them.",
-    "stop": "Emergency stops: nothing that is stopped is called any more.",
+    "golden": "Keep chosen runs, and judge them again after every change.",
+    "feedback": "Say what is wrong with results, and see what it comes to.",
+    "tune": "Look for better values in a pack: tercet tune PACK. What may be tuned the pack says, and a person applies it.",
+    "stop": "Emergency stops: what is stopped is called no more.",
 }
 
 

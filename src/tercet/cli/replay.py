@@ -58,7 +58,7 @@ def replay(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Judge recorded runs again, offline: does every verdict follow from the facts that were recorded before it?
+    """Judge recorded runs again, offline. Does every verdict follow from the facts that were recorded before it?
 
     No tool, model or planner is called. Exits with 0 if everything comes out the same; with 3 if something differs, and
     names the first event, step and field. With --pack the facts stay as they were and the rules are the other pack's: each

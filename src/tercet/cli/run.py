@@ -96,7 +96,8 @@ def run(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Carry a request out: plan it, let the critic review the plan, call its tools, and judge the result.
+    """Carry a request out, from its plan to a judged result. The critic reviews the plan before its tools are called,
+    and what came of them after.
 
     Every step is in the journal before and after it happens, so a run that stops, for whatever reason, is resumed where
     it was with `tercet sessions resume`. A call that needs an approval opens a gate; the run then ends with exit 4,

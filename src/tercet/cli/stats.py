@@ -46,7 +46,8 @@ def stats(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show how the runs of a journal went: how many plans passed and steps completed, how often retries helped and people were asked, how long it took, and what it cost.
+    """Show how the runs of a journal went. It counts how many plans passed and steps completed, how often retries
+    helped and people were asked, how long it took, and what it cost.
 
     The figures are counted from the events of every run, rehearsals left out, with the same rules as the metrics of
     `--telemetry`. Nothing is written.

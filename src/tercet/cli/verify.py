@@ -32,7 +32,7 @@ def verify(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Review a plan before anything happens: may it run, and if not, why not?
+    """Review a plan: may it run, and if not, why not?
 
     A template is filled from --input first.
 
