@@ -68,13 +68,16 @@ def _bound(word: str, key: str) -> Callable[[Any, Mapping[str, Any]], Words]:
 
 
 def _short(given: Any, context: Mapping[str, Any]) -> Words:
-    least, unit = context.get("min_length"), "characters" if isinstance(given, str) else "entries"
-    return Words(f"it should have at least {least} {unit}", "add what is missing")
+    return Words(f"it should have at least {_size(given, context.get('min_length'))}", "add what is missing")
 
 
 def _long(given: Any, context: Mapping[str, Any]) -> Words:
-    most, unit = context.get("max_length"), "characters" if isinstance(given, str) else "entries"
-    return Words(f"it should have at most {most} {unit}", "shorten it")
+    return Words(f"it should have at most {_size(given, context.get('max_length'))}", "shorten it")
+
+
+def _size(given: Any, length: Any) -> str:
+    unit = "character" if isinstance(given, str) else "item"
+    return f"{length} {unit}{'' if length == 1 else 's'}"
 
 
 _WORDS: Mapping[str, Callable[[Any, Mapping[str, Any]], Words]] = {
