@@ -3,8 +3,9 @@
 A planner proposes a typed plan, a critic refuses it or lets it through before anything happens, an executor carries
 out exactly the verified steps, and the critic judges the result. This page exports what people touch first.
 
-Names are imported when they are first asked for. It is the one place that does so, for a reason: Pydantic is lazy in
-the same way, and a first class made with it costs more than all the rest of a small program's start.
+Names are imported when they are first asked for. Only this page and the command line (`tercet.cli.late`) do so, for a
+reason: Pydantic is lazy in the same way, and a first class made with it costs more than all the rest of a small
+program's start.
 """
 
 from importlib import import_module

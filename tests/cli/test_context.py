@@ -62,6 +62,13 @@ def test_a_context_is_told_with_its_reasons(tercet: Tercet) -> None:
         assert told in answer.text
 
 
+def test_a_hash_stays_on_one_line(tercet: Tercet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns it can still be copied."""
+    monkeypatch.setenv("COLUMNS", "80")
+    answer = tercet("context", REFUNDS, "--json").json
+    assert answer["hash"] in tercet("context", REFUNDS).out
+
+
 def test_json_holds_all_of_it(tercet: Tercet) -> None:
     """What is printed is what the compiler gives, down to the hash."""
     told = tercet("context", REFUNDS, "--intent", "support.refund", "--input", ORDER_881, "--json").json

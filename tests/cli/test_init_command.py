@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
+
+from tercet.packs.scaffold import EXAMPLE_INPUT
 
 from .harness import Tercet
 
@@ -30,9 +33,25 @@ def test_the_screen_says_what_to_type_next(
     answer = tercet("init", folder, "--name", "help-desk")
     assert answer.code == 0
     assert "help-desk@0.1.0" in answer.out
-    commands = [line.split()[1:] for line in answer.out.splitlines() if line.strip().startswith("tercet ")]
+    commands = [
+        shlex.split(line)[1:] for line in answer.out.splitlines() if line.strip().startswith("tercet ")
+    ]
     codes = {words[0]: tercet(*words).code for words in commands}
-    assert codes == {"check": 0, "verify": 0, "run": 4}  # the sample's last step waits at a gate
+    assert codes == {"check": 0, "verify": 0, "run": 4}  # the template's last step waits at a gate
+
+
+def test_a_new_pack_runs_from_its_template(
+    tercet: Tercet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request is enough to get a plan that may run, and one without an input says what is missing."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TERCET_JOURNAL", raising=False)
+    tercet("init", "desk")
+    planned = tercet("plan", "desk", "--input", EXAMPLE_INPUT, "--json").json
+    assert [step["id"] for step in planned["plan"]["steps"]] == ["measure", "water"]
+    bare = tercet("plan", "desk", "--json")
+    assert (bare.code, bare.json["error"]["code"]) == (2, "planning_failure")
+    assert "input.plant" in bare.json["error"]["remedy"]
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tercet: Tercet, tmp_path: Path) -> None:

@@ -35,6 +35,17 @@ def test_no_words_show_the_help(tercet: Tercet) -> None:
     assert all(name.split()[0] in answer.out for name in COMMANDS)
 
 
+@pytest.mark.parametrize("words", [(), *((group,) for group in GROUPS)])
+def test_no_line_of_a_list_of_commands_is_cut(
+    tercet: Tercet, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """At 80 columns each command is told with a whole sentence."""
+    monkeypatch.setenv("COLUMNS", "80")
+    listing = tercet(*words, "--help").out.partition("Commands:")[2]
+    assert listing
+    assert "...\n" not in listing
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_group_alone_shows_its_commands(tercet: Tercet, group: str) -> None:
     """`tercet sessions` alone lists what can follow, and counts as wrong use."""

@@ -127,3 +127,31 @@ def test_a_chatty_pack_does_not_spoil_the_json(tercet: Tercet, pack: Path) -> No
     answer = tercet("verify", pack, PLANS / "plan_b.json", "--json")
     assert json.loads(answer.out)["verify"]["ok"] is True
     assert "loading the refund desk" in answer.err
+
+
+TEMPLATE = REFUNDS / "templates" / "refund.json"
+
+
+def test_a_template_without_an_input_is_told_to_be_one(tercet: Tercet) -> None:
+    """One answer says that it is a template and what to type, in place of the critic's findings about its placeholders."""
+    answer = tercet("verify", REFUNDS, TEMPLATE, "--json")
+    assert answer.code == 2
+    assert answer.json["error"]["code"] == "template_unfilled"
+    assert "${input.window_id}" in answer.json["error"]["message"]
+    assert """tercet plan PACK --input '{"window_id": …}'""" in answer.json["error"]["remedy"]
+
+
+def test_a_template_with_an_input_is_filled_and_reviewed(tercet: Tercet) -> None:
+    """What is judged is the plan that the template comes to for this input."""
+    given = '{"order_id": "ord_881", "window_id": "rw_881"}'
+    answer = tercet("verify", REFUNDS, TEMPLATE, "--input", given, "--json")
+    assert (answer.code, answer.json["verify"]["ok"]) == (0, True)
+    lacking = tercet("verify", REFUNDS, TEMPLATE, "--input", "{}", "--json")
+    assert (lacking.code, lacking.json["error"]["code"]) == (2, "planning_failure")
+
+
+def test_a_template_is_not_run_as_a_plan(tercet: Tercet) -> None:
+    """Given to `run --plan`, it says that the input alone is enough."""
+    answer = tercet("run", REFUNDS, "--plan", TEMPLATE, "--journal", "memory:", "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, "template_unfilled")
+    assert "tercet run PACK --input" in answer.json["error"]["remedy"]

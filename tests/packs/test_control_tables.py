@@ -100,7 +100,7 @@ def test_an_unstable_gain_cannot_be_built_in_python_either() -> None:
         ("alpha = 0.6", "pack, control.letter.alpha", "0.5"),
         ("gain = 0", "pack, control.letter.gain", "0.001"),
         ("gain = 1.5", "pack, control.letter.gain", "1"),
-        ("kp = -1", "pack, control.letter.kp", "greater than or equal to 0.000001"),
+        ("kp = -1", "pack, control.letter.kp", "at least 0.000001"),
         ("kp = nan", "pack, control.letter.kp", "finite"),
         ("u_min = 0.5\nu_max = 0.4", "pack, control.letter", "u_min is above u_max"),
         ("u_min = -2.0", "pack, control.letter", "less than nothing"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import tomllib
@@ -161,7 +160,7 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
     [
         ("task_clas = 'x'", "quality.task_clas", 7, "did you mean 'task_class'?"),
         ("judge = 'nobody'", "quality.judge", 7, "choose 'grounding' or 'model'"),
-        ("novelty = 2", "quality.novelty", 7, "less than or equal to 1"),
+        ("novelty = 2", "quality.novelty", 7, "at most 1"),
         (
             "repair.edit_up_to = 'huge'",
             "quality.repair.edit_up_to",
@@ -213,6 +212,7 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
             10,
             "greater than or equal to 1",
         ),
+        (
             'required_facts = ["booking/cents"]',
             "quality",
             6,

@@ -247,7 +247,7 @@ def test_a_partial_cannot_be_a_tool() -> None:
         ({"reversibility": "maybe"}, "choose one of pure"),
         ({"gates": "GATE_A"}, "write gates as a list"),
         ({"limits": "args.x > 0"}, "write limits as a list"),
-        ({"timeout_ms": 0}, "greater than or equal to 1"),
+        ({"timeout_ms": 0}, "at least 1"),
         ({"compensate": {"tol": "a.b"}}, "compensate.tol"),
         ({"reconcile": "a.b"}, "callable"),
     ],

@@ -98,8 +98,8 @@ def deny(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Deny the call or the outputs that a gate shows: the call is never made, the outputs are never committed, and the
-    session ends rejected as soon as it is resumed.
+    """Deny the call or the outputs that a gate shows. The call is never made, the outputs are never committed, and
+    the session ends rejected as soon as it is resumed.
 
     Whoever could approve it may deny it, and so may whoever started the run. One denial is enough.
     """
@@ -114,8 +114,8 @@ def modify(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Send a call back to the planner, or outputs back into repair, with words about what shall be different: --note says
-    them.
+    """Send a call or outputs back, with words about what to change. A call goes to the planner, outputs go into
+    repair; --note says what shall be different.
 
     Approvals that the gate had are void. A plan that the caller brought is never changed: deny the call instead. Outputs
     are judged again once they were changed.
@@ -157,7 +157,7 @@ def settle(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Say whether a call of unknown outcome happened, after looking where it would have left its mark.
+    """Say whether a call of unknown outcome happened. Look first where it would have left its mark.
 
     `tercet gates show` prints the call, its key, and a value in the shape that --value must have.
     """
@@ -211,7 +211,7 @@ def decide(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Decide how a run goes on that was handed to a person, or what becomes of the effects of one that failed.
+    """Decide how a run goes on that was handed to a person. Or what becomes of the effects of one that failed.
 
     extend lets it use more, and goes on where it stopped. replan asks the planner for another plan, with your --note.
     accept-partial takes what there is; whoever started the run cannot. abandon ends it failed. compensate takes its

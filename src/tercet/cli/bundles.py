@@ -63,7 +63,8 @@ def export(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Put a run into one file: its events, checkpoints and blobs, its pack as data, and a hash over all of it.
+    """Put a whole run into one file. It holds events, checkpoints and blobs, the pack as data, and a hash over all of
+    it.
 
     Exporting a run that is over again gives the same bytes. A run that is still going is exported as far as it is.
     Without --pack the declarations of the pack go along, which the run has kept, but none of its files. What was redacted in
@@ -153,7 +154,8 @@ def verify_file(
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Look at every byte of a bundle: it is intact, or the first record that was changed, removed, reordered or inserted.
+    """Look at every byte of a bundle to see if it is intact. If not, the first record is named that was changed, removed,
+    reordered or inserted.
 
     A bundle without a signature shows accidents, not forgery: whoever can write the file can make all hashes anew. With
     --key it counts as intact only if that key has signed it. Exits with 0 if it is intact, with 3 if it is not, and with

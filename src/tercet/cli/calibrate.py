@@ -78,7 +78,8 @@ def calibrate(
     actors: ActorsPath = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Learn from recorded outcomes how much each measurement says about whether an output is right.
+    """Learn from recorded outcomes what measurements say. That is how much each one says about whether an output is
+    right.
 
     An outcome is what was measured of an output, and whether it was right: in the journal, what people answered at gates for outputs. Confidence keeps its word if of the outputs that it gives 0.9 nine in ten are right. What is shown is measured on outcomes that the weights were not fitted to. Nothing is run, and no pack is changed; with --apply the weights are written into the journal, with your name.
     """

@@ -58,7 +58,7 @@ def resume(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Go on with a session that was paused or answered, or whose process has died.
+    """Go on with a session that was paused, answered, or interrupted.
 
     What had been done stays done. If a dead process still has the lease on the session, this waits until it runs out,
     and says for how long; if that process turns out to be alive, it is left alone. A session that is over is shown, and
@@ -91,7 +91,7 @@ def migrate(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Move a session to this pack and its newest snapshot, and go on with it.
+    """Move a session to this pack and its newest snapshot. It goes on there.
 
     Its plan is reviewed anew under the rules of the new pack, and nothing that was approved before counts any more. What
     had been done stays done. Exits as `tercet run` does.

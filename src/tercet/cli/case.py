@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 from uuid import uuid4
 
 from tercet.cli.stores import read_shelf
+from tercet.cli.unknown_evidence import addressed
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import ApprovalMode
@@ -25,6 +26,7 @@ from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
 from tercet.packs import Pack
 from tercet.packs.people import actor_for
+from tercet.planner.template import fill, is_template
 from tercet.runtime.opening import setting_of
 from tercet.runtime.setting import Setting
 
@@ -54,13 +56,20 @@ def review_plan(
     safety_mode: ApprovalMode | None = None,
     store: str = "",
 ) -> Case:
-    """Compiles what the run would see, and lets the critic judge the plan. Nothing is run."""
+    """Compiles what the run would see, and lets the critic judge the plan, or what a template comes to. Nothing is run."""
     request = asked(pack, intent or plan.intent, request_input)
     # Whoever hands over a plan is told what is wrong with it; no planner is asked for another.
     setting = setting_for(
         pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="caller", store=store
     )
-    return judged(setting, plan)
+    if not is_template(plan):
+        return judged(setting, plan)
+    return for_input(judged(setting, fill(plan, request, setting.compiled.snapshot)))
+
+
+def for_input(case: Case) -> Case:
+    """The case of a filled template, told to whoever typed the input."""
+    return replace(case, verdict=addressed(case.verdict, case.compiled.evidence))
 
 
 def asked(pack: Pack, intent: str | None, request_input: JsonObject | None) -> Request:

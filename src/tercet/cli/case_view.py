@@ -63,13 +63,18 @@ def _show_plan(screen: Screen, case: Case) -> None:
 
 
 def _findings(verdict: Verdict) -> tuple[Refusal | None, list[Refusal]]:
-    """The refusal that decided, and the others but for those that say the same about the plan as a whole."""
+    """The refusal that decided, and the others but for those that say the same once more."""
     if not verdict.refusals:
         return None, []
     first, *others = verdict.refusals
-    return first, [
-        o for o in others if o.step is not None or (o.code, o.remedy) != (first.code, first.remedy)
-    ]
+    said = {(first.step, first.reason)}
+    left: list[Refusal] = []
+    for other in others:
+        is_same = other.step is None and (other.code, other.remedy) == (first.code, first.remedy)
+        if not is_same and (other.step, other.reason) not in said:
+            said.add((other.step, other.reason))
+            left.append(other)
+    return first, left
 
 
 def _show_step(

@@ -21,7 +21,7 @@ tercet check examples/refunds --json
 
 
 def check(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
-    """Report every problem of a pack, each with its file, its place and what to do about it.
+    """Report every problem of a pack, with a remedy for each. File and place stand with it.
 
     Exits with 0 if there is no error (warnings are allowed) and with 2 if there is one.
     """

@@ -93,7 +93,7 @@ def context(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show what a run may see: its decision, policies, tools, evidence and tokens; what is left out, and why.
+    """Show what a run may see, what is left out, and why. That is its decision, policies, tools, evidence and tokens.
 
     With --session it is what that session was given: compiled again from what was recorded of its request, its owner
     and its evidence, and compared with the hash in the journal. Nothing is run, and nothing is written.

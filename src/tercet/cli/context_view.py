@@ -58,10 +58,10 @@ def _show_frame(
         "pack": f"{printable(compiled.pack, 120)}{snapshot}",
         "decision": f"{printable(decision.id, 120)}, risk {decision.risk_tier}, safety mode {frame.safety_mode}",
         "for": f"{printable(frame.actor.id, 80)}{roles}, tenant {printable(frame.tenant, 80)}",
-        "context": f"{compiled.hash}{', as the session has recorded it' if is_recorded else ''}",
+        "context": f"{compiled.hash}{' as the session has recorded it' if is_recorded else ''}",
     }
     for label, text in rows.items():
-        screen.put(text, first=f"{label:<10}")
+        screen.put(text, first=f"{label:<9}")  # leaves 71 of 80 columns: a hash stays on one line
 
 
 def _show_entries(

@@ -65,7 +65,8 @@ def control(
     force: Force = False,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show for each task class of a pack how its quality loop will go: stable up to which gain, how many repairs, at which cost, and how good noise lets it become.
+    """Show how the quality loop of each task class will go. Stable up to which gain, how many repairs, at which cost,
+    and how good noise lets it become.
 
     Repairs that runs have recorded in the journal, or that stand in a file, are drawn beside that, and what they say of the gain and the noise is told. Nothing is run.
     """

@@ -15,6 +15,7 @@ from tercet.contracts.plan_formats import MAX_BYTES, load_plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject
 from tercet.packs import Pack, check_folder
+from tercet.planner.template import inputs_of
 
 STDIN = "-"
 
@@ -36,11 +37,24 @@ def read_plan(name: str) -> Plan:
     return load_plan(_read(name, "plan"))
 
 
+def demand_filled(plan: Plan, name: str, command: str) -> None:
+    """Refuses a template: its placeholders are filled from a request, and as plain text they mean nothing."""
+    if fields := inputs_of(plan):
+        given = ", ".join(f'"{field.partition(".")[0]}": …' for field in fields)
+        raise UsageError(
+            f"{name} is a template: ${{input.{fields[0]}}} in it is filled from a request's input",
+            code="template_unfilled",
+            remedy=f"give the input, and the pack's own template is taken: tercet {command} PACK --input '{{{given}}}'",
+        )
+
+
 def read_input(text: str | None, option: str = "--input") -> JsonObject:
     """The value of an option, such as the request's input: a JSON object, or `@` and the name of a file that holds one."""
     if text is None:
         return {}
     source = _read(text[1:], "input") if text.startswith("@") else text.encode(errors="surrogatepass")
+    if text.startswith("@"):
+        _demand_utf8(source, text[1:])
     try:
         value: object = orjson.loads(source)
     except orjson.JSONDecodeError as error:
@@ -56,6 +70,18 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
             remedy=f"""give the fields names: {option} '{{"order_id": "ord_881"}}'""",
         )
     return cast("JsonObject", value)
+
+
+def _demand_utf8(data: bytes, name: str) -> None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        row = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(
+            f"byte {error.start} of {name}, in line {row}, is no UTF-8",
+            code="input_invalid",
+            remedy="save the file as UTF-8",
+        ) from error
 
 
 def _read(name: str, what: str) -> bytes:
@@ -107,5 +133,5 @@ def _unreadable(name: str, what: str, error: OSError) -> UsageError:
             return UsageError(
                 f"cannot read {name}: {error.strerror or error}",
                 code=f"{what}_unreadable",
-                remedy="see that the file is there and that you may read it",
+                remedy="check its permissions, and that it is a plain file",
             )

@@ -112,8 +112,16 @@ def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one ca
             return columns.line("?", "yellow", event.step, _asked(event))
         case e.GateAnswered():
             return _answered(event)
+        case e.PlanningFailed():
+            return _unplanned(state, event)
         case _:
             return _about_session(event)
+
+
+def _unplanned(state: State, event: e.PlanningFailed) -> Text:
+    """Why there is no plan, without what the critic said, which stands in a line of its own above."""
+    said = "; ".join(str(reason) for reason in state.verdict.get("reasons", ()))
+    return _line("✗", "red", f"no plan: {_short(event.reason.removeprefix(f'{said}; '))}")
 
 
 def _about_session(event: e.Event) -> Text | None:
@@ -151,8 +159,6 @@ def _about_session(event: e.Event) -> Text | None:
 def _about_planning(event: e.Event) -> Text | None:
     """The line of an event on the way to a plan, or to the next turn of an agent."""
     match event:
-        case e.PlanningFailed():
-            return _line("✗", "red", f"no plan: {_short(event.reason)}")
         case e.ModelAsked() | e.ModelAnswered():
             return _about_model(event)
         case e.TurnJudged():

@@ -92,7 +92,7 @@ def add(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Add files to the draft of the next snapshot: Markdown, text, HTML, PDF, CSV and JSON lines.
+    """Add files to the draft of the next snapshot. They are Markdown, text, HTML, PDF, CSV and JSON lines.
 
     Texts are cut into chunks by headings and paragraphs; each row of a table and each line of JSON is a fact. A file that was
     added before is replaced. All files are added, or none: a bad line is named, and then nothing is changed. Nobody sees the
@@ -211,7 +211,7 @@ def snapshot(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Freeze what was added into a snapshot, which never changes any more.
+    """Freeze what was added into a snapshot. It never changes any more.
 
     It holds all that the snapshot before it held, with the changes of the draft.
     """

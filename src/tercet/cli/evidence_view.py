@@ -89,7 +89,7 @@ def diff(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show in which facts two snapshots differ: what was added, changed and removed from A to B."""
+    """Show in which facts two snapshots differ. That is what was added, changed and removed from A to B."""
     found = asyncio.run(_diff(store, before, after))
     if as_json:
         print_json(
@@ -134,7 +134,7 @@ def show(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show a fact whole, with where it came from; or a snapshot with its first facts."""
+    """Show a fact whole, or a snapshot with its first facts. A fact comes with where it came from."""
     if parse_ref(what) is not None:
         fact = asyncio.run(_fact(store, what))
         if as_json:

@@ -92,7 +92,9 @@ def understand(error: Exception) -> Failure:
         case TercetError():
             return Failure(code=error.code, message=error.message, remedy=error.remedy or "")
         case OSError(filename=str() | bytes() | os.PathLike()):
-            return Failure(code="unreadable", message=f"cannot read {error.filename}: {error.strerror}")
+            remedy = "check its permissions" if isinstance(error, PermissionError) else ""
+            message = f"cannot read {os.fsdecode(error.filename)}: {error.strerror}"
+            return Failure(code="unreadable", message=message, remedy=remedy)
         case OSError():
             let_go_of_stdout()
             return Failure(

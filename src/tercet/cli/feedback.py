@@ -119,7 +119,9 @@ def insights(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Put corrections together that are about the same thing: the same decision, refusal or output, in similar words."""
+    """Put corrections together that are about the same thing. That is the same decision, refusal or output, in
+    similar words.
+    """
     found = asyncio.run(_insights(journal, pack))
     if as_json:
         print_json({"insights": [each.model_dump(mode="json") for each in found]})
@@ -156,7 +158,7 @@ def golden(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Make a golden case of a correction: the run as one file, and beside it what would have been right.
+    """Make a golden case of a correction. It is the run as one file, and beside it what would have been right.
 
     `tercet golden check FOLDER --pack PACK` then fails as long as a pack still judges the run as it was judged.
     """

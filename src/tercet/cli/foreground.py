@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import typer
 
@@ -228,16 +228,3 @@ def _signals(
         unheard.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def leave(code: int) -> NoReturn:
-    """Ends the process, also if a tool that did not return still has a thread."""
-    own = threading.current_thread()
-    if all(thread is own or thread.daemon for thread in threading.enumerate()):
-        sys.exit(code)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            continue
-    os._exit(code)

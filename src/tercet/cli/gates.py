@@ -44,7 +44,7 @@ tercet gates show ses_0123456789abcdef.g1 --actors examples/refunds
 
 
 def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """List the gates that wait for an answer, with what each asks, whom, and until when: at most 200."""
+    """List the gates that wait for an answer. Each with what it asks, whom, and until when: at most 200."""
     found = asyncio.run(_open_gates(journal))
     if as_json:
         print_json(

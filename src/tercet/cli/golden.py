@@ -139,7 +139,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Judge every run of a set again: exits with 0 if all come out the same, and with 3 and the differences if not.
+    """Judge every run of a set again. Exits with 0 if all come out the same, and with 3 and the differences if not.
 
     A run that somebody has corrected, kept by `tercet feedback golden`, must come out otherwise than it did: with --pack it is
     told as corrected once the pack decides it as they said, and as still wrong until then.

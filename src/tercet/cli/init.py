@@ -13,13 +13,13 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
-from tercet.packs.scaffold import scaffold
+from tercet.packs.scaffold import EXAMPLE_INPUT, scaffold
 
 EXAMPLES = """\
 tercet init my_pack
 tercet check my_pack
 tercet verify my_pack my_pack/plans/sample.json
-tercet run my_pack --plan my_pack/plans/sample.json  # waits at a gate: exit 4
+tercet run my_pack --input '{"plant": "tomato"}'  # waits at a gate: exit 4
 """
 
 
@@ -33,14 +33,16 @@ def init(
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Make a small pack that passes `tercet check`, with a sample plan that passes `tercet verify`."""
+    """Make a small pack that works. It passes `tercet check`, its plan passes `tercet verify`, and it has a template
+    to `tercet run`.
+    """
     files = [path.relative_to(folder).as_posix() for path in scaffold(folder, name)]
     ref = load_pack(folder).ref
     plan = next(file for file in files if file.startswith("plans/"))
     commands = [
         shlex.join(["tercet", "check", str(folder)]),
         shlex.join(["tercet", "verify", str(folder), str(folder / plan)]),
-        shlex.join(["tercet", "run", str(folder), "--plan", str(folder / plan)]),
+        shlex.join(["tercet", "run", str(folder), "--input", EXAMPLE_INPUT]),
     ]
     if as_json:
         print_json({"pack": ref, "folder": str(folder), "files": files, "plan": plan, "next": commands})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -12,43 +12,17 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tercet.cli import (
-    answers,
-    bundles,
-    calibrate,
-    carrying,
-    check,
-    context,
-    control,
-    evidence,
-    evidence_view,
-    feedback,
-    gates,
-    golden,
-    init,
-    orders,
-    plan,
-    provenance,
-    replay,
-    schema,
-    sessions,
-    signing_keys,
-    stats,
-    stops,
-    tools,
-    tune,
-    verify,
-)
-from tercet.cli import report as reporting
-from tercet.cli import run as running
-from tercet.cli.demo import command as demo
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.failure import report, understand, wants_json
-from tercet.cli.foreground import leave
+from tercet.cli.late import Entry, Late
+from tercet.cli.leaving import leave
 
 
 class Commands(TyperGroup):
     """The commands of `tercet`. Whatever a command raises ends here."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = {**_commands_of(""), **self.commands}
 
     def main(
         self,
@@ -73,12 +47,19 @@ class Commands(TyperGroup):
         except (KeyboardInterrupt, typer.Abort):
             code = ExitCode.INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the last one who can turn it into a message
-            failure = understand(error)
-            report(failure, as_json=wants_json(words))
-            code = failure.exit_code
+            code = _told(error, words)
         if standalone_mode:
             sys.exit(int(code or 0))
         return code
+
+
+def _told(error: Exception, words: Sequence[str]) -> ExitCode:
+    # Imported here, like the commands themselves: what can go wrong is known to half of the house.
+    from tercet.cli.failure import report, understand, wants_json  # noqa: PLC0415 - see above
+
+    failure = understand(error)
+    report(failure, as_json=wants_json(words))
+    return failure.exit_code
 
 
 # Plain help: what it prints is what docs/cli.md shows, on any terminal.
@@ -93,81 +74,89 @@ app = typer.Typer(
 )
 
 
-COMMANDS: dict[str, tuple[Callable[..., ExitCode], str]] = {
-    "demo": (demo.demo, demo.EXAMPLES),
-    "plan": (plan.plan, plan.EXAMPLES),
-    "verify": (verify.verify, verify.EXAMPLES),
-    "run": (running.run, running.EXAMPLES),
-    "report": (reporting.report, reporting.EXAMPLES),
-    "sessions list": (sessions.list_sessions, sessions.LIST_EXAMPLES),
-    "sessions show": (sessions.show, sessions.SHOW_EXAMPLES),
-    "sessions watch": (sessions.watch, sessions.WATCH_EXAMPLES),
-    "sessions resume": (carrying.resume, carrying.RESUME_EXAMPLES),
-    "sessions pause": (orders.pause, orders.PAUSE_EXAMPLES),
-    "sessions cancel": (orders.cancel, orders.CANCEL_EXAMPLES),
-    "sessions extend": (orders.extend, orders.EXTEND_EXAMPLES),
-    "sessions migrate": (carrying.migrate, carrying.MIGRATE_EXAMPLES),
-    "sessions settle": (orders.settle, orders.SETTLE_EXAMPLES),
-    "sessions prune": (orders.prune, orders.PRUNE_EXAMPLES),
-    "sessions sweep": (orders.sweep, orders.SWEEP_EXAMPLES),
-    "gates list": (gates.list_gates, gates.LIST_EXAMPLES),
-    "gates show": (gates.show, gates.SHOW_EXAMPLES),
-    "gates approve": (answers.approve, answers.APPROVE_EXAMPLES),
-    "gates deny": (answers.deny, answers.DENY_EXAMPLES),
-    "gates modify": (answers.modify, answers.MODIFY_EXAMPLES),
-    "gates withdraw": (answers.withdraw, answers.WITHDRAW_EXAMPLES),
-    "gates settle": (answers.settle, answers.SETTLE_EXAMPLES),
-    "gates decide": (answers.decide, answers.DECIDE_EXAMPLES),
-    "stop tool": (stops.stop_tool, stops.TOOL_EXAMPLES),
-    "stop pack": (stops.stop_pack, stops.PACK_EXAMPLES),
-    "stop tenant": (stops.stop_tenant, stops.TENANT_EXAMPLES),
-    "stop list": (stops.list_stops, stops.LIST_EXAMPLES),
-    "stop lift": (stops.lift, stops.LIFT_EXAMPLES),
-    "replay": (replay.replay, replay.EXAMPLES),
-    "golden add": (golden.add, golden.ADD_EXAMPLES),
-    "golden check": (golden.check, golden.CHECK_EXAMPLES),
-    "provenance": (provenance.provenance, provenance.EXAMPLES),
-    "export": (bundles.export, bundles.EXPORT_EXAMPLES),
-    "verify-bundle": (bundles.verify_file, bundles.VERIFY_EXAMPLES),
-    "signing-keys new": (signing_keys.new, signing_keys.NEW_EXAMPLES),
-    "signing-keys list": (signing_keys.list_keys, signing_keys.LIST_EXAMPLES),
-    "signing-keys show": (signing_keys.show, signing_keys.SHOW_EXAMPLES),
-    "feedback add": (feedback.add, feedback.ADD_EXAMPLES),
-    "feedback list": (feedback.list_feedback, feedback.LIST_EXAMPLES),
-    "feedback insights": (feedback.insights, feedback.INSIGHTS_EXAMPLES),
-    "feedback golden": (feedback.golden, feedback.GOLDEN_EXAMPLES),
-    "tune search": (tune.search, tune.SEARCH_EXAMPLES),
-    "tune show": (tune.show, tune.SHOW_EXAMPLES),
-    "tune accept": (tune.accept, tune.ACCEPT_EXAMPLES),
-    "context": (context.context, context.EXAMPLES),
-    "evidence add": (evidence.add, evidence.ADD_EXAMPLES),
-    "evidence snapshot": (evidence.snapshot, evidence.SNAPSHOT_EXAMPLES),
-    "evidence list": (evidence_view.list_snapshots, evidence_view.LIST_EXAMPLES),
-    "evidence diff": (evidence_view.diff, evidence_view.DIFF_EXAMPLES),
-    "evidence show": (evidence_view.show, evidence_view.SHOW_EXAMPLES),
-    "evidence search": (evidence_view.search, evidence_view.SEARCH_EXAMPLES),
-    "tools list": (tools.list_tools, tools.LIST_EXAMPLES),
-    "tools pin": (tools.pin, tools.PIN_EXAMPLES),
-    "tools diff": (tools.diff, tools.DIFF_EXAMPLES),
-    "stats": (stats.stats, stats.EXAMPLES),
-    "control": (control.control, control.EXAMPLES),
-    "calibrate": (calibrate.calibrate, calibrate.EXAMPLES),
-    "check": (check.check, check.EXAMPLES),
-    "init": (init.init, init.EXAMPLES),
-    "schema": (schema.schema, schema.EXAMPLES),
+COMMANDS: dict[str, Entry] = {
+    "demo": Entry("demo.command", "demo", "EXAMPLES", "Tell the refund story for real, in a few seconds."),
+    "plan": Entry("plan", "plan", "EXAMPLES", "Propose a plan for a request and review it."),
+    "verify": Entry("verify", "verify", "EXAMPLES", "Review a plan: may it run, and if not, why not?"),
+    "run": Entry("run", "run", "EXAMPLES", "Carry a request out, from its plan to a judged result."),
+    "report": Entry("report", "report", "EXAMPLES", "Write a report of a run as one HTML page."),
+    "sessions list": Entry("sessions", "list_sessions", "LIST_EXAMPLES"),
+    "sessions show": Entry("sessions", "show", "SHOW_EXAMPLES"),
+    "sessions watch": Entry("sessions", "watch", "WATCH_EXAMPLES"),
+    "sessions resume": Entry("carrying", "resume", "RESUME_EXAMPLES"),
+    "sessions pause": Entry("orders", "pause", "PAUSE_EXAMPLES"),
+    "sessions cancel": Entry("orders", "cancel", "CANCEL_EXAMPLES"),
+    "sessions extend": Entry("orders", "extend", "EXTEND_EXAMPLES"),
+    "sessions migrate": Entry("carrying", "migrate", "MIGRATE_EXAMPLES"),
+    "sessions settle": Entry("orders", "settle", "SETTLE_EXAMPLES"),
+    "sessions prune": Entry("orders", "prune", "PRUNE_EXAMPLES"),
+    "sessions sweep": Entry("orders", "sweep", "SWEEP_EXAMPLES"),
+    "gates list": Entry("gates", "list_gates", "LIST_EXAMPLES"),
+    "gates show": Entry("gates", "show", "SHOW_EXAMPLES"),
+    "gates approve": Entry("answers", "approve", "APPROVE_EXAMPLES"),
+    "gates deny": Entry("answers", "deny", "DENY_EXAMPLES"),
+    "gates modify": Entry("answers", "modify", "MODIFY_EXAMPLES"),
+    "gates withdraw": Entry("answers", "withdraw", "WITHDRAW_EXAMPLES"),
+    "gates settle": Entry("answers", "settle", "SETTLE_EXAMPLES"),
+    "gates decide": Entry("answers", "decide", "DECIDE_EXAMPLES"),
+    "stop tool": Entry("stops", "stop_tool", "TOOL_EXAMPLES"),
+    "stop pack": Entry("stops", "stop_pack", "PACK_EXAMPLES"),
+    "stop tenant": Entry("stops", "stop_tenant", "TENANT_EXAMPLES"),
+    "stop list": Entry("stops", "list_stops", "LIST_EXAMPLES"),
+    "stop lift": Entry("stops", "lift", "LIFT_EXAMPLES"),
+    "replay": Entry("replay", "replay", "EXAMPLES", "Judge recorded runs again, offline."),
+    "golden add": Entry("golden", "add", "ADD_EXAMPLES"),
+    "golden check": Entry("golden", "check", "CHECK_EXAMPLES"),
+    "provenance": Entry("provenance", "provenance", "EXAMPLES", "Tell where what a run made came from."),
+    "export": Entry("bundles", "export", "EXPORT_EXAMPLES", "Put a whole run into one file."),
+    "verify-bundle": Entry(
+        "bundles", "verify_file", "VERIFY_EXAMPLES", "Look at every byte of a bundle to see if it is intact."
+    ),
+    "signing-keys new": Entry("signing_keys", "new", "NEW_EXAMPLES"),
+    "signing-keys list": Entry("signing_keys", "list_keys", "LIST_EXAMPLES"),
+    "signing-keys show": Entry("signing_keys", "show", "SHOW_EXAMPLES"),
+    "feedback add": Entry("feedback", "add", "ADD_EXAMPLES"),
+    "feedback list": Entry("feedback", "list_feedback", "LIST_EXAMPLES"),
+    "feedback insights": Entry("feedback", "insights", "INSIGHTS_EXAMPLES"),
+    "feedback golden": Entry("feedback", "golden", "GOLDEN_EXAMPLES"),
+    "tune search": Entry("tune", "search", "SEARCH_EXAMPLES"),
+    "tune show": Entry("tune", "show", "SHOW_EXAMPLES"),
+    "tune accept": Entry("tune", "accept", "ACCEPT_EXAMPLES"),
+    "context": Entry("context", "context", "EXAMPLES", "Show what a run may see, what is left out, and why."),
+    "evidence add": Entry("evidence", "add", "ADD_EXAMPLES"),
+    "evidence snapshot": Entry("evidence", "snapshot", "SNAPSHOT_EXAMPLES"),
+    "evidence list": Entry("evidence_view", "list_snapshots", "LIST_EXAMPLES"),
+    "evidence diff": Entry("evidence_view", "diff", "DIFF_EXAMPLES"),
+    "evidence show": Entry("evidence_view", "show", "SHOW_EXAMPLES"),
+    "evidence search": Entry("evidence_view", "search", "SEARCH_EXAMPLES"),
+    "tools list": Entry("tools", "list_tools", "LIST_EXAMPLES"),
+    "tools pin": Entry("tools", "pin", "PIN_EXAMPLES"),
+    "tools diff": Entry("tools", "diff", "DIFF_EXAMPLES"),
+    "stats": Entry("stats", "stats", "EXAMPLES", "Show how the runs of a journal went."),
+    "control": Entry(
+        "control", "control", "EXAMPLES", "Show how the quality loop of each task class will go."
+    ),
+    "calibrate": Entry(
+        "calibrate", "calibrate", "EXAMPLES", "Learn from recorded outcomes what measurements say."
+    ),
+    "check": Entry("check", "check", "EXAMPLES", "Report every problem of a pack, with a remedy for each."),
+    "init": Entry("init", "init", "EXAMPLES", "Make a small pack that works."),
+    "schema": Entry(
+        "schema", "schema", "EXAMPLES", "Print the JSON Schema of a public type, or list the types."
+    ),
 }
-"""Every command with the examples in its help."""
+"""Every command: where it is, and the examples in its help."""
 
 GROUPS = {
-    "sessions": "Look at the runs of a journal, follow them, steer them, and go on with them.",
+    "sessions": "Look at runs, follow them, steer them, and go on with them.",
     "gates": "Look at the questions that runs wait with, and answer them.",
-    "evidence": "Bring facts in, freeze them in snapshots, and look at what is there.",
-    "tools": "The tools of a pack, and the definitions of MCP tools that a person has accepted.",
+    "evidence": "Bring facts in, freeze them in snapshots, look at them.",
+    "tools": "The tools of a pack, and which MCP tools are pinned.",
     "signing-keys": "The keys that bundles are signed with.",
-    "golden": "Keep chosen runs as a regression set, and judge them again after every change.",
-    "feedback": "Say what is wrong with the results of runs, and see what it comes to.",
-    "tune": "Look for better values of what a pack lets be tuned: tercet tune PACK. A person applies them.",
-    "stop": "Emergency stops: nothing that is stopped is called any more.",
+    "golden": "Keep chosen runs, and judge them again after every change.",
+    "feedback": "Say what is wrong with results, and see what it comes to.",
+    "tune": "Look for better values in a pack: tercet tune PACK. What may be tuned the pack says, and a person applies it.",
+    "stop": "Emergency stops: what is stopped is called no more.",
 }
 
 
@@ -177,6 +166,10 @@ USUAL = {"tune": "search"}
 
 class Group(TyperGroup):
     """A group of commands, of which one may go without its name."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _commands_of(self.name or "")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put in the name that was left out."""
@@ -191,24 +184,20 @@ def _ask_for_a_command(ctx: typer.Context) -> None:
         raise typer.Exit(ExitCode.WRONG_USE)
 
 
-def _group(name: str, text: str) -> typer.Typer:
-    group = typer.Typer(cls=Group, help=text, rich_markup_mode=None, add_completion=False)
-    group.callback(invoke_without_command=True, help=text)(_ask_for_a_command)
-    app.add_typer(group, name=name)
-    return group
+def _commands_of(group: str) -> dict[str, Any]:
+    """The commands of a group by their own names; of none, the commands that stand alone."""
+    split = {words: words.rpartition(" ") for words in COMMANDS}
+    return {name: Late(words, COMMANDS[words]) for words, (home, _, name) in split.items() if home == group}
 
 
-def _register() -> None:
-    groups: dict[str, typer.Typer] = {}
-    for words, (command, examples) in COMMANDS.items():
-        group, _, name = words.rpartition(" ")
-        if group and group not in groups:
-            groups[group] = _group(group, GROUPS[group])
-        home = groups[group] if group else app
-        home.command(name, epilog=f"Examples:\n\n\b\n{examples}")(command)
+def _register_groups() -> None:
+    for name, text in GROUPS.items():
+        group = typer.Typer(cls=Group, help=text, rich_markup_mode=None, add_completion=False)
+        group.callback(invoke_without_command=True, help=text)(_ask_for_a_command)
+        app.add_typer(group, name=name)
 
 
-_register()
+_register_groups()
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the signature of an option's callback

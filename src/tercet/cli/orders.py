@@ -64,7 +64,7 @@ def pause(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Let a session come to rest: calls under way end first, no other begins, and it can be resumed.
+    """Let a session come to rest, so that it can be resumed. Calls under way end first, and no other begins.
 
     It may run in another terminal, or on another machine: whoever carries it hears of it within a second.
     """
@@ -176,7 +176,8 @@ def settle(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Say that you have dealt with an effect that a run could not take back itself: it is recorded with your name.
+    """Say that you have dealt with an effect that was left. A run could not take it back itself; it is recorded with
+    your name.
 
     `tercet sessions show` names the steps of a run that ended without success and whose effects are left.
     """
@@ -219,7 +220,7 @@ def prune(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Forget sessions that are over, with their events, their blobs and their records. It cannot be undone.
+    """Forget sessions that are over. Their events, blobs and records are gone, and it cannot be undone.
 
     A session that is not over is never forgotten, and neither is one whose effects a person still has to deal with.
     """
@@ -265,7 +266,8 @@ def sweep(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Look once after every session that nobody carries: end those whose time is over, pause those whose process has died.
+    """Look once after every session that nobody carries. Those whose time is over are ended, those whose process has
+    died are paused.
 
     An open runtime does this by itself, all the time. At the command line every command does it for the session that it
     is about; let a timer call this one for the others. Sessions of other packs are expired or paused, and left there.

@@ -46,7 +46,7 @@ def plan(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Propose a plan for a request and review it, without a session and without running anything.
+    """Propose a plan for a request and review it. There is no session, and nothing is run.
 
     The steps are shown in an order in which they could run, each with what it waits for and how long it may wait itself;
     a mark shows the critical path, which is the least time that the plan takes. Below stand the number of orders in

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tercet.cli.case import Case, asked, judged, setting_for
+from tercet.cli.case import Case, asked, for_input, judged, setting_for
 from tercet.cli.schedule_view import schedule_json
 from tercet.contracts.conditions import effects_in, exposures
 from tercet.contracts.mode import ApprovalMode
@@ -85,7 +85,8 @@ def propose(
         arranged = chosen.arranged(setting)
         return _looked_at(chosen.name, setting, arranged.plan, arranged.links, arranged.added)
     plan = asyncio.run(chosen.propose(setting, ()))
-    return _looked_at(chosen.name, setting, plan, _standing(plan, setting), ())
+    found = _looked_at(chosen.name, setting, plan, _standing(plan, setting), ())
+    return replace(found, case=for_input(found.case))
 
 
 def _looked_at(

@@ -30,7 +30,7 @@ tercet provenance run.tercet --json
 
 
 def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """Tell where what a run made came from: its plan, evidence, calls, models, people, costs and checkpoints.
+    """Tell where what a run made came from. That is its plan, evidence, calls, models, people, costs and checkpoints.
 
     Evidence is told with the document, the part of it and the query that led there; costs by what they were for. All of
     it follows from the recorded events, each checkpoint is compared with what they come to, and the hash is over the

@@ -60,7 +60,7 @@ def page() -> str:
 def _find(group: Any, name: str) -> Any:
     for word in name.split():
         group = group.commands[word]
-    return group
+    return group.real
 
 
 def _section(name: str, command: Any) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
     for parameter in (*arguments, *options):
         spelling = parameter.metavar if parameter in arguments else _spelling(parameter)
         yield f"| `{spelling}` | {parameter.help} |"
-    yield f"\n```sh\n{COMMANDS[name][1].strip()}\n```\n"
+    yield f"\n```sh\n{COMMANDS[name].load()[1].strip()}\n```\n"
 
 
 def _sentences(text: str) -> str:

@@ -51,7 +51,8 @@ def report(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Write a report of a run: one HTML page with its plan, verdicts, timeline, approvals, budgets, evidence and hashes.
+    """Write a report of a run as one HTML page. It shows plan, verdicts, timeline, approvals, budgets, evidence and
+    hashes.
 
     The page opens from a file, fetches nothing and runs no script; what agents and tools wrote stands in it as text, and
     secrets are left out. The journal, or the bundle, is only read, and is checked on the way. The same run gives the same

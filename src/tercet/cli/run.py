@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tercet.cli.case import local_actor
-from tercet.cli.documents import load_pack, read_input, read_plan
+from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
@@ -96,7 +96,8 @@ def run(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Carry a request out: plan it, let the critic review the plan, call its tools, and judge the result.
+    """Carry a request out, from its plan to a judged result. The critic reviews the plan before its tools are called,
+    and what came of them after.
 
     Every step is in the journal before and after it happens, so a run that stops, for whatever reason, is resumed where
     it was with `tercet sessions resume`. A call that needs an approval opens a gate; the run then ends with exit 4,
@@ -111,11 +112,15 @@ def run(
     ttl_ms = None if ttl is None else read_duration(ttl)
     loaded = load_pack(pack)
     given = None if plan is None else read_plan(plan)
+    if plan is not None and given is not None:
+        demand_filled(given, plan, "run")
     asked = intent or (given.intent if given else None)
     spec = loaded.decision_for(asked)
     request = Request(
         intent=asked or (*spec.intents, spec.id)[0], input=read_input(input_), request_key=request_key
     )
+    has_template = any(each.intent == request.intent for each in loaded.templates)
+    is_filled = given is None and has_template and not model and planner in (None, "template")
     commands = Commands(journal=journal, pack=str(pack), actors=actors_of(pack))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
@@ -141,5 +146,12 @@ def run(
         if not progress.has_told:
             screen.say(f"· this request was sent before, and is session {story.state.start['session']}")
         screen.say()
-        show_ending(screen, story.state, commands, now=SystemClock().now(), rollback=story.rollback)
+        show_ending(
+            screen,
+            story.state,
+            commands,
+            now=SystemClock().now(),
+            rollback=story.rollback,
+            evidence=[fact.id for fact in loaded.evidence] if is_filled else (),
+        )
     return EXIT_CODES[standing(story.state)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from tercet.cli.session_json import budget_of
 from tercet.cli.standing import Commands, Standing, left_over, standing
 from tercet.cli.text import ago, count, listed, printable, took
 from tercet.cli.turn_view import show_turns
+from tercet.cli.unknown_evidence import addressed
 from tercet.contracts import graph
 from tercet.contracts.plan import Plan
 from tercet.contracts.saga import RollbackResult, RollbackStatus
@@ -215,11 +216,13 @@ def show_ending(
     rollback: RollbackResult | None = None,
     is_shown: bool = False,
     carrier: str = "a process has it, or none: then resume it",
+    evidence: Sequence[str] = (),
 ) -> None:
     """Prints where a session stands and why, and the commands that may come next.
 
     `is_shown` says that the whole session stands above, so that nobody need be told how to look at it.
     `carrier` says which process has it, while it is in progress.
+    `evidence` is what whoever typed the input could have asked for, by its ids.
     """
     where = standing(state)
     style = STYLES[where]
@@ -232,7 +235,7 @@ def show_ending(
             screen.say(Text.assemble((f"✓ completed{partial}", style), work))
             _show_outputs(screen, state)
         case "refused":
-            _show_refusal(screen, state)
+            _show_refusal(screen, state, evidence)
         case "failed" | "rejected" | "expired" | "cancelled":
             screen.say(Text.assemble((f"✗ {where}", style), f": {reason}" if reason else ""))
         case "escalated":
@@ -276,8 +279,10 @@ def _show_outputs(screen: Screen, state: State) -> None:
         screen.put(text, first=f"  {printable(name, 80):<{width}}  ")
 
 
-def _show_refusal(screen: Screen, state: State) -> None:
+def _show_refusal(screen: Screen, state: State, evidence: Sequence[str]) -> None:
     verdict = Verdict.model_validate(state.verdict)
+    if evidence:
+        verdict = addressed(verdict, evidence)
     for refusal in verdict.refusals[:1]:
         show_decisive(screen, refusal, "  ")
     where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"

@@ -148,7 +148,8 @@ def _next(row: SessionRow) -> str:
 def show(
     session: SessionId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
 ) -> ExitCode:
-    """Show a session: its plan with how far each step is, the gates that wait, what was used, and what was said of it.
+    """Show a session and how far it is. That is its plan step by step, the gates that wait, what was used, and what
+    was said of it.
 
     If the run was planned anew, each revision is shown with the steps that it kept, word for word, those that are new,
     and those that were given up, and why. The time is that of the current plan: what has ended took as long as it took,
@@ -191,7 +192,7 @@ def _carrier(story: Story, lease: Lease | None, now: int) -> str:
 
 
 def watch(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """Follow a session from its first event, live, whichever process carries it. Nothing is written.
+    """Follow a session live, whichever process carries it. It begins with the first event, and nothing is written.
 
     With --json each event is one line. Ends when the session is over, with the exit code that its run had: 0, 3 or 5;
     Ctrl-C ends it before.

@@ -76,7 +76,7 @@ def list_keys(*, as_json: AsJson = False) -> ExitCode:
 
 
 def show(name: KeyName, *, as_json: AsJson = False) -> ExitCode:
-    """Print the public half of a key, for whoever shall check your signatures."""
+    """Print the public half of a key. It is for whoever shall check your signatures."""
     ring = keys()
     public = ring.public(name)
     if as_json:

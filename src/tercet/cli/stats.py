@@ -49,7 +49,8 @@ def stats(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show how the runs of a journal went: how many plans passed and steps completed, how often retries helped and people were asked, how long it took, and what it cost.
+    """Show how the runs of a journal went. It counts how many plans passed and steps completed, how often retries
+    helped and people were asked, how long it took, and what it cost.
 
     The figures are counted from the events of every run, rehearsals left out, with the same rules as the metrics of
     `--telemetry`. Runs that have not ended are told by where they stand: waiting, escalated, paused, ending or in

@@ -58,7 +58,7 @@ def stop_tool(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Stop a tool: no run calls it any more, whichever process carries the run, from before its next call on.
+    """Stop a tool. No run calls it any more, whichever process carries the run, from before its next call on.
 
     A call that has begun is not cut off. Runs that come to the tool pause, and can be resumed once the stop is lifted.
     A name that no pack of a run in this journal has is stopped as well, with a warning.
@@ -76,7 +76,7 @@ def stop_pack(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Stop a pack: its runs call nothing any more, from before their next call on."""
+    """Stop a pack. Its runs call nothing any more, from before their next call on."""
     return _write("pack", name, note, actors, journal, as_json=as_json)
 
 

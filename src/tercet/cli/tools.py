@@ -64,7 +64,8 @@ class Look:
 
 
 def list_tools(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
-    """List the tools of a pack: what each may touch, where it comes from, and whether its definition is pinned.
+    """List the tools of a pack. It says what each may touch, where it comes from, and whether its definition is
+    pinned.
 
     Nothing is started and nobody is asked. Tools of MCP servers that are named and not pinned yet are listed too.
     """
@@ -77,7 +78,7 @@ def list_tools(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
 
 
 def diff(pack: PackFolder, server: ServerName = None, *, as_json: AsJson = False) -> ExitCode:
-    """Ask the MCP servers of a pack for their tools, and compare them with the pinned definitions.
+    """Compare the tools of MCP servers with what is pinned. The servers of the pack are asked for them.
 
     Starts the servers that are programs, and calls none of their tools. Exits with 3 if something has changed.
     """
@@ -100,7 +101,8 @@ def pin(
     yes: Annotated[bool, typer.Option("--yes", help="Accept the changes without being asked.")] = False,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show how the tools of a pack's MCP servers differ from what is pinned, and pin them once a person accepts that.
+    """Pin the tools of a pack's MCP servers, once a person accepts. It shows first how they differ from what is
+    pinned.
 
     Only pinned tools can be used, and a server that says something else later is refused before anything is called.
     So read what you accept: a planner will. Without a terminal and without --yes nothing is written, and it exits

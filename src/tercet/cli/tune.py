@@ -81,7 +81,7 @@ def search(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Look for better values of what tuning.toml says may be tuned, and write a proposal. No pack is changed.
+    """Look for better values, and write a proposal. What may be tuned is in tuning.toml; no pack is changed.
 
     Candidates are scored by judging recorded runs again: nothing is called. Policy and safety are floors, and each surface
     has a guardrail. Exits with 0 if there is a proposal, and with 3 if nothing better was found.
@@ -137,7 +137,9 @@ def _progress(total: int, *, is_shown: bool) -> Generator[Callable[[int], None]]
 
 
 def show(proposal: ProposalPath, *, as_json: AsJson = False) -> ExitCode:
-    """Show a proposal: the change, the scores with their intervals, the guardrails, and what runs would come to."""
+    """Show a proposal. That is the change, the scores with their intervals, the guardrails, and what runs would come
+    to.
+    """
     found = read_proposal(proposal)
     if as_json:
         print_json(found.model_dump(mode="json"))
@@ -156,7 +158,8 @@ def accept(
     actors: ActorsPath = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Apply a proposal to the pack's folder, in your name, under a new version. Refused if the pack has changed since.
+    """Apply a proposal to the pack's folder, in your name. The pack gets a new version; refused if it has changed
+    since.
 
     The values are put into the folder as it is now and everything is checked again. Sessions that have begun stay pinned
     to the pack that they began with. What was accepted, by whom and when is added to tuning.accepted.jsonl in the folder.

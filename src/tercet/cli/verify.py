@@ -8,7 +8,7 @@ import typer
 
 from tercet.cli.case import Case, review_plan
 from tercet.cli.case_view import show_case
-from tercet.cli.documents import load_pack, read_input, read_plan
+from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.screen import Screen, print_json
@@ -32,13 +32,18 @@ def verify(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Review a plan before anything happens: may it run, and if not, why not?
+    """Review a plan: may it run, and if not, why not?
+
+    A template is filled from --input first.
 
     Exits with 0 if the plan may run and with 3 if the critic refuses it. Nothing is run.
     """
+    loaded, proposed = load_pack(pack), read_plan(plan)
+    if input_ is None:
+        demand_filled(proposed, plan, "plan")
     case = review_plan(
-        load_pack(pack),
-        read_plan(plan),
+        loaded,
+        proposed,
         intent=intent,
         request_input=read_input(input_),
         snapshot=snapshot,

@@ -276,13 +276,13 @@ def reads(expression: str) -> list[Read]:
     """Every read of an expression: `s1.lines[0]["sku"]` reads /lines/0/sku of s1, `s1[s2.n]` reads s1 and /n of s2."""
     found = tokens(expression)
     return [
-        Read(token.text, _selected(found, position + 1))
+        Read(token.text, selected(found, position + 1))
         for position, token in enumerate(found)
         if _is_root(found, position)
     ]
 
 
-def _selected(found: tuple[Token, ...], at: int) -> Place:
+def selected(found: tuple[Token, ...], at: int) -> Place:
     """The fields that are selected from here on."""
     place: list[str | int] = []
     while at + 2 <= len(found):

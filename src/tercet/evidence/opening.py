@@ -11,6 +11,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.extras import extra_missing
 from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.store import EvidenceStore
+from tercet.journal.opening import short_of_slashes
 
 SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
@@ -64,6 +65,12 @@ async def _open(url: str, patience_s: float) -> EvidenceStore:
                 raise
             raise extra_missing("evidence on PostgreSQL", "asyncpg", "postgres") from error
         return await PostgresEvidence.open(url, patience_s=patience_s)
+    if (path := short_of_slashes(url)) is not None:
+        raise UsageError(
+            f"{url!r} has too few slashes to be the address of a file",
+            code="unknown_store",
+            remedy=f'say "{SQLITE}{path}"; an absolute path makes four slashes',
+        )
     scheme, colon, _ = url.partition(":")
     remedy = _REMEDY if colon or not url else f'for a file, say "{SQLITE}{url}"; else {_REMEDY}'
     raise UsageError(f"{scheme!r} is no kind of store", code="unknown_store", remedy=remedy)

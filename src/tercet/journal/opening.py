@@ -68,9 +68,23 @@ async def _open(url: str, patience_s: float, *, may_be_read_only: bool) -> Journ
                 raise
             raise extra_missing("a journal on PostgreSQL", "asyncpg", "postgres") from error
         return await PostgresJournal.open(url, patience_s=patience_s)
+    if (path := short_of_slashes(url)) is not None:
+        raise UsageError(
+            f"{url!r} has too few slashes to be the address of a file",
+            code="unknown_journal",
+            remedy=f'say "{_SQLITE}{path}"; an absolute path makes four slashes, "{_SQLITE}/var/lib/runs.db"',
+        )
     scheme, colon, _ = url.partition(":")
     remedy = _REMEDY if colon or not url else f'for a file, say "{_SQLITE}{url}"; else {_REMEDY}'
     raise UsageError(f"{scheme!r} is no kind of journal", code="unknown_journal", remedy=remedy)
+
+
+def short_of_slashes(url: str) -> str | None:
+    """The file that is meant by `sqlite:runs.db` or `sqlite://runs.db`; None if the address is none of these."""
+    scheme, _, rest = url.partition(":")
+    if scheme != "sqlite" or url.startswith(_SQLITE):
+        return None
+    return rest.removeprefix("//") or None
 
 
 def _sqlite_path(url: str) -> Path:

@@ -13,10 +13,13 @@ from tercet.packs.checks.decisions import DECISION_CHECKS
 from tercet.packs.checks.effects import EFFECT_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import GATE_CHECKS
+from tercet.packs.checks.goals import GOAL_CHECKS
 from tercet.packs.checks.people import PEOPLE_CHECKS
 from tercet.packs.checks.quality import QUALITY_CHECKS
 from tercet.packs.checks.quality_places import PLACE_CHECKS
+from tercet.packs.checks.rule_fields import RULE_CHECKS
 from tercet.packs.checks.sessions import SESSION_CHECKS
+from tercet.packs.checks.templates import TEMPLATE_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
 from tercet.packs.checks.tuning import TUNING_CHECKS
 from tercet.packs.loading import read_folder
@@ -25,6 +28,7 @@ from tercet.packs.parts import Parts
 
 CHECKS: tuple[Check, ...] = (
     *LOADING_CHECKS,
+    *RULE_CHECKS,
     *TOOL_CHECKS,
     *EFFECT_CHECKS,
     *GATE_CHECKS,
@@ -36,6 +40,8 @@ CHECKS: tuple[Check, ...] = (
     *QUALITY_CHECKS,
     *PLACE_CHECKS,
     *TUNING_CHECKS,
+    *TEMPLATE_CHECKS,
+    *GOAL_CHECKS,
 )
 
 

@@ -15,6 +15,7 @@ from tercet.contracts.request import Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import Fact, Goal, Method, Task, TaskLibrary
 from tercet.contracts.tuning import TuningRules
+from tercet.contracts.value_faults import words_for
 from tercet.packs.folder import Draft
 from tercet.packs.header import PackFile
 from tercet.packs.mcp_tables import ServerTable
@@ -288,6 +289,8 @@ def _wrong(detail: Any, shown: str) -> tuple[str, str]:
         return f"it cannot be {shown}", f"choose {expected}"
     if detail["type"] == "string_pattern_mismatch":
         return f"{shown} has the wrong form", "correct the value"
+    if (words := words_for(detail)) is not None:
+        return f"{words.fault} (here: {shown})", words.remedy
     message = str(detail["msg"]).removeprefix("Value error, ")
     said = f"{message[:1].lower()}{message[1:]}"
     if isinstance(

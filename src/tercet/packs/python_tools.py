@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Iterator, MutableMapping
+from difflib import get_close_matches
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -25,6 +27,7 @@ from tercet.packs.declarations import PACK_FILE, note_duplicate
 from tercet.packs.folder import Draft
 from tercet.packs.header import PackFile
 from tercet.packs.parts import PACK, Spot
+from tercet.tools.decorator import tool as declare
 from tercet.tools.tool import Tool
 
 USUAL_FILE = "tools.py"
@@ -161,7 +164,14 @@ def _remedy(error: BaseException) -> str:
         return "install what it imports; a tools file cannot import its neighbours, name them in pack.toml instead"
     if isinstance(error, SystemExit):
         return "let the file only declare tools, and do nothing when it is loaded"
+    if isinstance(error, TypeError) and (argument := _UNKNOWN_ARGUMENT.search(str(error))):
+        known = [name for name in inspect.signature(declare).parameters if name != "name"]
+        near = get_close_matches(argument[1], known, n=1)
+        return f"did you mean {near[0]}?" if near else f"@tool takes {', '.join(known)}"
     return "run the file by itself to see the whole error"
+
+
+_UNKNOWN_ARGUMENT = re.compile(r"^tool\(\) got an unexpected keyword argument '(\w+)'")
 
 
 def _row(tool: Tool, path: Path) -> int | None:

@@ -15,6 +15,8 @@ from tercet.contracts.errors import UsageError
 from tercet.packs.header import NAME
 
 _TEMPLATE_NAME = "greenhouse"
+EXAMPLE_INPUT = '{"plant": "tomato"}'
+"""What the template of a new pack can be asked for."""
 
 
 def scaffold(path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, ...]:

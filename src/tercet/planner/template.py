@@ -20,13 +20,24 @@ from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
 
 _EXPRESSIONS = ("when", "$cel")
-_PLACEHOLDER = re.compile(r"\$\{(input(?:\.[A-Za-z0-9_]+)+|snapshot)\}")
+PLACEHOLDER = re.compile(r"\$\{(input(?:\.[A-Za-z0-9_]+)+|snapshot)\}")
 
 
 class PlanningError(UsageError):
     """There is no plan to propose."""
 
     default_code = "planning_failure"
+
+
+def is_template(plan: Plan) -> bool:
+    """Whether a plan has placeholders."""
+    return PLACEHOLDER.search(plan.model_dump_json(exclude_defaults=True)) is not None
+
+
+def inputs_of(plan: Plan) -> tuple[str, ...]:
+    """The fields of the request that a plan has placeholders for, such as `order_id`; a plan that is no template has none."""
+    found = PLACEHOLDER.findall(plan.model_dump_json(exclude_defaults=True))
+    return tuple(dict.fromkeys(name.removeprefix("input.") for name in found if name.startswith("input.")))
 
 
 def fill(template: Plan, request: Request, snapshot: str) -> Plan:
@@ -54,16 +65,16 @@ def _filled(value: Any, values: dict[str, Any]) -> Any:
         return [_filled(item, values) for item in items]
     if not isinstance(value, str) or "${" not in value:
         return value
-    whole = _PLACEHOLDER.fullmatch(value)
+    whole = PLACEHOLDER.fullmatch(value)
     if whole:
         found = _look_up(whole.group(1), values)
         return {LITERAL: found} if _could_refer(found) else found
-    return _PLACEHOLDER.sub(lambda match: str(_look_up(match.group(1), values)), value)
+    return PLACEHOLDER.sub(lambda match: str(_look_up(match.group(1), values)), value)
 
 
 def _expression(value: Any) -> Any:
     """An expression is code: text from a request must not become part of it."""
-    if isinstance(value, str) and _PLACEHOLDER.search(value):
+    if isinstance(value, str) and PLACEHOLDER.search(value):
         raise PlanningError(
             f"the template writes a value of the request into the expression {value!r}",
             remedy="read it there as request.order_id instead",

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ MAX_RULE_LENGTH = 4_000
 MAX_PLANNER_LENGTH = 1_000
 MAX_RULE_NESTING = 2
 
-_COMPREHENSIONS = frozenset({"all", "exists", "exists_one", "map", "filter"})
+COMPREHENSIONS = frozenset({"all", "exists", "exists_one", "map", "filter"})
 _CLOCK_READINGS = frozenset(
     {
         "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds",
@@ -220,9 +221,10 @@ def check_call_rule(text: str, parameters: Mapping[str, Any]) -> None:
     rule = compile_rule(text, CALL)
     unknown = sorted((rule.reads or frozenset()) - set(parameters))
     if unknown:
+        near = get_close_matches(unknown[0], list(parameters), n=1)
         raise ExpressionError(
             f"args.{unknown[0]} is no parameter of this tool",
-            remedy=f"it has {', '.join(parameters) or 'none'}",
+            remedy=f"did you mean args.{near[0]}?" if near else f"it has {', '.join(parameters) or 'none'}",
         )
     typed = {f"args.{name}": _cel_type(schema) for name, schema in parameters.items()}
     # `has()` asks a map for a field, which a variable of its own cannot be; for the types it is simply a boolean.
@@ -345,7 +347,7 @@ def comprehension_depth(text: str) -> int:
     for position, token in enumerate(found):
         if token.text == "(":
             before = found[position - 1] if position else None
-            opens = before is not None and before.is_member and before.text in _COMPREHENSIONS
+            opens = before is not None and before.is_member and before.text in COMPREHENSIONS
             stack.append(opens)
             depth += opens
             deepest = max(deepest, depth)
@@ -379,7 +381,7 @@ def _fields_read(text: str) -> frozenset[str] | None:
     variables = {"step"} | {
         found[position + 2].text
         for position, token in enumerate(found[:-2])
-        if token.is_member and token.text in _COMPREHENSIONS and found[position + 1].text == "("
+        if token.is_member and token.text in COMPREHENSIONS and found[position + 1].text == "("
     }
     read: set[str] = set()
     for position, token in enumerate(found[:-1]):

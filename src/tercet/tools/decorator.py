@@ -13,6 +13,7 @@ from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import Limit
+from tercet.contracts.value_faults import words_for
 from tercet.tools.signature import name_of, read_parameters, read_result
 from tercet.tools.tool import Tool
 
@@ -137,7 +138,8 @@ def _fault(detail: Any) -> str:
     shown = f"{given[:60]}{'…' * (len(given) > 60)}"
     if detail["type"] in ("string_pattern_mismatch", "enum"):
         return f"{shown} does not fit"
-    message = str(detail["msg"]).removeprefix("Value error, ")
+    words = words_for(detail)
+    message = words.fault if words is not None else str(detail["msg"]).removeprefix("Value error, ")
     return f"{message[:1].lower()}{message[1:]} (here: {shown})"
 
 

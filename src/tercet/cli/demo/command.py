@@ -52,7 +52,8 @@ def demo(
     ] = False,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Tell the refund story for real: a plan refused, a gate, a worker killed after the payment, and one refund.
+    """Tell the refund story for real, in a few seconds. A plan is refused, a gate waits, a worker is killed after the
+    payment, and there is one refund.
 
     It needs no key and no server: a journal and a shop's payment database on SQLite, and worker processes of its own,
     one of which is killed with kill -9. What came of it is read back from the two databases. Exits with 0 when the

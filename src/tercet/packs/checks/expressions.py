@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.control import controls_are_stable
 from tercet.packs.checks.gates import grants_are_for_steps
 from tercet.packs.checks.methods import METHOD_CHECKS
+from tercet.packs.checks.names import did_you_mean
 from tercet.packs.checks.people import os_users_are_distinct
 from tercet.packs.checks.schema_paths import fields_of
 from tercet.packs.parts import PACK, Parts
@@ -126,8 +128,19 @@ def _invalid(parts: Parts, place: str, text: str, scope: Scope, error: Expressio
         "expression_invalid",
         place,
         f"{error.message}{column}, in: {quoted}",
-        error.remedy or f"a rule here may read {', '.join(sorted(scope.variables))}",
+        error.remedy
+        or _nearest(error, scope)
+        or f"a rule here may read {', '.join(sorted(scope.variables))}",
     )
+
+
+def _nearest(error: ExpressionError, scope: Scope) -> str | None:
+    """The variable that an unknown name is nearest to."""
+    unknown = _UNDECLARED.search(error.message)
+    return did_you_mean(unknown[1], scope.variables) if unknown else None
+
+
+_UNDECLARED = re.compile(r"undeclared reference to '([^']+)'")
 
 
 def _typed_parameters(tool: ToolSpec) -> Mapping[str, Any] | None:

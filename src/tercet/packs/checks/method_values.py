@@ -29,7 +29,7 @@ NO_LABELS = OUTSIDE | WAY_BACK | {ARGS}
 
 def names_read(subtask: MethodTask) -> set[str]:
     """The names that a subtask reads in its arguments and its condition."""
-    found = references.scan(_bound(dict(subtask.args)))
+    found = references.scan(bound(dict(subtask.args)))
     named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
     return named if subtask.when is None else named | set(references.names(subtask.when))
 
@@ -41,7 +41,8 @@ class _Whatever(dict[str, Any]):
         return {"$from": references.REQUEST}
 
 
-def _bound(value: Any, args: tuple[str, ...] = ()) -> Any:
+def bound(value: Any, args: tuple[str, ...] = ()) -> Any:
+    """A value with references in the place of the task's arguments."""
     stand_in = _Whatever({name: {"$from": references.REQUEST} for name in args})
     try:
         return bind(value, stand_in, {})
@@ -99,7 +100,7 @@ def _result(parts: Parts, place: str, name: str) -> Problems:
 
 
 def _value(parts: Parts, place: str, value: Any, args: tuple[str, ...], names: frozenset[str]) -> Problems:
-    for item in references.scan(_bound(value, args)):
+    for item in references.scan(bound(value, args)):
         if isinstance(item, references.Malformed):
             yield parts.problem(
                 "task_value", place, item.message,

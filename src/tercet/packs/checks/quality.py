@@ -10,11 +10,11 @@ from tercet.contracts.decision import DecisionSpec, ThresholdName
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
-from tercet.contracts.quality_rules import MEASURED_ELSEWHERE
+from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules
 from tercet.contracts.references import Reference, scan
 from tercet.contracts.shape import as_object
 from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import unknown_fact, unknown_gate
+from tercet.packs.checks.names import did_you_mean, unknown_fact, unknown_gate
 from tercet.packs.checks.trials import TRIAL_CHECKS, judged
 from tercet.packs.parts import PACK, Parts
 
@@ -241,6 +241,32 @@ def setpoints_are_measured(parts: Parts) -> Problems:
                 )
 
 
+def sections_are_required(parts: Parts) -> Problems:
+    """The words for a missing section are for one that is required, or that somebody who looks at outputs may ask for."""
+    for decision, rules in judged(parts):
+        has_words = {each.heading.casefold() for each in rules.repair.sections}
+        bare = [each for each in rules.required_sections if each.casefold() not in has_words]
+        required = {each.casefold() for each in rules.required_sections}
+        for number, section in enumerate(rules.repair.sections):
+            near = did_you_mean(section.heading, bare)
+            if section.heading.casefold() in required or (near is None and _is_looked_at(decision, rules)):
+                continue
+            yield parts.problem(
+                "section_not_required",
+                f"decision {decision.id}, quality.repair.sections.{number}.heading",
+                f"the section {section.heading} is not required, so nothing finds out that it is missing",
+                near or f'add "{section.heading}" to required_sections under [decision.quality]',
+                severity="warning",
+            )
+
+
+def _is_looked_at(decision: DecisionSpec, rules: QualityRules) -> bool:
+    """Whether somebody other than the rules looks at outputs, and may ask for more than they do."""
+    is_scored = any(each.scorer == "model" for each in rules.rubric.dimensions)
+    is_shown = decision.requires_human_approval or decision.confidence is not None
+    return is_shown or is_scored or rules.judge == "model"
+
+
 QUALITY_CHECKS: tuple[Check, ...] = (
     output_gates_exist,
     *TRIAL_CHECKS,
@@ -253,4 +279,5 @@ QUALITY_CHECKS: tuple[Check, ...] = (
     samples_can_be_drawn,
     task_classes_are_used,
     setpoints_are_measured,
+    sections_are_required,
 )

@@ -19,6 +19,13 @@ def fields_of(schema: JsonObject) -> tuple[str, ...] | None:
     return tuple(map(str, as_object(found.get("properties", {})) or {}))
 
 
+def named_fields(schema: JsonObject) -> tuple[str, ...] | None:
+    """The fields that a schema names; None also where it names none and forbids none, which says nothing."""
+    found = dereferenced(schema, schema) or {}
+    is_silent = "properties" not in found and found.get("additionalProperties") is None
+    return None if is_silent else fields_of(schema)
+
+
 def missing_field(schema: JsonObject, where: str) -> str | None:
     """The first field on the way of a pointer that a value of this schema cannot have; None if it may have all."""
     current: JsonObject | None = schema

@@ -57,6 +57,12 @@ def open_bundle(path: str | Path) -> Bundle:
 
 def open_file(path: Path) -> BinaryIO:
     """The file, opened; raises `UsageError` if it cannot be."""
+    if path.is_dir():
+        raise UsageError(
+            f"{path} is a folder",
+            code="bundle_not_found",
+            remedy="name the bundle in it: tercet export makes one of a run",
+        )
     if not path.is_file():
         raise UsageError(
             f"there is no file {path}",
@@ -67,7 +73,7 @@ def open_file(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         raise UsageError(
-            f"cannot read {path}: {error.strerror}", code="unreadable", remedy="see that it may be read"
+            f"cannot read {path}: {error.strerror}", code="unreadable", remedy="check its permissions"
         ) from error
 
 

@@ -1,0 +1,260 @@
+"""Templates: plans that a pack brings along. What their placeholders become is open; the rest is known beforehand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tercet.contracts import pointer, references
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.plan import Plan
+from tercet.contracts.problem import Problem
+from tercet.contracts.references import Place, Reference
+from tercet.contracts.shape import as_list, as_object
+from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.names import did_you_mean, unknown_gate, unknown_tool
+from tercet.packs.checks.step_values import PLACEHOLDER, classes_exist, parameters_fit, results_have
+from tercet.packs.parts import Parts
+from tercet.policy.expressions import ExpressionError, compile_planner, yields_boolean
+
+_OUTSIDE = (references.REQUEST, references.EVIDENCE)
+_WAY_BACK = (references.SELF, references.PARAMS)
+
+
+def templates_are_asked_for(parts: Parts) -> Problems:
+    """The intent of each template is one that some decision answers, and the template produces what that requires."""
+    if parts.is_partial("decision"):
+        return
+    for plan in parts.templates:
+        decision = decision_of(parts, plan.intent)
+        if decision is None:
+            yield unknown_intent(parts, f"template {plan.intent}, /intent", plan.intent or "")
+            continue
+        for name in decision.required_outputs:
+            if name not in plan.output_names:
+                yield output_missing(parts, f"template {plan.intent}, /outputs", decision, name, plan.outputs)
+
+
+def unknown_intent(parts: Parts, place: str, intent: str) -> Problem:
+    """The problem of an intent that no decision answers."""
+    known = [name for each in parts.decisions for name in (each.id, *each.intents)]
+    remedy = did_you_mean(intent, known) or f"name one of {', '.join(dict.fromkeys(known)) or 'none'}"
+    return parts.problem("unknown_intent", place, f"no decision answers the intent {intent}", remedy)
+
+
+def output_missing(
+    parts: Parts, place: str, decision: DecisionSpec, name: str, given: Iterable[str]
+) -> Problem:
+    """The problem of an output that a decision requires, and that a plan for it does not have."""
+    near = did_you_mean(name, given, "instead of {}")
+    return parts.problem(
+        "output_missing",
+        place,
+        f"decision {decision.id} requires the output {name}, which is not there",
+        f"add {name}{f' {near}' if near else ''}, bound to the step that produces it",
+    )
+
+
+def templates_call_tools(parts: Parts) -> Problems:
+    """The tools and gates of a template exist, and its decision may use them."""
+    for plan in parts.templates:
+        decision = decision_of(parts, plan.intent)
+        for place, name in _tools(plan):
+            where = f"template {plan.intent}, {pointer.join(place)}"
+            if parts.lacks_tool(name):
+                yield unknown_tool(parts, where, name)
+            elif decision is not None and _is_withheld(decision, name) and "compensate" not in place:
+                yield parts.problem(
+                    "step_tool_withheld",
+                    where,
+                    f"decision {decision.id} may not use {name}",
+                    "add it to the tools of the decision",
+                )
+        for index, step in enumerate(plan.steps):
+            for name in step.gates or ():
+                if parts.lacks_gate(name):
+                    yield unknown_gate(parts, f"template {plan.intent}, /steps/{index}/gates", name)
+
+
+def _tools(plan: Plan) -> Iterator[tuple[Place, str]]:
+    for index, step in enumerate(plan.steps):
+        if step.tool is not None:
+            yield ("steps", index, "tool"), step.tool
+        if step.compensate is not None:
+            yield ("steps", index, "compensate", "tool"), step.compensate.tool
+        for number, query in enumerate(step.evidence_queries):
+            if query.tool is not None:
+                yield ("steps", index, "evidence_queries", number, "tool"), query.tool
+
+
+def _is_withheld(decision: DecisionSpec, tool: str) -> bool:
+    is_listed = decision.tools is None or tool in decision.tools
+    return not is_listed or tool in decision.prohibited_tools
+
+
+def template_steps_exist(parts: Parts) -> Problems:
+    """What a template waits for, refers to and binds is a step of it, and a field of that step's result."""
+    for plan in parts.templates:
+        tools = {step.id: parts.tool.get(step.tool or "") for step in plan.steps}
+        for place, name in _waits(plan):
+            if name not in tools and not _is_open(name):
+                yield _unknown_step(parts, plan, place, name)
+        for held in _references(plan):
+            where = f"template {plan.intent}, {pointer.join(held.place)}"
+            yield from _named(parts, plan, held)
+            if held.item.kind == "cel":
+                yield from _compiled(parts, where, held)
+            yield from results_have(parts, where, held.item, tools)
+        if cycle := plan.graph.cycle():
+            ids = " → ".join(plan.steps[index].id for index in (*cycle, cycle[0]))
+            yield parts.problem(
+                "step_cycle",
+                f"template {plan.intent}, /steps/{min(cycle)}",
+                f"steps wait for each other: {ids}",
+                "drop one of these dependencies or references",
+            )
+
+
+class _Held(NamedTuple):
+    """A reference of a plan, with its place in the plan."""
+
+    place: Place
+    item: Reference
+    extra: tuple[str, ...] = ()
+    """Names that mean something here, beside the steps and what is outside."""
+    is_condition: bool = False
+
+
+def _references(plan: Plan) -> Iterator[_Held]:
+    for index, step in enumerate(plan.steps):
+        yield from _scanned(("steps", index, "params"), step.params)
+        if step.when is not None:
+            condition = Reference("cel", step.when, (), "", "", references.names(step.when))
+            yield _Held(("steps", index, "when"), condition, is_condition=True)
+        if step.compensate is not None:
+            yield from _scanned(("steps", index, "compensate", "params"), step.compensate.params, _WAY_BACK)
+        for number, query in enumerate(step.evidence_queries):
+            yield from _scanned(("steps", index, "evidence_queries", number, "params"), query.params)
+    yield from _scanned(("outputs",), plan.outputs)
+    yield from _scanned(("memory",), plan.memory)
+
+
+def _scanned(place: Place, value: Any, extra: tuple[str, ...] = ()) -> Iterator[_Held]:
+    for item in references.scan(value):
+        if isinstance(item, Reference):
+            yield _Held((*place, *item.place), item, extra)
+
+
+def _waits(plan: Plan) -> Iterator[tuple[Place, str]]:
+    for index, step in enumerate(plan.steps):
+        yield from ((("steps", index, "depends_on"), name) for name in step.depends_on)
+    for number, point in enumerate(plan.decision_checkpoints):
+        yield ("decision_checkpoints", number, "after_step"), point.after_step
+
+
+def _named(parts: Parts, plan: Plan, held: _Held) -> Problems:
+    known = {*(step.id for step in plan.steps), *_OUTSIDE, *held.extra}
+    for name in held.item.names:
+        if name not in known and not _is_open(held.item.text):
+            yield _unknown_step(parts, plan, held.place, name)
+
+
+def _unknown_step(parts: Parts, plan: Plan, place: Place, name: str) -> Problem:
+    ids = [step.id for step in plan.steps]
+    remedy = did_you_mean(name, ids) or f"the steps are {', '.join(ids) or 'none'}"
+    where = f"template {plan.intent}, {pointer.join(place)}"
+    return parts.problem("unknown_step", where, f"there is no step {name}", remedy)
+
+
+def _compiled(parts: Parts, place: str, held: _Held) -> Problems:
+    text = held.item.text
+    fault, remedy = (
+        None,
+        "write a short CEL expression without comprehensions over steps, request and evidence",
+    )
+    if PLACEHOLDER.search(text):
+        fault, remedy = "text of a request must not become code", "read it as request.order_id instead"
+    else:
+        try:
+            program = compile_planner(text, frozenset(held.item.names))
+            fault = "it yields no boolean" if held.is_condition and not yields_boolean(program) else None
+        except ExpressionError as error:
+            fault, remedy = error.message, error.remedy or remedy
+    if fault is not None:
+        yield parts.problem("expression_invalid", place, f"{fault}, in: {text[:80]}", remedy)
+
+
+def template_decisions_exist(parts: Parts) -> Problems:
+    """The decisions that a template takes on the way are in the pack."""
+    known = [decision.id for decision in parts.decisions]
+    for plan in parts.templates if not parts.is_partial("decision") else ():
+        for number, point in enumerate(plan.decision_checkpoints):
+            if point.decision_id not in known:
+                yield parts.problem(
+                    "unknown_decision",
+                    f"template {plan.intent}, /decision_checkpoints/{number}/decision_id",
+                    f"there is no decision {point.decision_id}",
+                    did_you_mean(point.decision_id, known) or f"name one of {', '.join(known) or 'none'}",
+                )
+
+
+def template_values_fit(parts: Parts) -> Problems:
+    """The parameters of a template are such as its tools take, and its evidence is of classes that there are."""
+    for plan in parts.templates:
+        for index, step in enumerate(plan.steps):
+            place = f"template {plan.intent}, /steps/{index}"
+            if step.tool is not None:
+                yield from parameters_fit(parts, f"{place}/params", step.tool, step.params)
+            if step.compensate is not None:
+                way_back = step.compensate
+                yield from parameters_fit(parts, f"{place}/compensate/params", way_back.tool, way_back.params)
+            pinned = (
+                item.target for item in step.found if isinstance(item, Reference) and item.kind == "evidence"
+            )
+            refs = (*step.evidence_refs, *pinned)
+            looked_up = [query.classification for query in step.evidence_queries]
+            yield from classes_exist(parts, place, refs, step.requires_evidence, looked_up)
+
+
+def placeholders_are_filled(parts: Parts) -> Problems:
+    """What looks like a placeholder is one: another text in its form would be sent to a tool as it stands."""
+    for plan in parts.templates:
+        for text in dict.fromkeys(_texts(plan.model_dump(mode="json", exclude_defaults=True))):
+            for found in re.findall(r"\$\{[^}]*\}?", text):
+                if not PLACEHOLDER.fullmatch(found):
+                    yield parts.problem(
+                        "placeholder_malformed",
+                        f"template {plan.intent}",
+                        f"{found} is no placeholder, and would be taken as it stands",
+                        "write ${input.field} or ${snapshot}",
+                        severity="warning",
+                    )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    members = as_object(value)
+    for member in members.values() if members is not None else as_list(value) or ():
+        yield from _texts(member)
+
+
+def _is_open(text: str) -> bool:
+    return "${" in text
+
+
+def decision_of(parts: Parts, intent: str | None) -> DecisionSpec | None:
+    """The decision that answers an intent, if there is one."""
+    found = (each for each in parts.decisions if intent == each.id or intent in each.intents)
+    return next(found, None)
+
+
+TEMPLATE_CHECKS: tuple[Check, ...] = (
+    templates_are_asked_for,
+    templates_call_tools,
+    template_steps_exist,
+    template_decisions_exist,
+    template_values_fit,
+    placeholders_are_filled,
+)
