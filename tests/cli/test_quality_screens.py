@@ -322,7 +322,7 @@ def test_what_is_as_it_was_is_not_told_twice(studio: Studio) -> None:
     assert sum(line.startswith("✗ tests letters.proofread: 2 of 2 tests failed") for line in lines) == 3
     assert sum(line.endswith(", as before") for line in lines) == 2
     again = next(number for number, line in enumerate(lines) if line == "    the same as before")
-    assert lines[again - 1].startswith("✓ critique 1, confidence ")
+    assert lines[again - 1].startswith("✗ critique 1, confidence ")
 
 
 def test_why_a_run_escalates_is_told_once(studio: Studio) -> None:

@@ -210,7 +210,7 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
             "[[decision.quality.attacks]]\ntool = 'a'\ncase = 'x'\nmax_cases = 0",
             "quality.attacks.0.max_cases",
             10,
-            "greater than or equal to 1",
+            "at least 1",
         ),
         (
             'required_facts = ["booking/cents"]',
@@ -505,21 +505,30 @@ def test_a_sound_loop_has_no_problem() -> None:
             "the result of a.told has no xml",
         ),
         (
-            loop(repair={"sections": ({"heading": "H", "text": "Within {{ordr#/days}} days."},)}),
+            loop(
+                required_sections=("H",),
+                repair={"sections": ({"heading": "H", "text": "Within {{ordr#/days}} days."},)},
+            ),
             "section_unfillable",
             "quality.repair.sections.0.text",
             "warning",
             "of the class ordr",
         ),
         (
-            loop(repair={"sections": ({"heading": "H", "text": "Within {{order#/dayz}} days."},)}),
+            loop(
+                required_sections=("H",),
+                repair={"sections": ({"heading": "H", "text": "Within {{order#/dayz}} days."},)},
+            ),
             "section_unfillable",
             "quality.repair.sections.0.text",
             "warning",
             "no fact of the class order has anything at /dayz",
         ),
         (
-            loop(repair={"sections": ({"heading": "H", "text": "Within {{order/days}} days."},)}),
+            loop(
+                required_sections=("H",),
+                repair={"sections": ({"heading": "H", "text": "Within {{order/days}} days."},)},
+            ),
             "section_unfillable",
             "quality.repair.sections.0.text",
             "warning",
