@@ -26,7 +26,7 @@ from .acting import crash_plan
 from .scenes import scene, truth_of
 from .worker import Say
 
-OPERATOR = Actor(id="user_operator", roles=("finance_lead",))
+OPERATOR = Actor(id="user_finance_lead", roles=("finance_lead",))
 BESIDE = ("gate_not_open", "gate_expired", "session_over", "session_ending")
 """What somebody is told whose answer came after another one, or too late."""
 

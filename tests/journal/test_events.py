@@ -48,6 +48,8 @@ def sample(kind: type[Any]) -> Any:
             fields[field.name] = ({"k": 1},)
         elif field.type == str | None:
             fields[field.name] = "word"
+        elif field.type == dict[str, Any] | None:
+            fields[field.name] = {"k": 1}
         elif field.type == tuple[str, ...]:
             fields[field.name] = ("one", "two")
         elif field.type == tuple[int, ...]:
