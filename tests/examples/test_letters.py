@@ -114,8 +114,8 @@ def test_four_slips_are_classified_mended_by_rules_and_committed() -> None:
             for one in tried
         ] == [
             ("safety", "SAFETY_VIOLATION", "MINIMAL_EDIT", "redact"),
-            ("completeness", "INCOMPLETENESS", "SECTION_REWRITE", "add_section"),
             ("correctness", "FACTUAL_ERROR", "MINIMAL_EDIT", "recompute_total"),
+            ("completeness", "INCOMPLETENESS", "SECTION_REWRITE", "add_section"),
             ("correctness", "HALLUCINATION", "MINIMAL_EDIT", "remove_claim"),
         ]
         assert {(one["means"], one["tokens"], one["success"]) for one in tried} == {("rule", 0, True)}

@@ -92,6 +92,16 @@ def test_a_grave_defect_is_not_outweighed(workshop: Workshop) -> None:
     assert "completeness has a grave defect" in last(e.RunReported, done.found).exit["reason"]
 
 
+def test_what_trusted_evidence_contradicts_is_not_outweighed(workshop: Workshop) -> None:
+    """One wrong date among many right ones leaves every score above its limit, and is not committed."""
+    right = "Dear Amara Okafor,\n\n" + "The guest of bk_7 is Amara Okafor. " * 20
+    done = written(workshop, f"{right} The check in of bk_7 is 2026-11-05.")
+    assert done.result.status == "paused"
+    assert (
+        last(e.RunReported, done.found).exit["reason"] == "correctness has a grave defect; no repair is left"
+    )
+
+
 def test_a_letter_to_somebody_else_is_not_committed(workshop: Workshop) -> None:
     """A rule does not delete a greeting: a person gets the letter as it was written."""
     letter = GOOD.replace("Amara Okafor", "Tomas Rell") + " Booking bk_7 is yours." * 20

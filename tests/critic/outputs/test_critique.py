@@ -338,7 +338,7 @@ def test_a_value_that_the_schema_lists_is_a_choice() -> None:
 
 @pytest.mark.req("R184")
 def test_one_wrong_claim_among_many_is_a_defect() -> None:
-    """In a long letter it costs little of the score, and is wrong all the same."""
+    """In a long letter it costs little of the score, and is grave all the same: trusted evidence says otherwise."""
     long = "\n".join(["Your order ord_881 was delivered on 5 May 2026."] * 9)
     source = given_letter(
         f"## Your order\n\n{long}\nThe total of the order is 25,400 INR.\n\n## Next steps\n\nCall us."
@@ -346,7 +346,7 @@ def test_one_wrong_claim_among_many_is_a_defect() -> None:
     diagnosis = critique(source)
     assert diagnosis.scores["correctness"] == 0.9
     assert [(defect.dimension, defect.severity) for defect in diagnosis.defects] == [
-        ("correctness", DefectSeverity.MEDIUM)
+        ("correctness", DefectSeverity.HIGH)
     ]
 
 

@@ -58,7 +58,7 @@ def test_a_letter_with_four_slips_is_told_turn_by_turn() -> None:
         "safety": ("min 1", 100.0, "bad"),
     }
     assert [(each.dimension, each.severity.text) for each in first.critiqued.defects] == [
-        ("correctness", "medium"),
+        ("correctness", "high"),
         ("correctness", "medium"),
         ("completeness", "high"),
         ("safety", "critical"),
@@ -68,8 +68,8 @@ def test_a_letter_with_four_slips_is_told_turn_by_turn() -> None:
     rows = [{row.label: row.text for row in card.rows} for card in first.repaired.attempts]
     assert [(each["cause"], each["how"]) for each in rows] == [
         ("safety violation", "minimal edit, by a rule"),
-        ("incompleteness", "section rewrite, by a rule"),
         ("factual error", "minimal edit, by a rule"),
+        ("incompleteness", "section rewrite, by a rule"),
         ("hallucination", "minimal edit, by a rule"),
     ]
     assert {card.result.text for card in first.repaired.attempts} == {"mended"}

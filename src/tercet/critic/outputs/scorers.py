@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import Trust
 from tercet.contracts.quality import Claim, DefectSeverity, Entailment, Judgement
 from tercet.contracts.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject, as_list, as_object
@@ -177,7 +178,10 @@ def _ungrounded(item: Judged, given: CritiqueInput, judges: Judges) -> Fault:
         if judges.edition >= 3:
             told = f"the claim is contradicted: {_against(reason, tell(source, _known(given)))}"
         hint = f"say what {source.evidence} says at {source.pointer or '/'}: {mask(source.text)}"
-    return Fault(told, claim.location, hint=hint, least=DefectSeverity.MEDIUM)
+    # However much of a letter is right besides, it does not go out with what trusted evidence says is wrong.
+    is_sure = judges.edition >= 3 and source is not None and source.trust is Trust.TRUSTED
+    least = DefectSeverity.HIGH if is_sure else DefectSeverity.MEDIUM
+    return Fault(told, claim.location, hint=hint, least=least)
 
 
 def _against(reason: str, told: str) -> str:
