@@ -204,8 +204,8 @@ def test_what_was_said_is_kept_when_nobody_waits_for_it(kitchen: Kitchen) -> Non
     code, out, _ = end(asking, signal.SIGINT)
     assert code == 130
     assert "· it is kept" in out
-    kitchen.open_oven()
-    assert ended(running)[0] == 4
+    with kitchen.opening_oven_when_told(session):
+        assert ended(running)[0] == 4
 
 
 @pytest.mark.parametrize(
