@@ -26,44 +26,34 @@ TAGS = {
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 
-VALUES: dict[Any, Any] = {
-    int: 7,
-    str: "word",
-    bool: True,
-    dict[str, Any]: {"k": [1, None]},
-    Any: {"v": 1},
-    tuple[Any, ...]: ({"v": 1}, "word"),
-}
+SAMPLES: tuple[tuple[Any, Any], ...] = (
+    (int, 7),
+    (float, 0.5),
+    (str, "word"),
+    (str | None, "word"),
+    (bool, True),
+    (Any, {"v": 1}),
+    (tuple[Any, ...], ({"v": 1}, "word")),
+    (tuple[str, ...], ("one", "two")),
+    (tuple[int, ...], (1, 2)),
+    (tuple[dict[str, Any], ...], ({"k": 1},)),
+    (tuple[e.Undo, ...], (e.Undo(step="one", tool="do.it", params={"k": 1}, key="key", note="word"),)),
+    (dict[str, Any], {"k": [1, None]}),
+    (dict[str, Any] | None, {"k": 1}),
+    (dict[str, str], {"k": "v"}),
+    (dict[str, int], {"k": 7}),
+    (dict[str, e.Need], {"k": e.Need(roles=("one",), quorum=2)}),
+)
+"""For each type of a field something to put into it."""
 
 
 def sample(kind: type[Any]) -> Any:
     """An event of this type with every field filled."""
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
-        if field.type in VALUES:
-            fields[field.name] = VALUES[field.type]
-        elif field.type is float:
-            fields[field.name] = 0.5
-        elif field.type == tuple[dict[str, Any], ...]:
-            fields[field.name] = ({"k": 1},)
-        elif field.type == str | None:
-            fields[field.name] = "word"
-        elif field.type == dict[str, Any] | None:
-            fields[field.name] = {"k": 1}
-        elif field.type == tuple[str, ...]:
-            fields[field.name] = ("one", "two")
-        elif field.type == tuple[int, ...]:
-            fields[field.name] = (1, 2)
-        elif field.type == dict[str, str]:
-            fields[field.name] = {"k": "v"}
-        elif field.type == dict[str, int]:
-            fields[field.name] = {"k": 7}
-        elif field.type == dict[str, e.Need]:
-            fields[field.name] = {"k": e.Need(roles=("one",), quorum=2)}
-        elif field.type == tuple[e.Undo, ...]:
-            fields[field.name] = (e.Undo(step="one", tool="do.it", params={"k": 1}, key="key", note="word"),)
-        else:
-            fields[field.name] = get_args(field.type)[0]  # a Literal: its first word
+        known = [value for type_, value in SAMPLES if field.type == type_]
+        # What is not known is a Literal: its first word.
+        fields[field.name] = known[0] if known else get_args(field.type)[0]
     return kind(**fields)
 
 
