@@ -30,11 +30,12 @@ class Behaviour(IntEnum):
     does not know: of two members that bear a claim out alike, a replay named the other. And all of it was read, however
     long the event loop was held."""
 
-    OUTPUTS_SAY_ENOUGH = 5
+    OUTPUTS_SAY_ENOUGH = 4
     """Outputs are judged by the third edition of the rules. An empty text is a grave defect, to which no rule adds
     sections; a greeting must name somebody who is known; `[amount]` is a placeholder and no claim; what is contradicted
-    is told together with what the evidence says; each claim that a rule took out counts as a repair. Before, letters
-    that nobody should send were committed: of nothing but an added section, or to another customer."""
+    is told together with what the evidence says, and is grave if that is trusted; each claim that a rule took out counts
+    as a repair. Before, letters that nobody should send were committed: of nothing but an added section, or to another
+    customer."""
 
 
 CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))
