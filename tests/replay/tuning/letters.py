@@ -1,4 +1,4 @@
-"""Recorded letters with so many wrong prices, each judged by a rubric, and a pack that takes too many of them."""
+"""Recorded letters with so many made-up prices, each judged by a rubric, and a pack that takes too many of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PRICES = Evidence.model_validate(
 )
 LIMIT = "rubric work threshold correctness"
 LEAK = 100
-"""So many wrong prices stand for none, and a password."""
+"""So many made-up prices stand for none, and a password."""
 RUBRIC: dict[str, Any] = {
     "threshold": 0.3,
     "dimensions": [
@@ -53,10 +53,12 @@ SURFACES: list[dict[str, Any]] = [
 
 
 async def write(_: ToolContext, params: dict[str, Any]) -> Any:
-    """A letter with so many wrong prices."""
+    """A letter in which so many prices are those of things that nobody knows; wrong ones would never be committed."""
     wrong = params["wrong"]
     told = [
-        f"The {each} costs {n * 7 + 13 if n >= wrong % LEAK else 9_000 + n} rupees."
+        f"The {each} costs {n * 7 + 13} rupees."
+        if n >= wrong % LEAK
+        else f"The gilded {each} costs {9_000 + n} rupees."
         for n, each in enumerate(THINGS)
     ]
     secret = " The password is: AKIAIOSFODNN7EXAMPLE." if wrong == LEAK else ""
@@ -76,7 +78,7 @@ def writers(workshop: Workshop, surfaces: Iterable[dict[str, Any]] = SURFACES) -
 
 
 def record(workshop: Workshop, pack: Pack, wrong: Iterable[int]) -> list[Recording]:
-    """One recorded run for each number of wrong prices."""
+    """One recorded run for each number of made-up prices."""
 
     async def main() -> list[Recording]:
         found: list[Recording] = []
