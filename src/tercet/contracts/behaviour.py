@@ -37,6 +37,16 @@ class Behaviour(IntEnum):
     as a repair. Before, letters that nobody should send were committed: of nothing but an added section, or to another
     customer."""
 
+    STRICT_CALLS = 5
+    """Nothing happens without its approval or its source. A compensation that a plan proposes is checked like any call, and
+    is resolved and bound when its step is dispatched; a value computed by a planner counts as trusted only where it selects,
+    adds or subtracts trusted values; a policy that cannot be decided refuses; a precondition needs a completed step; policies
+    see what the run has already done; values settled by the run's owner are untrusted; only trusted evidence satisfies a
+    requirement; and an approval covers everything that a call depends on. Before, each of these could be walked around."""
+
+
+REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
+"""Rules whose absence was a security hole: a session without them can be replayed, but not carried on."""
 
 CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))
 """What a session that starts now goes by."""
