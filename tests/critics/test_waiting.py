@@ -20,6 +20,7 @@ from tercet.critics import (
     StopReason,
     critic,
 )
+from tercet.journal.memory import MemoryJournal
 from tercet.testing.clock import VirtualClock
 
 from .bench import ADA, BOB, Scripted, State, act, actions, broken, counted, last, play
@@ -84,6 +85,28 @@ def test_a_grave_call_waits_for_a_person_and_happens_once(mode: str) -> None:
     result = play(engine.resume(waiting.session_id), clock)
     assert (result.final_answer, said, sent) == ("done", ["a"], ["b"])
     assert len(agent.met) == 3  # the decision that waited was not taken again
+
+
+def test_a_run_can_be_moved_to_the_tools_that_the_agent_has_now() -> None:
+    """Where a tool is declared otherwise by now, resuming is refused with the remedy; moved, the gate opens again."""
+    clock, journal = VirtualClock(), MemoryJournal()
+    say, said = counted("desk.say")
+    send, sent = counted("desk.send", mode="network")
+    script = [act("a"), act("b", "desk.send"), DONE]
+    waiting = play(
+        Engine(Scripted(script, [say, send]), clock=clock, actor=ADA, journal=journal).run("t"), clock
+    )
+    changed, resent = counted("desk.send", mode="network", description="Send it by post.")
+    engine = Engine(Scripted(script, [say, changed]), clock=clock, actor=ADA, journal=journal)
+    with pytest.raises(UsageError) as caught:
+        play(engine.resume(waiting.session_id), clock)
+    assert caught.value.code == "pack_version_mismatch"
+    assert "engine.migrate" in (caught.value.remedy or "")
+    moved = play(engine.migrate(waiting.session_id), clock)
+    assert (moved.status, gate_of(moved) == gate_of(waiting)) == ("awaiting_gate", False)
+    play(answer(engine, gate_of(moved), "approve"), clock)
+    result = play(engine.resume(waiting.session_id), clock)
+    assert (result.final_answer, said, sent, resent) == ("done", ["a"], [], ["b"])
 
 
 def test_an_irreversible_call_waits_whatever_its_mode() -> None:

@@ -91,10 +91,10 @@ def migrate(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Move a session to this pack and its newest snapshot. It goes on there.
+    """Move a session to this pack, its newest snapshot and the rules of this version. It goes on there.
 
-    Its plan is reviewed anew under the rules of the new pack, and nothing that was approved before counts any more. What
-    had been done stays done. Exits as `tercet run` does.
+    Its plan is reviewed again, and nothing that was approved before counts any more. What had been done stays done.
+    Exits as `tercet run` does.
     """
     observed = settings_of(telemetry, sample)
     loaded = load_pack(pack)

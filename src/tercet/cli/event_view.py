@@ -206,11 +206,8 @@ def _about_people(event: e.Event) -> Text | None:
         case e.SessionExpired():
             return _line("✗", "red", _short(event.reason))
         case e.SessionMigrated():
-            return _line(
-                "·",
-                "yellow",
-                f"moved to {printable(event.pack, 120)} by {printable(event.by, 80)}: reviewed anew",
-            )
+            by = f" by {printable(event.by, 80)}" if event.by else " and the current rules"
+            return _line("·", "yellow", f"moved to {printable(event.pack, 120)}{by}: reviewed again")
         case e.BudgetExtended():
             more = ", ".join(amount_text(name, amount) for name, amount in event.more.items())
             return _line("✓", "green", f"may use {more} more, by {printable(event.by, 80)}")

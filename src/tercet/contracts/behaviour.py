@@ -52,6 +52,11 @@ CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))
 """What a session that starts now goes by."""
 
 
+def is_outdated(numbers: Iterable[int]) -> bool:
+    """Return whether a session that goes by these rules lacks one without which it must not be carried on."""
+    return not REQUIRED_TO_RESUME.issubset(numbers)
+
+
 def demand_known(numbers: Iterable[int], session: str) -> tuple[int, ...]:
     """The numbers, if this version knows all of them; raises `UsageError` for one from a later version."""
     given = tuple(numbers)

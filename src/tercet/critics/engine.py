@@ -16,7 +16,7 @@ import msgspec
 from pydantic import ValidationError
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.request import Actor, Request
+from tercet.contracts.request import Actor, Request, anonymous
 from tercet.contracts.shape import as_object
 from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.critic import Evaluates
@@ -123,14 +123,28 @@ class Engine:
         The state is rebuilt from the recorded steps: nothing is decided or called anew. Raises `UsageError`, before
         anything is recorded, if something of it is not in the journal.
         """
+        return await self._go_on(session_id, lambda runtime, steps: runtime.resume(session_id, planner=steps))
+
+    async def migrate(self, session_id: str) -> EngineResult:
+        """Move a run to the tools that this agent has now, and carry it on.
+
+        Its open turn is reviewed again, and approvals given before do not count.
+        """
+        actor = self._actor or anonymous()
+        return await self._go_on(
+            session_id, lambda runtime, steps: runtime.migrate(session_id, actor=actor, planner=steps)
+        )
+
+    async def _go_on(
+        self, session_id: str, carry: Callable[[Runtime, AnySteps], Awaitable[RunResult]]
+    ) -> EngineResult:
         async with self._at_work(), self.runtime() as runtime:
             events = await opening.events_of(runtime.journal, self._tenant, session_id)
             steps = self._live.get(session_id) or self._steps()
             steps.hooks = self._hooks.again()
             if events:
                 await steps.rebuild(self._task(events, session_id), await self._turns(runtime, events))
-            result = await runtime.resume(session_id, planner=steps)
-            return await self._told(runtime, result, steps)
+            return await self._told(runtime, await carry(runtime, steps), steps)
 
     # --- looking back ---
 

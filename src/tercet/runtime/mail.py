@@ -80,6 +80,7 @@ async def deliver(desk: Desk, said: Said, held: Held) -> State:
     """
     state = await touch(desk, said.session)
     messages.event_of(said, state, desk.clock.now())
+    messages.demand_current_rules(said, state)
     return await follow(desk, said.session, await post(desk.journal, desk.tenant, said), held)
 
 

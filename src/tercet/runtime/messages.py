@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from tercet.contracts.behaviour import is_outdated
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
@@ -183,6 +184,18 @@ def session_over(session: str, state: State) -> UsageError:
         code="session_over",
         remedy=f"tercet sessions show {session} tells how it ended",
     )
+
+
+def demand_current_rules(said: Said, state: State) -> None:
+    """Raises `UsageError` for an approval of a session with outdated rules: it would be void when the session goes on."""
+    is_approval = isinstance(said, Reply) and said.answer in ("approve", "compensate")
+    if is_approval and is_outdated(state.start.get("behaviour", ())):
+        session = state.start["session"]
+        raise UsageError(
+            f"session {session} was started by an earlier version, and what is approved now would not count",
+            code="outdated_rules",
+            remedy=f"let it go on under the current rules, then answer its new gate: tercet sessions resume {session} --pack FOLDER",
+        )
 
 
 def _demand_person(said: Said) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from tercet.context import compile as compile_context
-from tercet.contracts.behaviour import demand_known
+from tercet.contracts.behaviour import CURRENT, demand_known, is_outdated
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import ReplayError, UsageError
@@ -233,9 +233,10 @@ class AbsentPlanner:
 
 
 def demand_moved(pack: Pack, setting: Setting, state: State) -> None:
-    """Raises `UsageError` if a session is at this pack and snapshot already: moving it would only void its approvals."""
+    """Raises `UsageError` if a session is at this pack, snapshot and rules already: moving it would only void its approvals."""
     start = state.start
-    if (pack.hash, setting.compiled.hash) == (start["pack_hash"], start["context"]):
+    is_here = (pack.hash, setting.compiled.hash) == (start["pack_hash"], start["context"])
+    if is_here and not is_outdated(start.get("behaviour", ())):
         raise UsageError(
             f"session {start['session']} is at {pack.ref} and snapshot {start['snapshot'] or 'none'} already",
             code="nothing_to_move",
@@ -243,14 +244,31 @@ def demand_moved(pack: Pack, setting: Setting, state: State) -> None:
         )
 
 
-def demand_movable(state: State) -> None:
-    """Raises `UsageError` for a session whose effects are being taken back: those calls are resolved in its own pack."""
-    if state.saga == "undoing":
+def demand_movable(pack: Pack, state: State) -> None:
+    """Raises `UsageError` for a session that is compensating, whose calls were resolved in its own pack.
+
+    One with outdated rules cannot go on there, so it may move to a pack that still has the tools of those calls.
+    """
+    if state.saga != "undoing":
+        return
+    session, tools = state.start["session"], {tool.name for tool in pack.tools}
+    if not is_outdated(state.start.get("behaviour", ())):
         raise UsageError(
-            f"session {state.start['session']} is taking its effects back in {state.start['pack']}",
+            f"session {session} is compensating in {state.start['pack']}",
             code="session_ending",
             remedy="resume it with the pack that it was started with",
         )
+    if missing := sorted({undo.tool for undo in state.undo if undo.tool} - tools):
+        raise UsageError(
+            f"session {session} is compensating with {', '.join(missing)}, which {pack.ref} does not have",
+            code="session_ending",
+            remedy="add the tool to the pack, or move the session to a pack that has it",
+        )
+
+
+def under_current_rules(setting: Setting) -> Setting:
+    """The setting of a session that adopts the rules of this version."""
+    return replace(setting, ctx=setting.ctx.model_copy(update={"behaviour": CURRENT}))
 
 
 def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes) -> e.SessionMigrated:
@@ -265,6 +283,7 @@ def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes)
         library=setting.library_snapshot,
         library_hash=setting.library_hash,
         evidence=hash_bytes(frozen) if frozen else "",
+        behaviour=setting.ctx.behaviour,
     )
 
 
@@ -373,7 +392,7 @@ def demand_pack(pack: Pack, state: State) -> None:
         raise UsageError(
             f"session {start['session']} belongs to the agent {start.get('planner')}, which decides step by step",
             code="pack_version_mismatch",
-            remedy=f"go on with it in Python: await engine.resume({start['session']!r}); or end it with tercet sessions cancel",
+            remedy=f"move it to the agent's tools of today in Python: await engine.migrate({start['session']!r}); or end it with tercet sessions cancel",
         )
     if pack.hash != start["pack_hash"]:
         raise UsageError(

@@ -11,10 +11,12 @@ import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from tercet.contracts.behaviour import is_outdated
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
@@ -120,6 +122,15 @@ async def _end(task: asyncio.Future[None]) -> None:
 def _refuse(found: LeaseHeld) -> None:
     """Wait for nobody."""
     raise found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Move:
+    """A session's move to another pack, snapshot or set of rules."""
+
+    by: str = ""
+    """The operator; empty where outdated rules are the reason."""
+    shelf: Shelf
 
 
 class Runtime(People):
@@ -488,6 +499,9 @@ class Runtime(People):
 
         A session that was started with a planner of its own needs that planner again to plan anew. `extend` adds to its
         budget first.
+
+        A session whose rules have since been found to let effects through without their approval does not go on under
+        them: it adopts the current rules, its plan is reviewed again, and its approvals are asked for again.
         """
         if session_id in self._keeper:
             raise UsageError(
@@ -504,11 +518,15 @@ class Runtime(People):
         if restored.state.is_over:
             return RunResult.of(restored.state)
         pack, setting = await self._pinned(restored.state)
-        return await self._carry_on(pack, setting, restored, planner, held=held)
+        if not is_outdated(setting.ctx.behaviour):
+            return await self._carry_on(pack, setting, restored, planner, held=held)
+        current = opening.under_current_rules(setting)
+        shelf = await opening.shelf_of(self.journal, restored.state)
+        return await self._carry_on(pack, current, restored, planner, held=held, moved=_Move(shelf=shelf))
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: AnyPlanner | None = None) -> RunResult:
-        """Move a session to this pack and its newest snapshot, and carry it on: its plan is reviewed anew, and nothing
-        that was approved before counts. One that is ending is brought to its end with the tools of this pack."""
+        """Move a session to this pack, its newest snapshot and the rules of this version, and carry it on: its plan is
+        reviewed again, and nothing that was approved before counts. One that is ending ends with the tools of this pack."""
         restored = await opening.restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             raise UsageError(
@@ -516,10 +534,10 @@ class Runtime(People):
                 code="session_over",
                 remedy="start another run",
             )
-        opening.demand_movable(restored.state)
+        opening.demand_movable(self.pack, restored.state)
         ctx, request = opening.frame_of(restored.state)
         shelf = await self._shelf(request, self._clock.now())
-        setting = opening.setting_of(self.pack, ctx, request, None, shelf)
+        setting = opening.under_current_rules(opening.setting_of(self.pack, ctx, request, None, shelf))
         opening.demand_moved(self.pack, setting, restored.state)
         return await self._carry_on(
             self.pack,
@@ -527,8 +545,7 @@ class Runtime(People):
             restored,
             planner,
             held=self._held,
-            migrated_by=storable(as_actor(actor).id),
-            shelf=shelf,
+            moved=_Move(by=storable(as_actor(actor).id), shelf=shelf),
         )
 
     async def _carry_on(
@@ -539,8 +556,7 @@ class Runtime(People):
         planner: AnyPlanner | None,
         *,
         held: Held,
-        migrated_by: str = "",
-        shelf: Shelf = NO_SHELF,
+        moved: _Move | None = None,
     ) -> RunResult:
         session = str(restored.state.start["session"])
         if restored.state.phase not in (Phase.COMMIT, Phase.FAIL):
@@ -554,11 +570,11 @@ class Runtime(People):
         if driver.state.is_over:
             await self.journal.release(lease)
             return RunResult.of(driver.state)
-        if migrated_by:
-            frozen = opening.freeze(pack, setting.compiled.snapshot, shelf)
+        if moved is not None:
+            frozen = opening.freeze(pack, setting.compiled.snapshot, moved.shelf)
             await self._pin(session, driver.state.start.get("library", ""), setting.library_snapshot)
-            moved = opening.migrated(pack, setting, driver.state, migrated_by, frozen)
-            driver.begin(moved, blobs=opening.kept_blobs(pack, frozen))
+            event = opening.migrated(pack, setting, driver.state, moved.by, frozen)
+            driver.begin(event, blobs=opening.kept_blobs(pack, frozen))
         driver.look_into_inbox()
         return await self._carry(driver)
 

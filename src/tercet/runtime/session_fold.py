@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tercet.contracts.behaviour import is_outdated
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionStatus
 from tercet.journal import events as e
@@ -176,11 +177,16 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         name: getattr(event, name)
         for name in ("pack", "pack_hash", "snapshot", "context", "evidence", "library", "library_hash")
     }
+    if event.behaviour:
+        pins["behaviour"] = event.behaviour
     if state.phase in (P.COMMIT, P.FAIL):
-        # It is brought to its end elsewhere; whether to take its effects back is asked anew, since the way may be another.
-        demand(state, event, is_met=state.saga != "undoing", why="its effects are being taken back")
+        # Whether to compensate is asked again, since the calls may be others. Those that have begun stay as they are.
+        is_allowed = state.saga != "undoing" or is_outdated(state.start.get("behaviour", ()))
+        demand(state, event, is_met=is_allowed, why="its effects are being compensated")
         asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
-        return changed(state, start={**state.start, **pins}, gates=asked)
+        has_agreed = state.saga == "agreed" and bool(event.behaviour)
+        saga = "" if has_agreed else state.saga
+        return changed(state, start={**state.start, **pins}, gates=asked, saga=saga)
     # A run that is being planned anew has refused the plan that it had.
     is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
     steps = {name: _unapproved(step) for name, step in state.steps.items()}

@@ -102,17 +102,20 @@ class SessionExpired(Fact, frozen=True, kw_only=True, tag="session_expired"):
 
 
 class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
-    """An operator moved the session to another version of its pack or of its evidence: its plan is reviewed anew."""
+    """The session was moved to another version of its pack, its evidence or its rules: its plan is reviewed again."""
 
     pack: str
     pack_hash: str
     snapshot: str
     context: str
     by: str
+    """The operator; empty where the runtime did it, because the session's rules were outdated."""
     library: str = ""
     library_hash: str = ""
     evidence: str = ""
     """The digest of the snapshot, which the session keeps from now on."""
+    behaviour: tuple[int, ...] = ()
+    """The rules that the session goes by from now on; empty in older journals, where a move left them as they were."""
 
 
 class BudgetExtended(Fact, frozen=True, kw_only=True, tag="budget_extended"):

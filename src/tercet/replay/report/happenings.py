@@ -231,7 +231,10 @@ def _of_session(event: e.Event) -> Told:
         case e.SessionPaused():
             return f"paused: {event.reason}", "wait"
         case e.SessionMigrated():
-            return f"moved to {event.pack} by {event.by}", "wait"
+            return (
+                f"moved to {event.pack} {f'by {event.by}' if event.by else 'and the current rules'}",
+                "wait",
+            )
         case e.OutputsProduced():
             missing = f"; missing: {', '.join(event.missing)}" if event.missing else ""
             return f"outputs: {', '.join(event.outputs) or 'none'}{missing}", _good(not event.missing)
