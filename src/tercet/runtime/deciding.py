@@ -301,10 +301,10 @@ class Acting:
         call, planned = self.course.calls.get(name), self.course.steps[name]
         shown = {
             "tool": planned.tool,
-            "params": self._params(planned.params if call is None else call.params),
+            "params": self.called_with(planned.params if call is None else call.params),
             "key": step.key,
             "attempt": step.attempt,
-            "why": step.error,
+            "why": "; ".join(filter(None, (step.error, step.look_up_error))),
             "result_schema": None if call is None else call.tool.result,
         }
         return c.Ask(
@@ -316,8 +316,8 @@ class Acting:
             not_before=step.not_before,
         )
 
-    def _params(self, said: dict[str, Any]) -> dict[str, Any]:
-        """What a call was made with; empty where that cannot be worked out any more."""
+    def called_with(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Return the resolved parameters of a call; empty where they cannot be resolved any more."""
         try:
             return resolve(said, self.results, self.setting.evidence)
         except ResolutionError:

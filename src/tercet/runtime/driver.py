@@ -574,8 +574,11 @@ class Driver:
             self._settled(name, "absent" if is_over else "run_again", by, self.now() + wait)
             return
         tool = self.around.tools[call.tool.name]
+        params = deciding.Acting(self.state, self.setting, self._followed(), self.blobs).called_with(
+            call.params
+        )
         found = await self.around.gateway.look_up(
-            tool, self.calls.context(self.state.start, name, step.key, step.attempt)
+            tool, params, self.calls.context(self.state.start, name, step.key, step.attempt)
         )
         now, due = self.now(), step.since + call.tool.settle_after_ms
         match found:
@@ -595,16 +598,29 @@ class Driver:
             case NotHappened():
                 self._settled(name, "ask_again", "reconcile", due)
             case Unknown():
-                self._settled(
-                    name, "ask_again", "reconcile", now + delay_ms(Backoff(), step.asked, self.around.draw)
-                )
+                later = now + delay_ms(Backoff(), step.asked, self.around.draw)
+                self._settled(name, "ask_again", "reconcile", later, reason=found.error)
 
     def _settled(
-        self, name: str, how: Literal["absent", "ask_again", "run_again"], by: str, not_before: int
+        self,
+        name: str,
+        how: Literal["absent", "ask_again", "run_again"],
+        by: str,
+        not_before: int,
+        *,
+        reason: str = "",
     ) -> None:
         attempt = self.state.steps[name].attempt
         self._record(
-            e.Settled(at=self.now(), step=name, attempt=attempt, how=how, by=by, not_before=not_before)
+            e.Settled(
+                at=self.now(),
+                step=name,
+                attempt=attempt,
+                how=how,
+                by=by,
+                not_before=not_before,
+                reason=reason,
+            )
         )
 
     # --- calls ---

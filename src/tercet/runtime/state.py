@@ -41,6 +41,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """The digest that was approved."""
     asked: int = 0
     """How often its unknown outcome was looked up."""
+    look_up_error: str = ""
+    """Why the last look-up could not tell."""
     value: Any = None
     blob: str = ""
     error: str = ""
