@@ -332,6 +332,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """How many phases the run has gone through."""
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
+    paused_by: str = ""
+    """The person who paused it; empty where the runtime did."""
     memory: tuple[dict[str, Any], ...] = ()
     """What the run suggests remembering."""
     quality: Quality = Quality()
