@@ -126,6 +126,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """The login that they answered from; empty where that is not known."""
 
 
+class Entered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Who typed the result of a step."""
+
+    by: str
+    is_trusted: bool = False
+
+
 class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A question to people that has no answer yet, or not enough of them."""
 
@@ -326,6 +333,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """The digests of the facts that plans have asked for and found."""
     turns: int = 0
     """How many turns of an agent have been judged."""
+    entered: dict[str, Entered] = {}
+    """Results of steps that people typed when they settled an unknown call."""
     learned: tuple[Learned, ...] = ()
     trips: int = 0
     iterations: int = 0
