@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from tercet.runtime.runtime import RunResult
     from tercet.tools.context import ToolContext
     from tercet.tools.decorator import tool
+    from tercet.tools.reconcile import Absent, Happened, Unknown
     from tercet.tools.tool import Tool
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Absent": "tercet.tools.reconcile",
     "Actor": "tercet.contracts.request",
     "CompiledContext": "tercet.contracts.context",
     "Critic": "tercet.critic.pluggable.critic",
@@ -43,6 +45,7 @@ _HOME = {
     "DecisionSpec": "tercet.contracts.decision",
     "Evidence": "tercet.contracts.evidence",
     "Gate": "tercet.contracts.gate",
+    "Happened": "tercet.tools.reconcile",
     "NotDone": "tercet.contracts.errors",
     "Pack": "tercet.packs.pack",
     "Plan": "tercet.contracts.plan",
@@ -56,6 +59,7 @@ _HOME = {
     "TercetError": "tercet.contracts.errors",
     "Tool": "tercet.tools.tool",
     "ToolContext": "tercet.tools.context",
+    "Unknown": "tercet.tools.reconcile",
     "consolidate": "tercet.critic.consolidate",
     "score": "tercet.critic.score",
     "tool": "tercet.tools.decorator",
@@ -63,6 +67,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Absent",
     "Actor",
     "CompiledContext",
     "Critic",
@@ -70,6 +75,7 @@ __all__ = [
     "DecisionSpec",
     "Evidence",
     "Gate",
+    "Happened",
     "NotDone",
     "Pack",
     "Plan",
@@ -83,6 +89,7 @@ __all__ = [
     "TercetError",
     "Tool",
     "ToolContext",
+    "Unknown",
     "consolidate",
     "score",
     "tool",

@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tercet import TercetError, ToolContext, tool
+from tercet import Absent, Happened, TercetError, ToolContext, tool
 from tercet.contracts.question import Message, Question, Reply
 from tercet.critics import CriticResult, Engine, critic
 from tercet.testing.crash_points import plant
@@ -33,8 +33,8 @@ async def look(ctx: ToolContext, order: str) -> dict[str, Any]:
     return {"order": order, "total": 5}
 
 
-def _find(ctx: ToolContext) -> dict[str, Any] | None:
-    return {"sent": True} if has_happened(ctx.idempotency_key) else None
+def _find(ctx: ToolContext) -> Happened | Absent:
+    return Happened({"sent": True}) if has_happened(ctx.idempotency_key) else Absent()
 
 
 @tool(LETTER, mode="local_write", reconcile=_find, timeout_ms=TIMEOUT_MS)

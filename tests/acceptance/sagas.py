@@ -17,7 +17,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tercet import DecisionSpec, Gate, NotDone, Pack, Plan, Request, RunBudget, Tool, ToolContext
+from tercet import (
+    Absent,
+    DecisionSpec,
+    Gate,
+    Happened,
+    NotDone,
+    Pack,
+    Plan,
+    Request,
+    RunBudget,
+    Tool,
+    ToolContext,
+)
 from tercet.contracts.mode import ApprovalMode
 
 from . import effects
@@ -148,5 +160,5 @@ async def _failing(ctx: ToolContext, **params: Any) -> None:
     raise NotDone(f"{ctx.step_id} cannot ship {params['item']}: it is sold out")
 
 
-def _look_up(ctx: ToolContext) -> dict[str, Any] | None:
-    return value_of(ctx.step_id) if effects.has_happened(ctx.idempotency_key) else None
+def _look_up(ctx: ToolContext) -> Happened | Absent:
+    return Happened(value_of(ctx.step_id)) if effects.has_happened(ctx.idempotency_key) else Absent()

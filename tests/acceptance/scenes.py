@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tercet import DecisionSpec, NotDone, Pack, Plan, Request, Tool, ToolContext, tool
+from tercet import Absent, DecisionSpec, Happened, NotDone, Pack, Plan, Request, Tool, ToolContext, tool
 from tercet.contracts.plan_formats import load_plan
 
 from . import effects, sagas
@@ -52,9 +52,10 @@ def _fenced(ctx: ToolContext) -> Callable[[Effect], None]:
     return do_fenced
 
 
-def _look_up(ctx: ToolContext) -> dict[str, str] | None:
+def _look_up(ctx: ToolContext) -> Happened | Absent:
     """What the key of a call brought, if it was a call of the twelve that happened."""
-    return value_of(*_remembered(ctx)) if effects.has_happened(ctx.idempotency_key) else None
+    happened = effects.has_happened(ctx.idempotency_key)
+    return Happened(value_of(*_remembered(ctx))) if happened else Absent()
 
 
 def _remembered(ctx: ToolContext) -> tuple[str, list[str]]:

@@ -91,6 +91,7 @@ COMPILED = context.CompiledContext(
     policies=(Policy(name="p", expression="true"),),
     decisions=(SPEC,),
     results=(context.KnownResult(step_id="a", tool="x.y", value=[1, None], trust=Trust.UNTRUSTED),),
+    entered=(context.EnteredResult(step_id="a", by="ada", trust=Trust.UNTRUSTED),),
     approved_plan=PLAN,
     safety_mode=ApprovalMode.NETWORK,
     ledger=(context.LedgerEntry(kind="tool", name="x.y", admitted=True, reason="permitted"),),

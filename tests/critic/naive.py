@@ -837,6 +837,9 @@ def is_trusted_result(case: Case, step: Step, way: Place) -> bool:
     tool = tool_named(case, step.tool)
     if tool is None:
         return False
+    for entered in case.compiled.entered:
+        if entered.step_id == step.id and entered.trust != "trusted":
+            return False
     declared = tool.trust or ("trusted" if tool.adapter == "python" else "untrusted")
     if declared != "trusted" or not is_unmarked(tool.untrusted, way):
         return False

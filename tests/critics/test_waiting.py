@@ -167,6 +167,27 @@ def test_an_effect_that_may_have_happened_is_asked_about() -> None:
     assert (result.final_answer, calls, result.state.seen[0]) == ("done", ["a"], [{"page": 3}])
 
 
+def test_a_value_that_a_person_typed_is_not_trusted_in_later_turns() -> None:
+    """An agent's pack names no role whose word counts: what was typed waits for an approval before it decides anything."""
+    clock = VirtualClock()
+    write, _ = counted("desk.write", broken, mode="local_write", authority=[])
+    send, sent = counted("desk.send", mode="network")
+    agent = Scripted([act("t", "desk.write"), act("typed", "desk.send"), DONE], [write, send])
+    engine = Engine(agent, clock=clock)
+    waiting = play(engine.run("t"), clock)
+    play(answer(engine, gate_of(waiting), "settle", happened=True, value={"word": "typed"}), clock)
+    waiting = play(engine.resume(waiting.session_id), clock)
+
+    async def state() -> Any:
+        async with engine.runtime() as runtime:
+            return await runtime.state(waiting.session_id)
+
+    assert play(state(), clock).learned == ()
+    assert waiting.gate is not None
+    assert "equals nothing in the trusted" in waiting.gate.shown["sources"]["word"]
+    assert sent == []
+
+
 def test_a_stopped_run_goes_on_where_a_person_lets_it() -> None:
     """After a critic's stop, a person may ask for another decision: the agent hears it in its prompt."""
     clock = VirtualClock()

@@ -18,6 +18,8 @@ from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.gateway import MAX_RESULT_BYTES, Gateway
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool, ToolContext
+from tercet.tools.reconcile import Absent, Happened
+from tercet.tools.reconcile import Unknown as NotSure
 
 CONTEXT = ToolContext(tenant="t", run_id="r", step_id="s", actor="ada", idempotency_key="k", attempt=2)
 
@@ -309,18 +311,18 @@ def look_up(function: Callable[..., Any] | None) -> Ended:
     tool = Tool.model_validate(
         {"name": "do.it", "mode": "network", "call": hang, "timeout_ms": 50, **declared}
     )
-    return clock.run(Gateway(clock).look_up(tool, CONTEXT))
+    return clock.run(Gateway(clock).look_up(tool, {"payment_id": "pay_1", "amount": 5}, CONTEXT))
 
 
 @pytest.mark.req("R153")
 def test_a_look_up_finds_misses_or_does_not_know() -> None:
-    """A value is the result of the action, None says that it never happened, and anything else says nothing."""
+    """`Happened` has the result of the action, `Absent` says that it never happened, and the rest says nothing."""
 
     async def found(context: ToolContext) -> Any:
-        return {"key": context.idempotency_key}
+        return Happened({"key": context.idempotency_key})
 
     def absent(context: ToolContext) -> Any:
-        return None
+        return Absent()
 
     assert look_up(found) == Done(value={"key": "k"})
     assert isinstance(look_up(absent), NotHappened)
@@ -328,3 +330,28 @@ def test_a_look_up_finds_misses_or_does_not_know() -> None:
     assert isinstance(look_up(raising(NotDone("cannot tell"))), Unknown)
     assert isinstance(look_up(hang), Unknown)
     assert isinstance(look_up(None), Unknown)
+    assert isinstance(look_up(len), Unknown)
+    assert look_up(lambda **_: NotSure("the ledger is locked")) == Unknown(error="the ledger is locked")
+    assert look_up(lambda **_: Happened()) == Done(value=None)
+
+
+@pytest.mark.parametrize("answer", [None, True, {"key": "k"}, Absent, "absent"], ids=repr)
+def test_only_a_typed_answer_of_a_look_up_counts(answer: Any) -> None:
+    """A forgotten return must not mean that the call did not happen, and a bare value not that it did."""
+    ended = look_up(lambda **_: answer)
+    assert isinstance(ended, Unknown)
+    assert "return Happened(value), Absent() or Unknown(reason)" in ended.error
+
+
+def test_a_look_up_receives_the_parameters_of_the_call() -> None:
+    """All of them, or those that it names."""
+
+    def some(ctx: ToolContext, payment_id: str) -> Any:
+        return Happened([payment_id, ctx.idempotency_key])
+
+    def every(amount: int, payment_id: str) -> Any:
+        return Happened([payment_id, amount])
+
+    assert look_up(some) == Done(value=["pay_1", "k"])
+    assert look_up(every) == Done(value=["pay_1", 5])
+    assert look_up(lambda **params: Happened(params)) == Done(value={"payment_id": "pay_1", "amount": 5})

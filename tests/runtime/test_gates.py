@@ -13,6 +13,7 @@ from tercet.contracts.policy import Policy
 from tercet.journal import events as e
 from tercet.runtime.runtime import RunResult
 from tercet.tools import ToolContext
+from tercet.tools.reconcile import Absent, Happened
 
 from .test_limits import failing, taking
 from .test_runs import Script
@@ -328,7 +329,7 @@ def test_a_tool_that_can_look_a_key_up_is_asked(workshop: Workshop) -> None:
     effects: list[str] = []
 
     async def look(context: ToolContext) -> Any:
-        return {"n": 8} if context.idempotency_key in effects else None
+        return Happened({"n": 8}) if context.idempotency_key in effects else Absent()
 
     effects = lost(workshop, reconcile=look)
 
@@ -349,6 +350,7 @@ def test_an_absent_key_is_believed_only_after_its_time(workshop: Workshop) -> No
 
     async def look(context: ToolContext) -> Any:
         asked.append(workshop.clock.now())
+        return Absent()
 
     workshop.tool("pay.it", failing(1, OSError("lost")), reconcile=look, settle_after_ms=5_000)
 
@@ -365,11 +367,22 @@ def test_an_absent_key_is_believed_only_after_its_time(workshop: Workshop) -> No
     assert workshop.calls == [("p", 1), ("p", 2)]
 
 
-def test_a_look_up_that_keeps_failing_ends_at_a_person(workshop: Workshop) -> None:
-    """Three look-ups without an answer, each later than the one before; then a gate."""
+@pytest.mark.parametrize(
+    ("raises", "why"),
+    [
+        (True, "lost; the look-up of pay.it raised OSError: the ledger is down"),
+        (
+            False,
+            "lost; the look-up of pay.it returned None: return Happened(value), Absent() or Unknown(reason)",
+        ),
+    ],
+)
+def test_a_look_up_that_keeps_failing_ends_at_a_person(workshop: Workshop, raises: bool, why: str) -> None:
+    """Three look-ups without an answer, each later than the one before; then a gate that says why."""
 
     async def look(context: ToolContext) -> Any:
-        raise OSError("the ledger is down")
+        if raises:
+            raise OSError("the ledger is down")
 
     workshop.tool("pay.it", failing(1, OSError("lost")), reconcile=look)
 
@@ -378,6 +391,7 @@ def test_a_look_up_that_keeps_failing_ends_at_a_person(workshop: Workshop) -> No
             result = await runtime.run(ASK, plan=plan(step("p", "pay.it")))
             assert result.gate is not None
             assert (result.gate.kind, result.gate.step) == ("reconcile", "p")
+            assert str(result.gate.shown["why"]).endswith(why)
             await runtime.settle(gate_of(result), happened=True, value={"n": 1}, actor=BOB)
             assert (await runtime.resume(result.session_id)).status == "completed"
 

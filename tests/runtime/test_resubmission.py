@@ -13,6 +13,7 @@ from tercet.evidence.memory import MemoryEvidence
 from tercet.journal.errors import AppendUnknown, JournalError, JournalFull
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append, Position
+from tercet.runtime import opening
 
 from .faults import Through
 from .test_limits import taking
@@ -123,6 +124,97 @@ def test_keys_of_tenants_are_their_own(workshop: Workshop, url: str) -> None:
 
     workshop.run(main())
     assert len(workshop.calls) == 6
+
+
+def test_a_key_belongs_to_its_owner_and_its_pack(workshop: Workshop, file: str) -> None:
+    """Another actor, or another pack, gets a session of its own and never the outputs of the first; a new version of
+    the same pack gets the first one."""
+    workshop.tool("do.it")
+    course = plan(step("a"))
+
+    async def main() -> None:
+        packs = [
+            workshop.pack(),
+            workshop.pack(name="elsewhere"),
+            workshop.pack(version="1.0.1"),
+        ]
+        async with (
+            workshop.journal(file) as journal,
+            workshop.runtime(packs[0], journal) as one,
+            workshop.runtime(packs[1], journal) as other,
+            workshop.runtime(packs[2], journal) as newer,
+        ):
+            first = await one.run(KEYED, plan=course, actor=ADA)
+            bobs = await one.run(KEYED, plan=course, actor=BOB)
+            elsewhere = await other.run(KEYED, plan=course, actor=ADA)
+            assert len({first.session_id, bobs.session_id, elsewhere.session_id}) == 3
+            assert (await one.run(KEYED, plan=course, actor=BOB)).session_id == bobs.session_id
+            assert (await newer.run(KEYED, plan=course, actor=ADA)).session_id == first.session_id
+
+    workshop.run(main())
+    assert len(workshop.calls) == 3
+
+
+def test_a_key_that_older_code_claimed_is_found_by_its_owner_alone(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade runs no request twice, and hands no session to another actor or pack."""
+    workshop.tool("do.it")
+    course = plan(step("a"))
+
+    async def main() -> None:
+        journal = MemoryJournal()
+        async with (
+            workshop.runtime(workshop.pack(), journal) as runtime,
+            workshop.runtime(workshop.pack(name="elsewhere"), journal) as other,
+        ):
+            with monkeypatch.context() as older:
+                older.setattr(opening, "claims_of", lambda request, *_: (f"request:{request.request_key}",))
+                first = await runtime.run(KEYED, plan=course, actor=ADA)
+            assert (await runtime.run(KEYED, plan=course, actor=ADA)).session_id == first.session_id
+            assert (await runtime.run(KEYED, plan=course, actor=BOB)).session_id != first.session_id
+            assert (await other.run(KEYED, plan=course, actor=ADA)).session_id != first.session_id
+
+    workshop.run(main())
+    assert len(workshop.calls) == 3
+
+
+def test_a_request_that_is_sent_again_continues_its_session(workshop: Workshop, file: str) -> None:
+    """Once its gate is answered, and after its process has died."""
+    world(workshop)
+
+    async def main() -> None:
+        async with pair(workshop, saga_pack(workshop), file) as (one, two):
+            first = await one.run(KEYED, plan=WAITS, actor=ADA)
+            assert (await two.run(KEYED, plan=WAITS, actor=ADA)).status == "awaiting_gate"
+            assert first.gate is not None
+            await one.approve(first.gate.id, actor=BOB)
+            again = await two.run(KEYED, plan=WAITS, actor=ADA)
+            assert (again.session_id, again.status) == (first.session_id, "completed")
+            assert len(await one.sessions()) == 1
+
+    workshop.run(main())
+
+
+def test_a_session_that_a_person_paused_is_not_continued_by_its_request(
+    workshop: Workshop, file: str
+) -> None:
+    """Sending it again reports that it is paused; resuming it is somebody's decision."""
+    workshop.tool("do.it", taking(1_000))
+
+    async def main() -> None:
+        async with pair(workshop, workshop.pack(), file) as (one, two):
+            running = asyncio.ensure_future(one.run(KEYED, plan=ROW, actor=ADA))
+            await workshop.clock.sleep(500)
+            [row] = await two.sessions()
+            assert (await two.run(KEYED, plan=ROW, actor=ADA)).status == "in_progress"
+            await two.pause(row.session_id, actor=BOB)
+            assert (await running).status == "paused"
+            assert (await two.run(KEYED, plan=ROW, actor=ADA)).status == "paused"
+            assert (await two.resume(row.session_id)).status == "completed"
+
+    workshop.run(main())
+    assert len(workshop.calls) == 3
 
 
 def test_a_rehearsal_does_not_use_the_key_up(workshop: Workshop, url: str) -> None:

@@ -18,6 +18,7 @@ from tercet.packs.pack import Pack
 from tercet.runtime.driver import LARGE
 from tercet.runtime.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
+from tercet.tools.reconcile import Absent, Happened
 
 from .test_limits import failing
 from .test_runs import Script
@@ -167,7 +168,8 @@ def test_each_effect_is_taken_back_once_although_the_process_dies(
         return params
 
     def look_up(context: ToolContext) -> Any:
-        return stored.get(context.idempotency_key)
+        found = stored.get(context.idempotency_key)
+        return Absent() if found is None else Happened(found)
 
     declared = {"idempotent": True} if way == "idempotent" else {"idempotent": False, "reconcile": look_up}
     world(workshop, undo, **declared)
@@ -524,7 +526,7 @@ def test_a_call_that_was_cut_off_is_settled_before_the_way_back(
         return params
 
     def look_up(context: ToolContext) -> Any:
-        return {"n": "x"} if context.idempotency_key in done else None
+        return Happened({"n": "x"}) if context.idempotency_key in done else Absent()
 
     world(workshop)
     is_read = "mode" in declared

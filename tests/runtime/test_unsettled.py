@@ -15,6 +15,7 @@ from tercet.journal.protocol import Append
 from tercet.runtime.runtime import Runtime
 from tercet.runtime.state import OpenGate
 from tercet.tools import ToolContext
+from tercet.tools.reconcile import Absent, Happened
 
 from .workshop import ADA, ASK, BOB, Workshop, events, names, plan, step
 
@@ -41,7 +42,7 @@ def test_a_look_up_that_finds_something_unusable_has_found_it(workshop: Workshop
     """What was found happened, so the step is done and failed, and no resume calls the tool again."""
 
     async def look_up(context: ToolContext) -> Any:
-        return found
+        return Happened(found)
 
     workshop.tool("do.it", lost, reconcile=look_up, result=REFUND)
 
@@ -71,7 +72,7 @@ def test_the_time_to_settle_counts_from_the_end_of_the_attempt(workshop: Worksho
         await workshop.clock.sleep(1_000)
 
     async def look_up(context: ToolContext) -> Any:
-        return {"x": 1} if effects and workshop.clock.now() >= effects[0] + 5_000 else None
+        return Happened({"x": 1}) if effects and workshop.clock.now() >= effects[0] + 5_000 else Absent()
 
     workshop.tool("do.it", late, reconcile=look_up, settle_after_ms=6_000, timeout_ms=30_000)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,8 @@ from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.tool import Limit
 from tercet.tools import Tool, ToolContext, tool
+from tercet.tools.reconcile import Happened
+from tercet.tools.signature import SignatureError
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -266,3 +269,23 @@ def test_all_faults_of_a_declaration_are_told_at_once() -> None:
     fields: dict[str, Any] = {"name": "lookup", "mode": "dangerous"}
     with pytest.raises(UsageError, match="name: 'lookup' does not fit; mode: 'dangerous' does not fit"):
         tool(**fields)(returns_text)
+
+
+def test_a_look_up_has_the_signature_of_its_tool() -> None:
+    """Its parameters are made of JSON as the tool's are, and it may name fewer of them, but no others."""
+
+    def find(ctx: ToolContext, when: date) -> Happened:
+        return Happened(when.isoformat())
+
+    def find_another(payment: str) -> Happened:
+        return Happened(payment)
+
+    @tool("a.b", mode="network", reconcile=find)
+    def book(ctx: ToolContext, when: date, seats: int) -> str: ...
+
+    assert book.reconcile is not None
+    assert book.reconcile(ctx=None, when="2026-05-09") == Happened("2026-05-09")
+    with pytest.raises(SignatureError, match="takes payment, which its tool does not"):
+
+        @tool("a.b", mode="network", reconcile=find_another)
+        def pay(amount: int) -> str: ...

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-import orjson
 import typer
 from rich.text import Text
 
+from tercet.cli.documents import read_json
 from tercet.cli.event_view import ANSWERS
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gates import GateId
@@ -176,14 +176,14 @@ def settle(
 
 
 def _value(text: str | None) -> Any:
-    try:
-        return None if text is None else orjson.loads(text.encode(errors="surrogatepass"))
-    except orjson.JSONDecodeError as error:
-        raise UsageError(
-            f"the value is not JSON: {error}",
-            code="value_invalid",
-            remedy="""write --value '{"refund_id": "rf_17"}', or --value '"text"'""",
-        ) from error
+    if text is None:
+        return None
+    return read_json(
+        text,
+        "value",
+        code="value_invalid",
+        remedy="""write --value '{"refund_id": "rf_17"}', or --value '"text"'""",
+    )
 
 
 def decide(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import BinaryIO, cast
-
-import orjson
+from typing import Any, BinaryIO, cast
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import not_plain
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import MAX_BYTES, load_plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject
 from tercet.packs import Pack, check_folder
 from tercet.planner.template import inputs_of
+from tercet.tools.strict_json import read_strictly
 
 STDIN = "-"
 
@@ -55,14 +55,12 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
     source = _read(text[1:], "input") if text.startswith("@") else text.encode(errors="surrogatepass")
     if text.startswith("@"):
         _demand_utf8(source, text[1:])
-    try:
-        value: object = orjson.loads(source)
-    except orjson.JSONDecodeError as error:
-        raise UsageError(
-            f"the {option.lstrip('-')} is not JSON: {error}",
-            code="input_invalid",
-            remedy=f"""write {option} '{{"order_id": "ord_881"}}', or {option} @file.json""",
-        ) from error
+    value = read_json(
+        source.decode(errors="surrogatepass"),
+        option.lstrip("-"),
+        code="input_invalid",
+        remedy=f"""write {option} '{{"order_id": "ord_881"}}', or {option} @file.json""",
+    )
     if not isinstance(value, dict):
         raise UsageError(
             f"the {option.lstrip('-')} is JSON, but no object",
@@ -70,6 +68,25 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
             remedy=f"""give the fields names: {option} '{{"order_id": "ord_881"}}'""",
         )
     return cast("JsonObject", value)
+
+
+def read_json(text: str, what: str, *, code: str, remedy: str) -> Any:
+    """Return the plain JSON value that a text holds; raises `UsageError` for anything else.
+
+    A key that occurs twice, NaN, a number beyond 2^53, an unpaired surrogate and nesting beyond measure are refused here:
+    later they would break a hash, or mean different things to different readers.
+    """
+    try:
+        value = read_strictly(text)
+    except ValueError as error:
+        raise UsageError(f"the {what} is not JSON: {error}", code=code, remedy=remedy) from error
+    if (fault := not_plain(value)) is not None:
+        raise UsageError(
+            f"the {what} cannot be used: {fault}",
+            code=code,
+            remedy="write long numbers as strings, nest less, and use no unpaired surrogates",
+        )
+    return value
 
 
 def _demand_utf8(data: bytes, name: str) -> None:

@@ -243,7 +243,8 @@ def _settled(event: e.Settled) -> str:
         case "run_again":
             return "read again"
         case "ask_again":
-            return f"not settled: asked again in {took(max(0, event.not_before - event.at))}"
+            why = f": {_short(event.reason)}" if event.reason else ""
+            return f"not settled{why}: asked again in {took(max(0, event.not_before - event.at))}"
 
 
 def _asked(event: e.GateOpened) -> str:

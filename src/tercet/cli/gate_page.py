@@ -226,6 +226,15 @@ def _reconcile(gate: OpenGate) -> Iterator[Row]:
             "value",
             f"if it happened, what it brought, in this shape: {json_text(sample(schema), indent=None)}",
         )
+    if (roles := as_list(shown.get("trusted_roles"))) is not None:
+        yield "trust", _settling_trust([str(role) for role in roles])
+
+
+def _settling_trust(roles: list[str]) -> str:
+    """Say whose word makes the value trusted."""
+    if not roles:
+        return "what you enter counts as untrusted: no gate of the pack names a role"
+    return f"what you enter counts as trusted only with the role {' or '.join(roles)}, and not by whoever owns the run"
 
 
 def _escalation(page: GatePage) -> Iterator[Row]:

@@ -72,7 +72,7 @@ def run(
         str | None,
         typer.Option(
             metavar="KEY",
-            help="A name for this request: sent again with the same key, it is the session that it began; another request under the key is wrong use.",
+            help="A name for this request of this actor to this pack: sent again with the same key, it continues the session that it began; another request under the key is wrong use.",
         ),
     ] = None,
     ttl: Annotated[

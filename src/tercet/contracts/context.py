@@ -149,6 +149,16 @@ class KnownResult(Authored):
     trust: Trust
 
 
+class EnteredResult(Authored):
+    """A result that a person typed when settling a call of unknown outcome."""
+
+    step_id: str
+    by: str
+    trust: Trust
+    """Trusted, like what the tool itself would have brought, only if the person holds a role that the pack names for it
+    and does not own the run."""
+
+
 LedgerKind = Literal["decision", "policy", "gate", "tool", "evidence"]
 
 
@@ -178,6 +188,8 @@ class CompiledContext(Authored):
     """The catalogue that decision checkpoints are looked up in."""
     risk_tiers: dict[RiskTier, tuple[Check, ...]] = Field(default=USUAL_TIERS)
     results: tuple[KnownResult, ...] = ()
+    entered: tuple[EnteredResult, ...] = ()
+    """Results of the plan's steps that people typed."""
     approved_plan: Plan | None = None
     """The plan that was approved before, whose values a revision may keep."""
     pack: str = ""
@@ -229,6 +241,11 @@ class CompiledContext(Authored):
             for leaf in scalars(result.value)
             if not any(mark == ALL_FIELDS or overlaps(mark, leaf.place) for mark in marks)
         ]
+
+    @cached_property
+    def entered_by_step(self) -> dict[str, EnteredResult]:
+        """The results that people typed, by step."""
+        return {result.step_id: result for result in self.entered}
 
     @cached_property
     def gates_by_name(self) -> dict[str, Gate]:

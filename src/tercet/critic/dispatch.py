@@ -11,6 +11,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.references import LITERAL
 from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
+from tercet.critic.flow import authority_is_bound
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 from tercet.critic.rules import policies_hold
@@ -29,6 +30,15 @@ def recheck(
     index = review.position[step_id]
     found = chain(arguments_fit_schema(review), arguments_are_permitted(review), policies_hold(review))
     return next((refusal for refusal in found if refusal.step in (index, None)), None)
+
+
+def recheck_sources(
+    ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan, step_id: str
+) -> Refusal | None:
+    """Return why the values of a call lack a trusted source now that results are known which people typed, or None."""
+    review = Review(ctx, compiled, spec, plan)
+    index = review.position[step_id]
+    return next((refusal for refusal in authority_is_bound(review) if refusal.step == index), None)
 
 
 def resolved_review(

@@ -70,8 +70,19 @@ def _traced(worth: Worth, found: Found) -> Origin:
         parameter=pointer.join(found.place),
         came_from="literal" if is_literal else getattr(found, "text", ""),
         trust=Trust.TRUSTED,
-        detail=_trusted_detail(worth, found.value) if is_literal else "",
+        detail=_trusted_detail(worth, found.value) if is_literal else _entered_detail(worth, found),
     )
+
+
+def _entered_detail(worth: Worth, found: Found) -> str:
+    """Who typed the results that a reference reads; empty where tools brought them."""
+    names = found.names if type(found) is Reference else ()
+    return "; ".join(filter(None, (_entered_by(worth, name) for name in sorted(names))))
+
+
+def _entered_by(worth: Worth, step_id: str) -> str | None:
+    entered = worth.review.compiled.entered_by_step.get(step_id)
+    return None if entered is None else f"the result of step {step_id} was entered by {entered.by}"
 
 
 def _trusted_detail(worth: Worth, value: Any) -> str:
@@ -214,6 +225,9 @@ def _read_detail(worth: Worth, read: Read, own: EffectiveStep | None) -> str:
     call = review.call_at.get(index) if index is not None else None
     if call is None or index is None:
         return f"what {name} says there is not trusted"
+    entered = review.compiled.entered_by_step.get(name)
+    if entered is not None and entered.trust is not Trust.TRUSTED:
+        return f"{_entered_by(worth, name)}, whose word the pack does not trust"
     if call.tool.result_trust is not Trust.TRUSTED:
         return f"results of {call.tool.name} are not trusted"
     if not worth.is_trusted_result(index):

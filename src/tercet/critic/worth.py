@@ -104,7 +104,9 @@ class Worth:
     def _result(self, call: EffectiveStep) -> Needs:
         """The result of a call is worth what its tool declares and what its inputs are worth, unless it endorses."""
         tool = call.tool
-        if tool.result_trust is not Trust.TRUSTED:
+        entered = self.review.compiled.entered_by_step.get(call.step.id)
+        is_typed = entered is not None and entered.trust is not Trust.TRUSTED
+        if is_typed or tool.result_trust is not Trust.TRUSTED:
             return None
         if tool.endorses:
             return ()

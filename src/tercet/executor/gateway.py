@@ -28,7 +28,7 @@ from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import Clock
 from tercet.executor.threads import ToolThreads
 from tercet.policy import schemas
-from tercet.tools import Tool, ToolContext
+from tercet.tools import Tool, ToolContext, reconcile
 
 MAX_RESULT_BYTES = 32 * 2**20
 _SUSPECT = re.compile(rb"null|\d{16}|[eE]\+?\d\d")
@@ -82,26 +82,33 @@ class Gateway:
         finally:
             attempt.abandon()
 
-    async def look_up(self, tool: Tool, context: ToolContext) -> Ended:
-        """Ask a tool whether the action with this key happened: done with its result, not happened, or unknown."""
+    async def look_up(self, tool: Tool, params: dict[str, Any], context: ToolContext) -> Ended:
+        """Ask a tool's look-up whether the call with these parameters and this key happened.
+
+        Only `Absent()` means that it did not: an exception, a time-out and any other return value are unknown.
+        """
         if tool.reconcile is None:
-            return Unknown(error=f"{tool.name} cannot look a key up")
-        function = tool.reconcile
-        named = _context_name(function) or "context"
-        future: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        called = partial(function, **{named: context})
-        # The schema is for what was found; the answer that nothing was would break nearly every one.
-        unchecked = tool.model_copy(update={"result": None})
-        attempt = Attempt(unchecked, called, tool.timeout_ms, future.set_result, self.threads)
+            return Unknown(error=f"{tool.name} has no look-up")
+        answers: list[Ended] = []
+
+        def read(_: Tool, answer: Any) -> Ended:
+            answers.append(_reconciled(tool, answer))
+            return answers[-1]
+
         try:
-            ended = await future
+            called = partial(tool.reconcile, **_look_up_arguments(tool.reconcile, params, context))
+        except (TypeError, ValueError) as error:
+            return Unknown(error=_short(f"the look-up of {tool.name} cannot be called: {error}"))
+        ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        attempt = Attempt(tool, called, tool.timeout_ms, ended.set_result, self.threads, read=read)
+        try:
+            failed = await ended
         finally:
             attempt.abandon()
-        if not isinstance(ended, Done):
-            return Unknown(error=ended.error, code=ended.code)
-        if ended.value is None and not ended.error:
-            return NotHappened(error="nothing is known of this key", code="absent")
-        return ended if ended.error else _usable(tool, ended.value)
+        if answers:
+            return answers[0]
+        error = failed.error.replace(tool.name, f"the look-up of {tool.name}", 1)
+        return Unknown(error=error, code="" if isinstance(failed, Done) else failed.code)
 
 
 class Attempt:
@@ -110,7 +117,7 @@ class Attempt:
     A callback rather than a coroutine that waits: a step then costs one task and one timer, and its end one wake-up.
     """
 
-    __slots__ = ("_task", "_tell", "_timeout_ms", "_timer", "_tool")
+    __slots__ = ("_read", "_task", "_tell", "_timeout_ms", "_timer", "_tool")
 
     def __init__(
         self,
@@ -120,9 +127,11 @@ class Attempt:
         tell: Callable[[Ended], None],
         threads: ToolThreads,
         check: Check | None = None,
+        read: Callable[[Tool, Any], Ended] | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._tool = tool
+        self._read = read or _usable
         self._timeout_ms = timeout_ms
         self._tell: Callable[[Ended], None] | None = tell
         self._task = loop.create_task(_run(function, threads, check))
@@ -144,7 +153,7 @@ class Attempt:
 
     def _answered(self, task: asyncio.Task[Any]) -> None:
         if self._tell is not None:
-            self._end(_ended(self._tool, task))
+            self._end(_ended(self._tool, task, self._read))
         elif not task.cancelled():
             task.exception()  # taken, so that nobody warns that it was never taken
 
@@ -155,9 +164,9 @@ class Attempt:
             tell(ended)
 
 
-def _ended(tool: Tool, task: asyncio.Task[Any]) -> Ended:
+def _ended(tool: Tool, task: asyncio.Task[Any], read: Callable[[Tool, Any], Ended]) -> Ended:
     try:
-        return _usable(tool, task.result())
+        return read(tool, task.result())
     except _Withheld as withheld:
         return withheld.ended
     except NotDone as error:
@@ -230,6 +239,25 @@ def _is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
+def _reconciled(tool: Tool, answer: Any) -> Ended:
+    """How a call ended by the answer of its look-up; the result schema is for what was found."""
+    match answer:
+        case reconcile.Happened():
+            return _usable(tool, answer.value)
+        case reconcile.Absent():
+            return NotHappened(error="the look-up found that it did not happen", code="absent")
+        case reconcile.Unknown():
+            return Unknown(error=_short(str(answer.reason)) or f"the look-up of {tool.name} cannot tell")
+        case _:
+            given = "None" if answer is None else f"a {type(answer).__name__}"
+            return Unknown(
+                error=_short(
+                    f"the look-up of {tool.name} returned {given}: return Happened(value), Absent() or Unknown(reason)"
+                ),
+                code="look_up_answer",
+            )
+
+
 def _usable(tool: Tool, value: Any) -> Ended:
     try:
         plain = value if _is_plain(value) else to_jsonable_python(value)
@@ -284,6 +312,16 @@ def _arguments(
     if name is not None:
         given[name] = context
     return given
+
+
+def _look_up_arguments(
+    function: Callable[..., Any], params: dict[str, Any], context: ToolContext
+) -> dict[str, Any]:
+    """What a look-up is called with: its context, and those of the call's parameters that it names."""
+    accepted = inspect.signature(function).parameters
+    takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in accepted.values())
+    named = {name: value for name, value in params.items() if takes_all or name in accepted}
+    return _arguments(function, named, context)
 
 
 def _timed(ended: Ended, latency_ms: int) -> Ended:

@@ -8,10 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tercet.contracts.canonical import digest, hash_bytes
+from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
 from tercet.packs.folder import COMMANDS_FILE, Draft
 from tercet.packs.outside_tables import Table, keep_tool, note_faults, read_model, read_tables
+from tercet.packs.programs import CommandLine, hash_files
 from tercet.tools.commands.command import Command
 from tercet.tools.commands.making import Place, command_tool, find_program
 from tercet.tools.declaration import split
@@ -46,7 +47,7 @@ def read_commands(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
 def _keep(
     draft: Draft, table: Table, command: Command, found: dict[str, Tool], hashes: dict[str, str]
 ) -> None:
-    files = _own_files(draft, command)
+    files = hash_files(draft, _line_of(table, command))
     program = find_program(command, draft.folder, os.environ)
     place = Place(folder=draft.folder, program=program, files=files)
     hashes |= files
@@ -86,19 +87,18 @@ def _is_at_home(draft: Draft, table: Table, command: Command) -> bool:
     return False
 
 
-def _own_files(draft: Draft, command: Command) -> dict[str, str]:
-    """The hashes of those arguments that are files of the pack: what runs is what was loaded."""
-    found: dict[str, str] = {}
-    for argument in command.template:
-        if any(piece.is_name for piece in argument.pieces):
-            continue
-        text = "".join(piece.text for piece in argument.pieces)
-        path = PurePosixPath(text)
-        if text and not path.is_absolute() and ".." not in path.parts and "\0" not in text:
-            name = str(path)
-            if (draft.folder / name).is_file() and (data := draft.read_bytes(name)) is not None:
-                found[name] = hash_bytes(data)
-    return found
+def _line_of(table: Table, command: Command) -> CommandLine:
+    """The command with its fixed arguments; a file that a parameter names is the plan's choice, and is not hashed."""
+    words = ["".join(piece.text for piece in each.pieces) for each in command.template if each.is_fixed]
+    return CommandLine(
+        words=words,
+        file=COMMANDS_FILE,
+        place=f"{table.place}, argv",
+        row=table.spot.row,
+        cwd=command.cwd,
+        outside_files=command.outside_files,
+        remedy="copy the file into the pack, name a program of the machine without a path, or list it in outside_files",
+    )
 
 
 def _warn(draft: Draft, table: Table, code: str, message: str, remedy: str) -> None:

@@ -52,7 +52,7 @@ def _tool(fields: JsonObject, code_name: str) -> JsonObject:
 
 
 def _stand_in(code_name: str) -> Callable[..., Any]:
-    """Raises when it is called; bears the name of the code, which is part of the pack's hash."""
+    """Raises when it is called; keeps the recorded name of the code, which is part of the pack's hash."""
 
     def call(**_: Any) -> Any:
         raise NotSent(
@@ -62,7 +62,7 @@ def _stand_in(code_name: str) -> Callable[..., Any]:
             is_retriable=False,
         )
 
-    call.__module__, _, call.__qualname__ = code_name.partition(":")
+    call.recorded_name = code_name  # pyright: ignore[reportFunctionMemberAccess] - read by `name_code`
     return call
 
 

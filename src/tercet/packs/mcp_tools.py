@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
 
-from tercet.contracts.canonical import digest, hash_bytes
+from tercet.contracts.canonical import digest
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.packs.declarations import SERVERS, note_duplicate, read_servers
 from tercet.packs.folder import Draft
 from tercet.packs.lock import LOCK_FILE, Lock, read_lock
 from tercet.packs.mcp_tables import ServerTable, ToolTable
 from tercet.packs.parts import Spot
+from tercet.packs.programs import CommandLine, hash_files
 from tercet.tools.mcp.definition import Definition
 from tercet.tools.mcp.server import McpServer, call_without_runtime, tool_name
 from tercet.tools.tool import Tool
@@ -35,15 +35,24 @@ def read_mcp_tools(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
         draft.unread.add("tool")
     if lock is None:
         return (), {}
-    tools = [tool for table in servers for tool in _tools(draft, table, lock)]
+    files = {table.name: hash_files(draft, _line_of(draft, table)) for table in servers}
+    tools = [tool for table in servers for tool in _tools(draft, table, lock, files[table.name])]
     if "server" not in draft.unread:
         _note_unused(draft, servers, lock)
     if not servers:
         return (), {}
-    return tuple(tools), _hashes(draft, servers, lock)
+    named = {name: found for each in files.values() for name, found in each.items()}
+    return tuple(tools), _hashes(servers, lock, named)
 
 
-def _tools(draft: Draft, table: ServerTable, lock: Lock) -> Iterator[Tool]:
+def _line_of(draft: Draft, table: ServerTable) -> CommandLine:
+    place = f"server {table.name}"
+    return CommandLine(
+        words=table.command or (), file=MCP_FILE, place=f"{place}, command", row=draft.spots[place].row
+    )
+
+
+def _tools(draft: Draft, table: ServerTable, lock: Lock, files: Mapping[str, str]) -> Iterator[Tool]:
     pinned = {name: found for name, found in lock.definitions(table.name).items() if table.takes(name)}
     labels = {label.name: label for label in table.tool}
     _note_unpinned(draft, table, pinned)
@@ -51,6 +60,7 @@ def _tools(draft: Draft, table: ServerTable, lock: Lock) -> Iterator[Tool]:
         spec=table.spec,
         folder=draft.folder,
         pinned=pinned,
+        files=files,
         harmless_errors=frozenset(label.name for label in table.tool if label.error_means == "not_done"),
     )
     for name, definition in pinned.items():
@@ -166,7 +176,7 @@ def _note_unused(draft: Draft, servers: tuple[ServerTable, ...], lock: Lock) -> 
             )  # fmt: skip
 
 
-def _hashes(draft: Draft, servers: tuple[ServerTable, ...], lock: Lock) -> dict[str, str]:
+def _hashes(servers: tuple[ServerTable, ...], lock: Lock, files: Mapping[str, str]) -> dict[str, str]:
     """What the servers are, what is pinned of them, and the files of the pack that their commands name."""
     declared = [
         {
@@ -175,20 +185,11 @@ def _hashes(draft: Draft, servers: tuple[ServerTable, ...], lock: Lock) -> dict[
         }
         for table in servers
     ]
-    words = {word for table in servers for word in table.command or () if _names_own_file(draft, word)}
-    files = {word: data for word in sorted(words) if (data := draft.read_bytes(word)) is not None}
     return {
         MCP_FILE: digest(sorted(declared, key=lambda server: str(server["name"]))),
         LOCK_FILE: digest(lock.hashes()),
-        **{word: hash_bytes(data) for word, data in files.items()},
+        **files,
     }
-
-
-def _names_own_file(draft: Draft, word: str) -> bool:
-    path = PurePosixPath(word)
-    if path.is_absolute() or ".." in path.parts or "\\" in word or not draft.has(word):
-        return False
-    return not (draft.folder / word).is_dir()
 
 
 def _spot(draft: Draft, table: ServerTable, name: str) -> Spot:

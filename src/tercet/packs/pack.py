@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -33,6 +33,7 @@ from tercet.packs.header import Header
 from tercet.packs.loading import read_folder
 from tercet.packs.parts import Parts, Spot
 from tercet.packs.people import actor_for
+from tercet.tools.code import name_code
 from tercet.tools.tool import Tool
 
 _T = TypeVar("_T")
@@ -135,7 +136,7 @@ class Pack(Header):
             **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
             **({"library": _dump(self.library)} if self.library.goals else {}),
             "code": dict(self.code),
-            "calls": {tool.name: _code_name(tool.call) for tool in self.tools},
+            "calls": {tool.name: name_code(tool.call, tool.reconcile) for tool in self.tools},
         }
 
     @cached_property
@@ -256,11 +257,6 @@ def _by_id(things: Sequence[_IdentifiedT]) -> list[_IdentifiedT]:
 
 def _dump(declaration: Authored) -> dict[str, Any]:
     return declaration.model_dump(mode="json", exclude_defaults=True)
-
-
-def _code_name(call: Callable[..., Any]) -> str:
-    named: Any = call if hasattr(call, "__qualname__") else type(call)
-    return f"{named.__module__}:{named.__qualname__}"
 
 
 def _method_problems(pack: Pack) -> Iterator[Problem]:

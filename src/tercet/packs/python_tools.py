@@ -27,6 +27,7 @@ from tercet.packs.declarations import PACK_FILE, note_duplicate
 from tercet.packs.folder import Draft
 from tercet.packs.header import PackFile
 from tercet.packs.parts import PACK, Spot
+from tercet.tools.code import PACK_MODULE
 from tercet.tools.decorator import tool as declare
 from tercet.tools.tool import Tool
 
@@ -86,7 +87,7 @@ def _run(draft: Draft, name: str, source: bytes) -> list[Tool]:
     """The tools of a file; if it fails, a problem and those that it had made by then."""
     path = draft.folder / name
     content = hashlib.sha256(b"%b\0%b" % (name.encode(), source)).hexdigest()
-    module = ModuleType(f"tercet_pack_{content[:16]}")
+    module = ModuleType(f"{PACK_MODULE}{content[:16]}")
     module.__file__ = str(path)
     before = sys.modules.get(module.__name__)
     # Dataclasses, Pydantic and typing look a class's module up by name while the class is being made.

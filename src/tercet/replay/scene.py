@@ -22,6 +22,7 @@ from tercet.runtime import commands as c
 from tercet.runtime.deciding import decide
 from tercet.runtime.machine import evolve
 from tercet.runtime.plans import read_plan
+from tercet.runtime.results import entered_results
 from tercet.runtime.retrieving import read_facts
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import State
@@ -48,7 +49,7 @@ class Scene:
         self._pinned: tuple[Pack, Setting, Work] | None = None
         self._tools: dict[str, Tool] = {}
         self._current: Setting | None = None
-        self._made_of: tuple[object, object, object] = (None, None, None)
+        self._made_of: tuple[object, ...] = (None,) * 4
         self._course: Course | None = None
         self._course_of: tuple[object, object] = (self.state.plan, self.state.undo)
         self._agent: Work | None = None
@@ -75,7 +76,7 @@ class Scene:
         stepper = self._rulebook.recall(state) if is_new else None
         self._agent = None if stepper is None else Work(stepper, None, limit_for=work.limit_for)
         self._tools = {tool.name: tool for tool in pack.tools}
-        self._made_of, self._current = (None, None, None), None
+        self._made_of, self._current = (None,) * 4, None
         self._course_of = (None, None) if state.plan else (state.plan, state.undo)
         return setting
 
@@ -105,11 +106,11 @@ class Scene:
     @property
     def setting(self) -> Setting:
         """What the run is judged in, with the facts and results that it has learned and what its budget was given."""
-        state, (extended, learned, facts) = self.state, self._made_of
-        if self._current is None or not (
-            state.extended is extended and state.learned is learned and state.facts is facts
-        ):
-            self._made_of = (state.extended, state.learned, state.facts)
+        state = self.state
+        made_of = (state.extended, state.learned, state.facts, state.entered)
+        is_same = all(now is before for now, before in zip(made_of, self._made_of, strict=True))
+        if self._current is None or not is_same:
+            self._made_of = made_of
             self._current = self._made()
         return self._current
 
@@ -120,6 +121,8 @@ class Scene:
             current = current.with_facts([fact for each in found for fact in each])
         if state.learned:
             current = current.knowing(tuple(map(self._known, state.learned)))
+        if state.entered:
+            current = current.with_entered(entered_results(state))
         return current.extended(state.extended) if state.extended else current
 
     def _known(self, result: Any) -> KnownResult:

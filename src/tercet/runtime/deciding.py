@@ -19,15 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
 from tercet.contracts.quality_rules import QualityRules, TestCommand
-from tercet.critic.dispatch import recheck
+from tercet.critic.dispatch import recheck, recheck_sources
 from tercet.critic.grants import granted_by
 from tercet.critic.outputs.harness import TRIGGERS
 from tercet.executor.identity import idempotency_key
+from tercet.journal.events.gate import Need
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 from tercet.runtime import commands as c
 from tercet.runtime.asking import Resolved, ask_for, ask_for_outputs, call_digest, people_of
@@ -301,23 +303,32 @@ class Acting:
         call, planned = self.course.calls.get(name), self.course.steps[name]
         shown = {
             "tool": planned.tool,
-            "params": self._params(planned.params if call is None else call.params),
+            "params": self.called_with(planned.params if call is None else call.params),
             "key": step.key,
             "attempt": step.attempt,
-            "why": step.error,
+            "why": "; ".join(filter(None, (step.error, step.look_up_error))),
             "result_schema": None if call is None else call.tool.result,
         }
+        needs = people_of(self.state, self.setting, (name.removeprefix(UNDO).partition("#")[0],))
+        if self.setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+            shown["trusted_roles"] = self._trusted_roles(needs)
         return c.Ask(
             step=name,
             kind="reconcile",
-            needs=people_of(self.state, self.setting, (name.removeprefix(UNDO).partition("#")[0],)),
+            needs=needs,
             digest=digest([name, step.key, step.attempt]),
             shown=shown,
             not_before=step.not_before,
         )
 
-    def _params(self, said: dict[str, Any]) -> dict[str, Any]:
-        """What a call was made with; empty where that cannot be worked out any more."""
+    def _trusted_roles(self, needs: Mapping[str, Need]) -> list[str]:
+        """Return the roles whose holders' word counts as a trusted result: those of the call's gates, or else of the
+        pack's."""
+        own = {role for need in needs.values() for role in need.roles}
+        return sorted(own or {role for gate in self.setting.compiled.gates for role in gate.roles})
+
+    def called_with(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Return the resolved parameters of a call; empty where they cannot be resolved any more."""
         try:
             return resolve(said, self.results, self.setting.evidence)
         except ResolutionError:
@@ -328,6 +339,11 @@ class Acting:
     def _ready(self, name: str, step: StepState) -> c.Command | None:
         planned = self.course.steps[name]
         evidence = self.setting.evidence
+        if self.state.entered and step.attempt == 0 and name in self.course.calls:
+            setting = self.setting
+            refusal = recheck_sources(setting.ctx, setting.compiled, setting.spec, self.course.plan, name)
+            if refusal is not None:
+                return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         try:
             if (
                 planned.when is not None

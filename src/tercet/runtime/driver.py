@@ -47,6 +47,7 @@ from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
 from tercet.runtime.quality_loop import QualityLoop
 from tercet.runtime.rest import Rest
+from tercet.runtime.results import entered_results
 from tercet.runtime.retrieving import read_facts
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.spectators import spectate
@@ -100,7 +101,7 @@ class Driver:
         """Whether nothing will be read any more."""
         self._bell = 0
         self._base = self._current = setting
-        self._made_of: tuple[object, object, object] = (None, None, None)
+        self._made_of: tuple[object, ...] = (None,) * 4
         """What of the state went into it: each of them is another object when it has changed."""
         self._facts: dict[str, tuple[Evidence, ...]] = {}
         """What plans have found, by its digest."""
@@ -131,14 +132,16 @@ class Driver:
     def setting(self) -> Setting:
         """What the run is judged and carried out in, with what operators have added to its budget."""
         state = self.state
-        extended, learned, facts = self._made_of
-        if state.extended is not extended or state.learned is not learned or state.facts is not facts:
-            self._made_of = (state.extended, state.learned, state.facts)
+        made_of = (state.extended, state.learned, state.facts, state.entered)
+        if any(now is not before for now, before in zip(made_of, self._made_of, strict=True)):
+            self._made_of = made_of
             current = self._base
             if state.facts:
                 current = current.with_facts([fact for each in state.facts for fact in self._facts[each]])
             if state.learned:
                 current = current.knowing(self._known())
+            if state.entered:
+                current = current.with_entered(entered_results(state))
             self._current = current.extended(state.extended) if state.extended else current
         return self._current
 
@@ -574,8 +577,11 @@ class Driver:
             self._settled(name, "absent" if is_over else "run_again", by, self.now() + wait)
             return
         tool = self.around.tools[call.tool.name]
+        params = deciding.Acting(self.state, self.setting, self._followed(), self.blobs).called_with(
+            call.params
+        )
         found = await self.around.gateway.look_up(
-            tool, self.calls.context(self.state.start, name, step.key, step.attempt)
+            tool, params, self.calls.context(self.state.start, name, step.key, step.attempt)
         )
         now, due = self.now(), step.since + call.tool.settle_after_ms
         match found:
@@ -595,16 +601,29 @@ class Driver:
             case NotHappened():
                 self._settled(name, "ask_again", "reconcile", due)
             case Unknown():
-                self._settled(
-                    name, "ask_again", "reconcile", now + delay_ms(Backoff(), step.asked, self.around.draw)
-                )
+                later = now + delay_ms(Backoff(), step.asked, self.around.draw)
+                self._settled(name, "ask_again", "reconcile", later, reason=found.error)
 
     def _settled(
-        self, name: str, how: Literal["absent", "ask_again", "run_again"], by: str, not_before: int
+        self,
+        name: str,
+        how: Literal["absent", "ask_again", "run_again"],
+        by: str,
+        not_before: int,
+        *,
+        reason: str = "",
     ) -> None:
         attempt = self.state.steps[name].attempt
         self._record(
-            e.Settled(at=self.now(), step=name, attempt=attempt, how=how, by=by, not_before=not_before)
+            e.Settled(
+                at=self.now(),
+                step=name,
+                attempt=attempt,
+                how=how,
+                by=by,
+                not_before=not_before,
+                reason=reason,
+            )
         )
 
     # --- calls ---

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.loop import Phase
 from tercet.contracts.shape import as_object
 from tercet.journal import events as e
@@ -29,7 +30,7 @@ from tercet.runtime.quality_fold import with_quality
 from tercet.runtime.rounds import told_round
 from tercet.runtime.saga_fold import effects_kept
 from tercet.runtime.session_fold import ending, extended, revived
-from tercet.runtime.state import Answer, OpenGate, State, StepState
+from tercet.runtime.state import Answer, Entered, OpenGate, State, StepState
 from tercet.runtime.step_fold import complete, did_not_happen
 
 P = Phase
@@ -234,7 +235,19 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         cost=step.cost,
         reconciled=True,
     )
-    return complete(changed(state, gates=_without(state, gate)), found)
+    done = complete(changed(state, gates=_without(state, gate)), found)
+    if Behaviour.STRICT_CALLS not in state.start.get("behaviour", ()):
+        return done
+    entered = Entered(by=event.actor, is_trusted=_is_trusted_settler(state, gate, event))
+    return changed(done, entered={**state.entered, gate.step: entered})
+
+
+def _is_trusted_settler(state: State, gate: OpenGate, event: e.GateAnswered) -> bool:
+    """Whether a person holds a role by which the pack trusts what they type; the owner of the run never does."""
+    owner = state.start["actor"]
+    if event.actor == owner["id"] or (event.login and event.login == owner.get("os_user")):
+        return False
+    return not set(gate.shown.get("trusted_roles", ())).isdisjoint(event.roles)
 
 
 # --- runs that were handed to a person ---

@@ -15,7 +15,7 @@ from tercet.contracts.errors import ReplayError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
-from tercet.contracts.request import Request
+from tercet.contracts.request import Actor, Request
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.chain import START, follow
@@ -186,9 +186,32 @@ def body_of(request: Request, plan: Plan | None) -> str:
     return digest([request.model_dump(mode="json"), plan.hash if plan else None])
 
 
-def claims_of(request: Request) -> tuple[str, ...]:
-    """What a session claims so that no other is started for the same request."""
-    return () if request.request_key is None else (f"request:{request.request_key}",)
+def claims_of(request: Request, pack: Pack, owner: Actor) -> tuple[str, ...]:
+    """Return what a session claims so that no other is started for the same request of the same owner to the same pack.
+
+    The version of the pack does not count: a request that is sent again after an upgrade is the same request.
+    """
+    if request.request_key is None:
+        return ()
+    return (f"request_of:{digest([pack.name, owner.id, request.request_key])}",)
+
+
+async def find_session(
+    journal: Journal, tenant: str, request: Request, pack: Pack, owner: Actor
+) -> str | None:
+    """Return the session that the same request of this owner to this pack began, or None.
+
+    Older versions claimed the key alone: such a session is found as well, if it is this owner's and this pack's.
+    """
+    for claim in claims_of(request, pack, owner):
+        if (holder := await journal.claim(tenant, claim)) is not None:
+            return holder.stream
+    older = await journal.claim(tenant, f"request:{request.request_key}")
+    if older is None:
+        return None
+    start = (await restore(journal, tenant, older.stream)).state.start
+    is_same = str(start["pack"]).partition("@")[0] == pack.name and start["actor"]["id"] == owner.id
+    return older.stream if is_same else None
 
 
 def demand_same(request: Request, state: State, body: str) -> None:

@@ -60,6 +60,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         unjudged=(),
         gates={},
         approved={},
+        entered={name: each for name, each in state.entered.items() if name in kept},
         verdict={},
         replies=(),
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.

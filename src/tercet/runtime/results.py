@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tercet.contracts import references
+from tercet.contracts.context import EnteredResult
+from tercet.contracts.mode import Trust
 from tercet.runtime.state import State
+
+
+def entered_results(state: State) -> tuple[EnteredResult, ...]:
+    """Return the results that people typed, as the critic takes them."""
+    return tuple(
+        EnteredResult(step_id=step, by=each.by, trust=Trust.TRUSTED if each.is_trusted else Trust.UNTRUSTED)
+        for step, each in state.entered.items()
+    )
 
 
 class Results(Mapping[str, Any]):

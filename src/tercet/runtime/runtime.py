@@ -311,8 +311,9 @@ class Runtime(People):
     ) -> RunResult:
         """Start a session and carry it as far as it goes. Request, plan and actor may be dicts of their fields.
 
-        A request with a `request_key` that was used before is the session that it began, as that stands: whoever is
-        not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
+        A request with a `request_key` that the same actor used before for this pack is the session that it began. That
+        session is continued, unless it is over, waits for a person, was paused by one, or another process carries it; so
+        whoever is not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
         called, and no key is used up. `planner` is one of the pack's by its name, or one of your own; `models` are the names of the
         language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere. `traceparent` is the W3C header of
@@ -324,8 +325,9 @@ class Runtime(People):
         caller = traceparent or ("" if parent is None else parent.traceparent)
         asking_span = str(read_traceparent(caller)) if caller else ""
         body = opening.body_of(request, plan)
-        claims = () if shadow else opening.claims_of(request)  # a rehearsal does not stand for the run itself
-        if claims and (known := await self._submitted(request, body)) is not None:
+        # A rehearsal does not stand for the run itself.
+        claims = () if shadow else opening.claims_of(request, self.pack, owner)
+        if claims and (known := await self._submitted(request, body, owner, planner)) is not None:
             return known
         now = self._clock.now()
         session = f"ses_{self._ids()}"
@@ -368,11 +370,11 @@ class Runtime(People):
             if plan is not None:
                 # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
                 driver.begin(work.given(plan, now))
-            return await self._carry_new(driver, owed, request, body)
+            return await self._carry_new(driver, owed, request, body, owner)
         raise AssertionError  # nothing that is owed swallows an exception
 
     async def _carry_new(
-        self, driver: Driver, owed: AsyncExitStack, request: Request, body: str
+        self, driver: Driver, owed: AsyncExitStack, request: Request, body: str, owner: Actor
     ) -> RunResult:
         """Carry a session that is not in the journal yet; what is owed stays so only if it surely never came there."""
         is_absent = False
@@ -381,7 +383,9 @@ class Runtime(People):
         except JournalError as error:
             is_absent = not driver.ledger.log and not isinstance(error, AppendUnknown)
             known = (
-                await self._submitted(request, body) if is_absent and isinstance(error, ClaimHeld) else None
+                await self._submitted(request, body, owner)
+                if is_absent and isinstance(error, ClaimHeld)
+                else None
             )
             if known is None:
                 raise
@@ -478,14 +482,31 @@ class Runtime(People):
         ):  # the run has ended or never began; a pin that stays costs room, and nothing else
             await self._pin(session, pinned, "")
 
-    async def _submitted(self, request: Request, body: str) -> RunResult | None:
-        """The session that a request with this key began; None if there is none."""
-        for claim in opening.claims_of(request):
-            if (holder := await self.journal.claim(self.tenant, claim)) is not None:
-                state = await self.state(holder.stream)
-                opening.demand_same(request, state, body)
-                return RunResult.of(state)
-        return None
+    async def _submitted(
+        self,
+        request: Request,
+        body: str,
+        owner: Actor,
+        planner: AnyPlanner | PlannerName | None = None,
+    ) -> RunResult | None:
+        """Return the session that this request began, continued if it can be; None if there is none."""
+        session = await opening.find_session(self.journal, self.tenant, request, self.pack, owner)
+        if session is None:
+            return None
+        state = await self.state(session)
+        opening.demand_same(request, state, body)
+        if not await self._can_continue(session, state):
+            return RunResult.of(state)
+        try:
+            return await self._resume(session, None if isinstance(planner, str) else planner, held=_refuse)
+        except (UsageError, LeaseHeld):  # another process has it, or it needs another pack or planner
+            return RunResult.of(await self.state(session))
+
+    async def _can_continue(self, session: str, state: State) -> bool:
+        """Whether a session goes on without an answer or a decision by a person."""
+        if state.is_over or state.paused_by or session in self._keeper:
+            return False
+        return not state.gates or bool(await mail.unread(self.journal, self.tenant, state))
 
     async def resume(
         self,

@@ -8,7 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from tercet.contracts import graph
-from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, KnownResult, RunContext
+from tercet.contracts.context import (
+    CompiledContext,
+    EnteredResult,
+    EvidenceManifestEntry,
+    KnownResult,
+    RunContext,
+)
 from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, effective
@@ -71,6 +77,10 @@ class Setting:
     def knowing(self, results: tuple[KnownResult, ...]) -> Setting:
         """The same with results of earlier turns, whose values may be used again."""
         return replace(self, compiled=self.compiled.model_copy(update={"results": results}))
+
+    def with_entered(self, entered: tuple[EnteredResult, ...]) -> Setting:
+        """The same with the results that people typed."""
+        return replace(self, compiled=self.compiled.model_copy(update={"entered": entered}))
 
 
 @dataclass(frozen=True)

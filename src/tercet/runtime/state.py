@@ -41,6 +41,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """The digest that was approved."""
     asked: int = 0
     """How often its unknown outcome was looked up."""
+    look_up_error: str = ""
+    """Why the last look-up could not tell."""
     value: Any = None
     blob: str = ""
     error: str = ""
@@ -122,6 +124,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """Whether they held them by a list of people."""
     login: str = ""
     """The login that they answered from; empty where that is not known."""
+
+
+class Entered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Who typed the result of a step."""
+
+    by: str
+    is_trusted: bool = False
 
 
 class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -324,12 +333,16 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """The digests of the facts that plans have asked for and found."""
     turns: int = 0
     """How many turns of an agent have been judged."""
+    entered: dict[str, Entered] = {}
+    """Results of steps that people typed when they settled an unknown call."""
     learned: tuple[Learned, ...] = ()
     trips: int = 0
     iterations: int = 0
     """How many phases the run has gone through."""
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
+    paused_by: str = ""
+    """The person who paused it; empty where the runtime did."""
     memory: tuple[dict[str, Any], ...] = ()
     """What the run suggests remembering."""
     quality: Quality = Quality()

@@ -243,7 +243,14 @@ def settled(state: State, event: e.Settled) -> State:
     demand(state, event, is_met=is_open, why=f"step {event.step} is {step.status}, or a person was asked")
     if event.how == "ask_again":
         return changed(
-            state, steps=with_step(state, event.step, asked=step.asked + 1, not_before=event.not_before)
+            state,
+            steps=with_step(
+                state,
+                event.step,
+                asked=step.asked + 1,
+                not_before=event.not_before,
+                look_up_error=event.reason,
+            ),
         )
     # That a process stopped is not the tool's fault, so the call that it cut off is no retry of the tool's.
     retries = 0 if step.code in (INTERRUPTED, STOPPED, *WITHHELD) else 1

@@ -14,7 +14,7 @@ from tercet.contracts.plan import Compensation
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import Limit
 from tercet.contracts.value_faults import words_for
-from tercet.tools.signature import name_of, read_parameters, read_result
+from tercet.tools.signature import name_of, read_look_up, read_parameters, read_result
 from tercet.tools.tool import Tool
 
 ModeWord = Literal["read_only", "local_write", "network", "delegated", "destructive"]
@@ -66,6 +66,9 @@ def tool(
 
     The schemas come from the annotations, the description from the docstring, unless they are given here.
     A parameter annotated `ToolContext` is filled by the runtime and is no part of the schema.
+
+    `reconcile` is called with the parameters of a call of unknown outcome, or with those of them that it names, and its
+    `ToolContext`. It returns `Happened(value)`, `Absent()` or `Unknown(reason)`.
     """
     declared: dict[str, Any] = {
         "name": name,
@@ -104,6 +107,8 @@ def tool(
             fields["parameters"], fields["call"] = read_parameters(function)
         fields["description"] = (inspect.getdoc(function) or "") if description is None else description
         fields["result"] = read_result(function) if result is None else result
+        if callable(reconcile):  # anything else is refused with the other wrong arguments
+            fields["reconcile"] = read_look_up(reconcile, fields["parameters"])
         try:
             return Tool(**fields)
         except ValidationError as error:

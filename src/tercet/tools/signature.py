@@ -18,7 +18,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.shape import JsonObject
+from tercet.contracts.shape import JsonObject, as_object
 from tercet.tools.context import ToolContext
 from tercet.tools.conversion import convert
 
@@ -53,6 +53,22 @@ def read_parameters(function: Callable[..., Any]) -> tuple[JsonObject, Callable[
     except PydanticUserError as error:
         raise _undescribable(function, "a parameter", error) from error
     return schema, convert(function, model, found)
+
+
+def read_look_up(function: Callable[..., Any], parameters: JsonObject) -> Callable[..., Any]:
+    """Return a look-up as it is called with JSON; `parameters` is the schema of its tool's parameters.
+
+    Raises `SignatureError` if it needs something that the tool does not take.
+    """
+    schema, called = read_parameters(function)
+    known = as_object(parameters.get("properties"))
+    missing = [name for name in schema.get("required", ()) if known is not None and name not in known]
+    if missing:
+        raise SignatureError(
+            f"look-up function {name_of(function)} takes {missing[0]}, which its tool does not",
+            remedy="name parameters of the tool, and annotate the context as ToolContext",
+        )
+    return called
 
 
 def read_result(function: Callable[..., Any]) -> JsonObject | None:

@@ -23,7 +23,8 @@ class Tool(ToolSpec):
 
     call: Callable[..., Any] = Field(exclude=True, repr=False)
     reconcile: Callable[..., Any] | None = Field(default=None, exclude=True, repr=False)
-    """Looks an idempotency key up, to find out whether a call of unknown outcome happened."""
+    """Finds out whether a call of unknown outcome happened: called with the call's parameters and its `ToolContext`, it
+    returns `Happened(value)`, `Absent()` or `Unknown(reason)`."""
     outside: InstanceOf[Outside] | None = Field(default=None, exclude=True, repr=False)
     """What it reaches beyond this process. A runtime then gives it a `call` of its own: see `tools/outside.py`."""
 

@@ -85,6 +85,8 @@ class Settled(Fact, frozen=True, kw_only=True, tag="settled"):
     how: Literal["absent", "ask_again", "run_again"]
     by: str
     not_before: int = 0
+    reason: str = ""
+    """Why a look-up could not tell."""
 
 
 class StepSkipped(Fact, frozen=True, kw_only=True, tag="step_skipped"):

@@ -213,4 +213,4 @@ def _settling(settled: e.Settled | None) -> str:
         case "run_again":
             return "it only reads, so it was called again"
         case "ask_again":
-            return "its tool was asked about it again later"
+            return joined((settled.reason, "its tool was asked about it again later"), "; ")

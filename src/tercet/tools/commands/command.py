@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -33,6 +34,8 @@ class Command(Authored):
     """Variables that it sees as well, and whose values are cut out of what it prints."""
     cwd: str = "."
     """Where it runs: a folder of the pack, or an absolute path."""
+    outside_files: tuple[str, ...] = ()
+    """Absolute paths of files outside of the pack that `argv` may name; they are hashed when the pack is loaded."""
     timeout_ms: int = Field(default=30_000, ge=1)
     max_output_bytes: int = Field(default=2**20, ge=1, le=2**25)
     max_memory_bytes: int | None = Field(default=None, ge=2**20)
@@ -80,6 +83,8 @@ class Command(Authored):
             return f"{wrong[0]} is no exit code: they run from 0 to 255"
         if both := sorted(set(self.done) & set(self.not_done)):
             return f"the exit code {both[0]} cannot mean both done and not_done"
+        if wrong := [path for path in self.outside_files if not PurePosixPath(path).is_absolute()]:
+            return f"{wrong[0]!r} in outside_files is not an absolute path: files of the pack need no entry"
         return "" if self.result_schema is None or self.result == "json" else "only JSON has a result_schema"
 
     def _variable_fault(self) -> str:

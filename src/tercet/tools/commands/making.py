@@ -12,7 +12,6 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import GatewayError, NotDone, NotSent, Unusable
 from tercet.contracts.mode import ApprovalMode
 from tercet.tools.commands.command import Command
@@ -21,6 +20,7 @@ from tercet.tools.commands.template import fill
 from tercet.tools.context import ToolContext
 from tercet.tools.declaration import with_trust
 from tercet.tools.http.answer import read_json
+from tercet.tools.pinned_files import find_changed
 from tercet.tools.secrets import Redaction, read_secret
 from tercet.tools.tool import Tool
 
@@ -36,7 +36,7 @@ class Place:
     program: str | None = None
     """The program's path; None where it was not there when the pack was loaded."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The hashes of the pack's own files among the arguments, by their names."""
+    """The hashes of the files among the arguments, by their names in the pack or their absolute paths."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
@@ -108,10 +108,8 @@ def _launch(
     program = place.program or find_program(command, place.folder, place.environment)
     if program is None:
         raise _not_run(tool, f"there is no program {command.argv[0]}", "program_missing")
-    for name, known in place.files.items():
-        path = place.folder / name
-        if not path.is_file() or hash_bytes(path.read_bytes()) != known:
-            raise _not_run(tool, f"{name} is not what it was when the pack was loaded", "program_changed")
+    if (name := find_changed(place.folder, place.files)) is not None:
+        raise _not_run(tool, f"{name} is not what it was when the pack was loaded", "program_changed")
     seen = {name: place.environment[name] for name in command.env if name in place.environment}
     return Launch(
         path=program,

@@ -40,6 +40,11 @@ class Argument(NamedTuple):
     is_guarded: bool
     """Whether the program might take it for an option: no `--` stands before it."""
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether no parameter is part of it."""
+        return not any(piece.is_name for piece in self.pieces)
+
 
 def read_template(argv: Sequence[str]) -> tuple[Argument, ...]:
     """The arguments of a template; raises `TemplateError`."""

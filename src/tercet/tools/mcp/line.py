@@ -26,6 +26,7 @@ from tercet.tools.mcp.definition import compare
 from tercet.tools.mcp.link import Link
 from tercet.tools.mcp.result import is_not_done, read_result, read_text
 from tercet.tools.mcp.server import McpServer
+from tercet.tools.pinned_files import find_changed
 from tercet.tools.tool import Tool
 
 KEY = "tercet/idempotency-key"
@@ -150,6 +151,12 @@ class McpLine:
         try:
             if self._link is not None:
                 await self._link.aclose()
+            if (name := find_changed(self._server.folder, self._server.files)) is not None:
+                raise NotSent(
+                    f"the server {self._server.spec.name} was not started: {name} is not what it was when the pack was loaded",
+                    code="program_changed",
+                    is_retriable=False,
+                )
             # Kept before it is open: whoever closes this line waits for what is left of a half-opened one.
             self._link = link = Link(self._server.spec, self._server.folder)
             await link.open(within_ms)

@@ -78,6 +78,8 @@ class McpServer:
     folder: Path
     pinned: Mapping[str, Definition] = field(default_factory=dict[str, Definition])
     """The accepted definitions by the server's own names."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The hashes of the files that its command names, as they were when the pack was loaded."""
     harmless_errors: frozenset[str] = frozenset()
     """The tools whose error answers mean that nothing happened, because the pack says so."""
 

@@ -1,0 +1,79 @@
+"""What a tool's code is known by in the hash of a pack: its source, not the name it was imported under.
+
+The same file is `__main__` when it is run and `shop` when it is imported, and a session that one of them started must be
+resumable by the other. So the hash is over the text of the function. Code of a pack folder is known by its module, which
+is named after its content, and code of Tercet by its name: its text changes with every release.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from tercet.contracts.canonical import digest
+
+PACK_MODULE = "tercet_pack_"
+"""How the modules of pack folders are named: followed by the hash of their content."""
+
+
+def name_code(call: Callable[..., Any], reconcile: Callable[..., Any] | None = None) -> str:
+    """Return what the code of a tool and of its look-up is known by, the same in every process that loads it."""
+    if isinstance(recorded := getattr(call, "recorded_name", None), str):
+        return recorded
+    name = _name(call)
+    if reconcile is None or _is_in_pack_folder(_named(reconcile)):
+        return name
+    return digest([name, _name(reconcile)])
+
+
+def _named(call: Callable[..., Any]) -> Any:
+    """Return the function that was written, or the class of a callable object."""
+    function = inspect.unwrap(call)
+    return function if hasattr(function, "__qualname__") else type(function)
+
+
+def _is_in_pack_folder(named: Any) -> bool:
+    return str(named.__module__).startswith(PACK_MODULE)
+
+
+@lru_cache(maxsize=4_096)
+def _name(call: Callable[..., Any]) -> str:
+    named = _named(call)
+    if _is_in_pack_folder(named) or str(named.__module__).partition(".")[0] == "tercet":
+        return f"{named.__module__}:{named.__qualname__}"
+    return _source(named) or _bytecode(named) or f"name:{named.__qualname__}"
+
+
+def _source(named: Any) -> str:
+    try:
+        text = textwrap.dedent(inspect.getsource(named))
+    except (OSError, TypeError, SyntaxError, IndentationError):
+        return ""
+    return f"source:{digest(text)}"
+
+
+def _bytecode(named: Any) -> str:
+    """For code without a file, as from a prompt or `python -c`: the same within one version of Python."""
+    code = getattr(named, "__code__", None)
+    return f"bytecode:{digest(_parts(code))}" if isinstance(code, CodeType) else ""
+
+
+def _parts(code: CodeType) -> list[Any]:
+    constants = [_constant(value) for value in code.co_consts]
+    return [code.co_code.hex(), list(code.co_names), list(code.co_varnames), constants]
+
+
+def _constant(value: Any) -> Any:
+    match value:
+        case CodeType():
+            return _parts(value)
+        case tuple():
+            return [_constant(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        case frozenset():
+            return sorted(repr(each) for each in value)  # pyright: ignore[reportUnknownVariableType] - no order of its own
+        case _:
+            return repr(value)
