@@ -164,8 +164,8 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[Unreliable]:
     made: list[Unreliable] = []
     connect = driver.connect
 
-    async def unreliable(url: str, *, timeout_s: float, settings: dict[str, str]) -> Any:
-        made.append(Unreliable(await connect(url, timeout_s=timeout_s, settings=settings)))
+    async def unreliable(url: str, *, settings: dict[str, str]) -> Any:
+        made.append(Unreliable(await connect(url, settings=settings)))
         return made[-1]
 
     monkeypatch.setattr(driver, "connect", unreliable)
@@ -212,7 +212,7 @@ def test_an_append_in_doubt_is_called_so(
 ) -> None:
     """When the answer is lost and the server does not come back, nobody knows, and the error says so."""
 
-    async def gone(url: str, *, timeout_s: float, settings: dict[str, str]) -> Any:
+    async def gone(url: str, *, settings: dict[str, str]) -> Any:
         raise ConnectionRefusedError("nobody there")
 
     async def run() -> None:
