@@ -87,10 +87,12 @@ class FaultyDriver:
             connection.terminate()
 
     async def finish(self) -> None:
-        """Wait for what is carried out late, and drop every connection."""
-        await asyncio.gather(*self._late, return_exceptions=True)
-        for connection in self._made:
-            await _close(connection)
+        """Wait for what is carried out late, and drop the connections that did it."""
+        if self._late:
+            await asyncio.gather(*self._late, return_exceptions=True)
+            self._late.clear()
+            self.cut()
+        self._made = [connection for connection in self._made if not connection.is_closed()]
 
 
 async def _close(connection: Connection) -> None:

