@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -70,7 +70,7 @@ class Asked:
 
 @dataclass
 class Client:
-    """Works through a fixed list of batches, whatever it is answered, and keeps the answers."""
+    """Sends units and lease acts, whatever it is answered, and keeps the answers."""
 
     journal: Journal
     tenant: str
@@ -78,19 +78,6 @@ class Client:
     leases: dict[str, Lease] = field(default_factory=dict[str, Lease])
     wrongs: list[str] = field(default_factory=list[str])
     _number: int = 0
-
-    async def work(self) -> None:
-        """Leases, appends with and without a lease, several in one batch, without events, refused ones, a removal."""
-        await asyncio.gather(self.acquire("ses_1", "ann"), self.acquire("ses_2", "ann"))
-        await asyncio.gather(self.append("ses_1", follow=1), self.append("inbox"))
-        await asyncio.gather(self.append("ses_1"), self.append("inbox"), self.append_nothing("ses_2"))
-        await asyncio.gather(self.renew("ses_1"), self.append("ses_2"))
-        await asyncio.gather(self.append("ses_1", claims=("taken",)), self.append("ses_2"))
-        await asyncio.gather(self.append("ses_2", claims=("taken",)), self.append("ses_1"))
-        await self.release("ses_2")
-        await self.acquire("ses_2", "bob")
-        await self.forget("ses_2")
-        await self.append("ses_1")
 
     async def append(self, stream: str, *, follow: int = 0, claims: tuple[str, ...] = ()) -> None:
         """Append one unit of two events, and as many behind it in the same batch."""
@@ -198,6 +185,67 @@ class Client:
         return self.wrongs
 
 
+Scene: TypeAlias = Callable[[Client], AsyncGenerator[None]]
+"""What a client does. It yields once: what comes before is done over a connection that works."""
+
+
+async def lease_first(client: Client) -> AsyncGenerator[None]:
+    """Streams that are leased for the first time, in one batch with a new stream without a lease."""
+    yield
+    await asyncio.gather(
+        client.acquire("ses_1", "ann"), client.acquire("ses_2", "ann"), client.append("inbox")
+    )
+    await client.append("ses_1")
+
+
+async def append_together(client: Client) -> AsyncGenerator[None]:
+    """Units of several streams, and two of one stream, in one batch."""
+    await client.acquire("ses_1", "ann")
+    await asyncio.gather(client.append("ses_1"), client.append("inbox"))
+    yield
+    await asyncio.gather(client.append("ses_1", follow=1), client.append("inbox"))
+    await client.append("ses_1")
+
+
+async def append_without_events(client: Client) -> AsyncGenerator[None]:
+    """A unit that has a claim and no event, beside one that has events."""
+    await client.acquire("ses_2", "ann")
+    await client.append("ses_2")
+    yield
+    await asyncio.gather(client.append_nothing("ses_2"), client.append("inbox"))
+    await client.append("ses_2")
+
+
+async def renew(client: Client) -> AsyncGenerator[None]:
+    """A lease that is renewed while its stream grows."""
+    await client.acquire("ses_1", "ann")
+    yield
+    await asyncio.gather(client.renew("ses_1"), client.append("ses_1"))
+    await client.append("ses_1")
+
+
+async def claim_what_is_taken(client: Client) -> AsyncGenerator[None]:
+    """A unit that is refused since another stream has its key, in one batch with a unit that is not."""
+    await asyncio.gather(client.acquire("ses_1", "ann"), client.acquire("ses_2", "ann"))
+    await client.append("ses_1", claims=("taken",))
+    yield
+    await asyncio.gather(client.append("ses_2", claims=("taken",)), client.append("ses_1"))
+    await client.append("ses_2")
+
+
+async def forget(client: Client) -> AsyncGenerator[None]:
+    """A stream that changes hands and is removed."""
+    await client.acquire("ses_2", "ann")
+    await client.append("ses_2")
+    yield
+    await client.release("ses_2")
+    await client.acquire("ses_2", "bob")
+    await client.forget("ses_2")
+
+
+SCENES = (lease_first, append_together, append_without_events, renew, claim_what_is_taken, forget)
+
+
 @dataclass
 class Trials:
     """Clients that work one after the other on one journal whose connections fail."""
@@ -205,17 +253,21 @@ class Trials:
     journal: Journal
     faulty: FaultyDriver
 
-    async def run(self, *faults: Fault) -> list[str]:
-        """Let a client work while the operations that it causes fail; what it found wrong."""
-        self.faulty.refusals, self.faulty.faults = 0, ()
+    async def run(self, scene: Scene, *faults: Fault) -> list[str]:
+        """Let a client play a scene while operations fail, counted from the scene's yield; what it found wrong."""
         client = Client(self.journal, f"tenant-{secrets.token_hex(8)}")
-        await client.append("first")  # over a connection that works
-        self.faulty.operations.clear()
-        self.faulty.faults = faults
-        await client.work()
+        await client.append("first")  # so that there is a connection
+        async for _ in scene(client):
+            self.faulty.operations.clear()
+            self.faulty.faults = faults
         self.faulty.refusals, self.faulty.faults = 0, ()
         await self.faulty.finish()
         return await client.check()
+
+    async def count(self, scene: Scene) -> int:
+        """How many operations a scene takes where none fails."""
+        assert await self.run(scene) == []
+        return len(self.faulty.operations)
 
 
 @asynccontextmanager
@@ -246,23 +298,24 @@ def test_every_operation_may_fail_once(
 
     async def run() -> None:
         async with trials(postgres_url, patience_s=patience_s) as tried:
-            assert await tried.run() == []
-            for at in range(len(tried.faulty.operations)):
-                assert await tried.run(Fault(at, kind, refusals)) == [], tried.faulty.operations[: at + 1]
+            for scene in SCENES:
+                for at in range(await tried.count(scene)):
+                    wrongs = await tried.run(scene, Fault(at, kind, refusals))
+                    assert wrongs == [], (scene.__name__, tried.faulty.operations[: at + 1])
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_operations_may_fail_again_while_the_first_failure_is_handled(postgres_url: str, kind: Kind) -> None:
+@pytest.mark.parametrize("scene", SCENES)
+def test_operations_may_fail_again_while_the_first_failure_is_handled(
+    postgres_url: str, scene: Scene
+) -> None:
     """A second loss on the careful path, at each of its statements, changes nothing of what is promised."""
 
     async def run() -> None:
         async with trials(postgres_url, patience_s=20) as tried:
-            assert await tried.run() == []
-            calm = len(tried.faulty.operations)
-            for at, later in product(range(KINDS.index(kind), calm, 9), range(1, 9)):
-                faults = (Fault(at, "answer lost"), Fault(at + later, kind))
-                assert await tried.run(*faults) == [], tried.faulty.operations[: at + later + 1]
+            for at, later in product(range(await tried.count(scene)), range(1, 9)):
+                faults = (Fault(at, "answer lost"), Fault(at + later, KINDS[(at + later) % len(KINDS)]))
+                assert await tried.run(scene, *faults) == [], tried.faulty.operations[: at + later + 1]
 
     asyncio.run(run())

@@ -11,7 +11,7 @@ ClientConfigurationError = asyncpg.ClientConfigurationError
 
 CONNECT_S = 10.0
 """How long one attempt to connect may take."""
-IDLE_S = 60.0
+IDLE_S = 2.0
 """How long a connection of a pool is kept for the next query."""
 
 
