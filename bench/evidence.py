@@ -176,7 +176,7 @@ async def fill_plain_postgres(connection: driver.Connection, chunks: list[str]) 
 
 async def measure_postgres(url: str, chunks: list[str]) -> None:
     """The rows of PostgreSQL."""
-    connection = await driver.connect(url, timeout_s=10, settings={"application_name": "bench"})
+    connection = await driver.connect(url, settings={"application_name": "bench"})
     floor = await fill_plain_postgres(connection, chunks)
     async with open_evidence(url) as store:
         took, _ = await timed(fill(store, chunks))

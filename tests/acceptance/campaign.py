@@ -12,6 +12,8 @@ while gates open and while effects are taken back, approvers while they answer. 
 back once.
 
 Then the zombies: workers are stopped by SIGSTOP at the same points, others take over, and the first ones wake up.
+
+Then the further parts, each described in its own module.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from plugins.postgres import start_server
 from tercet.testing.crash_points import POINTS
 
+from . import restarts
+from .parts import Part, Report
 from .schedule import DEATHS, HAUNTED, SAGAS, SCENES, sagas, trial, trials
 from .tally import Tally, zombie_table
 from .trial import Found, Trial, run_trial
@@ -98,7 +102,9 @@ class Campaign:
         return self.progress.add_task(f"{part}, {journal.partition(':')[0]}", total=total)
 
 
-PARTS = ("kills", "sagas", "zombies")
+FURTHER = (Part(name="restarts", run=restarts.run),)
+"""Parts that bring their own table."""
+PARTS = ("kills", "sagas", "zombies", *(part.name for part in FURTHER))
 
 
 @dataclass(kw_only=True)
@@ -108,6 +114,7 @@ class Outcome:
     tally: Tally | None = None
     failed: Tally | None = None
     hauntings: Sequence[Haunting] = ()
+    further: Sequence[Report] = ()
 
     def show(self, console: Console) -> list[str]:
         """Print the tables; what breaks a promise."""
@@ -122,6 +129,9 @@ class Outcome:
         violations += self.failed.missed(DEATHS) if self.failed else []
         if self.hauntings:
             console.print(zombie_table(self.hauntings))
+        for report in self.further:
+            console.print(report.table)
+            violations += report.violations
         return violations + [
             f"{each.successor.trial.name}: {wrong}" for each in self.hauntings for wrong in wrongs_of(each)
         ]
@@ -138,6 +148,7 @@ async def run(
             tally=await campaign.crash(rounds) if "kills" in parts else None,
             failed=await campaign.fail(rounds) if "sagas" in parts else None,
             hauntings=await campaign.haunt() if "zombies" in parts else (),
+            further=[await part.run(folder, parallel) for part in FURTHER if part.name in parts],
         )
 
 

@@ -185,20 +185,22 @@ async def state_of(trial: Trial) -> State | None:
 
 async def work(trial: Trial, kill: str, draw: random.Random) -> tuple[int, dict[str, Any]]:
     """One worker, killed or not: its exit code, and what it said at its end."""
-    return await _live(start(trial, "" if kill == RANDOM else kill), kill, draw)
+    return await live(start(trial, "" if kill == RANDOM else kill), kill, draw)
 
 
-async def _live(process: Worker, kill: str, draw: random.Random) -> tuple[int, dict[str, Any]]:
+async def live(
+    process: Worker, kill: str, draw: random.Random, patience_s: float = PATIENCE_S
+) -> tuple[int, dict[str, Any]]:
     """The life of a process, which the campaign may end at a random instant."""
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             if kill == RANDOM:
                 await process.said()
                 await asyncio.sleep(0.25 * draw.random() ** 2)  # more often early: most runs are short
                 process.kill()
             return await process.ended()
     except TimeoutError:
-        return 0, {"error": "hung", "reason": f"it did not end within {PATIENCE_S} s"}
+        return 0, {"error": "hung", "reason": f"it did not end within {patience_s} s"}
     finally:
         process.kill()
 
@@ -225,7 +227,7 @@ async def operate(trial: Trial, found: Found, kills: list[str], draw: random.Ran
         return
     kill = kills[0] if kills else ""
     process = start(trial, "" if kill == RANDOM else kill, approver.main)
-    code, told = await _live(process, kill, draw)
+    code, told = await live(process, kill, draw)
     if _is_killed(code, told):
         found.spoken_kills += 1
         found.died[death("answering", kill)] += 1

@@ -50,8 +50,14 @@ def main(words: Sequence[str], say: Say) -> None:
     """Work on a journal, for a tenant, in a scene, with a lease of so many milliseconds."""
     journal, tenant, name, lease_ms = words
     plant(crash_plan())
+    said: list[str] = []
+
+    def tell(line: str) -> None:
+        said.append(line)
+        say(line)
+
     try:
-        ended = asyncio.run(work(journal, tenant, scene(name), int(lease_ms), say))
+        ended = asyncio.run(work(journal, tenant, scene(name), int(lease_ms), tell))
     except TercetError as error:
-        ended = {"error": error.code, "reason": str(error)}
+        ended = {"error": error.code, "reason": str(error), "opened": bool(said)}
     say(json.dumps(ended))

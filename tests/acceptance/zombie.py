@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from tercet.journal import codec
+from tercet.journal import events as e
 from tercet.journal.opening import open_journal
 
 from . import effects
@@ -37,6 +40,8 @@ class Haunting:
     """What the zombie said when it ended."""
     has_written: bool
     """Whether the journal changed after the successor had ended the session."""
+    in_flight: frozenset[str]
+    """The steps whose calls were under way when somebody took the session over."""
 
     @property
     def declaration(self) -> str:
@@ -44,9 +49,16 @@ class Haunting:
         return self.successor.trial.declaration
 
     @property
-    def is_in_window(self) -> bool:
-        """Whether nothing but the tool could have held the call back."""
-        return self.point in WINDOW and self.declaration in ("reconcile", "nothing")
+    def second_effects(self) -> Counter[str]:
+        """How often each step had its effect beyond the first time, without what the guarantees allow.
+
+        A process that is stopped behind its last look at the lease makes that call when it wakes up, and nothing but the
+        tool could hold it back: one second effect for each call that was under way, wherever the process was stopped.
+        """
+        again = Counter({step: count - 1 for step, count in self.successor.steps.items()})
+        if self.declaration in ("reconcile", "nothing"):
+            again.subtract(self.in_flight)
+        return +again
 
 
 async def haunt(trial: Trial, point: str) -> Haunting:
@@ -73,8 +85,14 @@ async def haunt(trial: Trial, point: str) -> Haunting:
     finally:
         zombie.kill()
     await look(trial, successor)
-    has_written = await _head(trial) != before
-    return Haunting(point=point, successor=successor, refused=refused, told=told, has_written=has_written)
+    return Haunting(
+        point=point,
+        successor=successor,
+        refused=refused,
+        told=told,
+        has_written=await _head(trial) != before,
+        in_flight=await _in_flight(trial),
+    )
 
 
 async def _stopped(trial: Trial, crash: str) -> Worker:
@@ -101,6 +119,16 @@ async def _head(trial: Trial) -> bytes:
         return (await journal.head(trial.name, row.session_id)).chain
 
 
+async def _in_flight(trial: Trial) -> frozenset[str]:
+    """The steps whose calls were under way at one of the take-overs."""
+    async with open_journal(trial.journal) as journal:
+        (row,) = await journal.sessions(trial.name)
+        events = [codec.decode(stored.data) for stored in await journal.read(trial.name, row.session_id)]
+    return frozenset(
+        step for event in events if isinstance(event, e.SessionResumed) for step in event.in_flight
+    )
+
+
 def wrongs_of(haunting: Haunting) -> list[str]:
     """What a haunting shows that must not be."""
     found = haunting.successor
@@ -109,8 +137,8 @@ def wrongs_of(haunting: Haunting) -> list[str]:
         wrongs.append(f"the run was lost: {found.status}")
     if haunting.has_written:
         wrongs.append("the zombie wrote to the journal")
-    if found.duplicates > haunting.is_in_window:
-        wrongs.append(f"{found.duplicates} second effects")
+    if haunting.second_effects:
+        wrongs.append(f"second effects: {dict(haunting.second_effects)}")
     # One that had only just got its lease finds the session over, and says so.
     is_told = haunting.told.get("error") == "lease_lost" or haunting.told.get("status") == "completed"
     if not haunting.refused and not is_told:

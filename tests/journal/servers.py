@@ -13,7 +13,7 @@ from tercet.journal.postgres.driver import Connection
 @asynccontextmanager
 async def administrator(url: str) -> AsyncGenerator[Connection]:
     """A connection of one's own."""
-    connection = await driver.connect(url, timeout_s=10, settings={"application_name": "administrator"})
+    connection = await driver.connect(url, settings={"application_name": "administrator"})
     try:
         yield connection
     finally:

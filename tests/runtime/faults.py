@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
-from tercet.journal.errors import JournalUnavailable
+from tercet.journal.errors import AppendUnknown, JournalUnavailable
 from tercet.journal.protocol import Journal
+
+Fault: TypeAlias = Literal["unavailable", "unknown, stored", "unknown, not stored"]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+WRITES = ("append", "acquire", "renew", "release", "forget")
 
 
 class Through:
@@ -25,12 +29,16 @@ class Through:
 
 
 class Faulty(Through):
-    """A journal that fails once, at the nth thing that it is asked, and otherwise lets everybody else go first."""
+    """A journal that fails once, at the nth thing that it is asked, and otherwise lets everybody else go first.
 
-    def __init__(self, journal: Journal, nth: int) -> None:
+    With "unknown" a write is stored or not, and the answer says that it cannot be told which.
+    """
+
+    def __init__(self, journal: Journal, nth: int, fault: Fault = "unavailable") -> None:
         super().__init__(journal)
         self.asked = 0
         self._nth = nth
+        self._fault: Fault = fault
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.inner, name)
@@ -38,6 +46,10 @@ class Faulty(Through):
         async def answer(*args: Any, **named: Any) -> Any:
             self.asked += 1
             if self.asked == self._nth:
+                if self._fault != "unavailable" and name in WRITES:
+                    if self._fault == "unknown, stored":
+                        await method(*args, **named)
+                    raise AppendUnknown("memory", f"the answer to {name} was lost")
                 raise JournalUnavailable("memory", f"{name} does not answer")
             await asyncio.sleep(0)
             return await method(*args, **named)

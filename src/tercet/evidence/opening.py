@@ -15,13 +15,14 @@ from tercet.journal.opening import short_of_slashes
 
 SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
+_LOCK_S = 5.0
 _REMEDY = 'use "memory:", "sqlite:///evidence.db" or "postgresql://host/database"'
 
 
 class Opening:
     """A store about to be opened: await it, or enter it to have it closed at the end."""
 
-    def __init__(self, url: str, patience_s: float) -> None:
+    def __init__(self, url: str, patience_s: float | None) -> None:
         self._url = url
         self._patience_s = patience_s
         self._store: EvidenceStore | None = None
@@ -40,15 +41,16 @@ class Opening:
             await self._store.close()
 
 
-def open_evidence(url: str, *, patience_s: float = 5.0) -> Opening:
+def open_evidence(url: str, *, patience_s: float | None = None) -> Opening:
     """A store by its address; `async with open_evidence(url) as store`, or `await open_evidence(url)`.
 
+    `patience_s` is how long to wait for a lock, and for a server that went away: by default 5 and 45 seconds.
     An address that names no store raises `UsageError`; a store that cannot be opened, one of `StoreError`'s kinds.
     """
     return Opening(url, patience_s)
 
 
-async def _open(url: str, patience_s: float) -> EvidenceStore:
+async def _open(url: str, patience_s: float | None) -> EvidenceStore:
     # The drivers are imported where they are used: sqlite3 costs time that a process without a store need not spend,
     # and asyncpg is an optional dependency.
     if url == "memory:":
@@ -56,7 +58,8 @@ async def _open(url: str, patience_s: float) -> EvidenceStore:
     if url.startswith(SQLITE):
         from tercet.evidence.sqlite import SqliteEvidence  # noqa: PLC0415 - see above
 
-        return await SqliteEvidence.open(_sqlite_path(url), patience_s=patience_s)
+        path, patience_s = _sqlite_path(url), _LOCK_S if patience_s is None else patience_s
+        return await SqliteEvidence.open(path, patience_s=patience_s)
     if url.startswith(_POSTGRES):
         try:
             from tercet.evidence.postgres import PostgresEvidence  # noqa: PLC0415 - see above

@@ -10,7 +10,7 @@
     ├── JournalFull           no room to write
     ├── JournalBusy           locked by somebody else beyond our patience
     ├── JournalUnavailable    cannot be opened, read or written
-    │   └── AppendUnknown     the store went away during an append, and did not come back to tell
+    │   └── AppendUnknown     the store went away during a write, and it cannot be told whether that was stored
     ├── JournalCorrupt        what is stored is not what was written; names the place
     ├── NewerJournal          written by a newer version of Tercet
     └── JournalClosed         used after close
@@ -159,14 +159,14 @@ class JournalUnavailable(JournalError):
 
 
 class AppendUnknown(JournalUnavailable):
-    """The store went away during an append: the unit is wholly there or not at all, and nobody can say which."""
+    """The store went away after a write was sent: it is stored whole or not at all, and it cannot be told which."""
 
     default_code = "append_unknown"
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(
             place,
-            f"{reason}; the append under way was either stored whole or not at all",
+            f"{reason}; the write under way was either stored whole or not at all",
             remedy="when the journal is back, read the stream again and go on from what it holds",
         )
 

@@ -14,13 +14,14 @@ from tercet.journal.protocol import Journal
 
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
+_LOCK_S = 5.0
 _REMEDY = 'use "memory:", "sqlite:///runs.db", "sqlite:////var/lib/runs.db" or "postgresql://host/database"'
 
 
 class Opening:
     """A journal about to be opened: await it, or enter it to have it closed at the end."""
 
-    def __init__(self, url: str, patience_s: float, *, may_be_read_only: bool) -> None:
+    def __init__(self, url: str, patience_s: float | None, *, may_be_read_only: bool) -> None:
         self._url = url
         self._patience_s = patience_s
         self._may_be_read_only = may_be_read_only
@@ -40,17 +41,18 @@ class Opening:
             await self._journal.close()
 
 
-def open_journal(url: str, *, patience_s: float = 5.0, may_be_read_only: bool = False) -> Opening:
+def open_journal(url: str, *, patience_s: float | None = None, may_be_read_only: bool = False) -> Opening:
     """A journal by its address; `async with open_journal(url) as journal`, or `await open_journal(url)`.
 
-    `patience_s` is how long to wait for a lock that somebody else holds, and for a server that does not answer.
+    `patience_s` is how long to wait for a lock that somebody else holds, and for a server that went away: by default 5
+    seconds for a lock and 45 for a server, so that a restart of half a minute is survived.
     With `may_be_read_only` a file that may not be written is opened all the same, and every append to it is refused.
     An address that names no journal raises `UsageError`; a store that cannot be opened, one of `JournalError`'s kinds.
     """
     return Opening(url, patience_s, may_be_read_only=may_be_read_only)
 
 
-async def _open(url: str, patience_s: float, *, may_be_read_only: bool) -> Journal:
+async def _open(url: str, patience_s: float | None, *, may_be_read_only: bool) -> Journal:
     # The drivers are imported where they are used: sqlite3 costs time that a process without a journal need not
     # spend, and asyncpg is an optional dependency.
     if url == "memory:":
@@ -59,7 +61,9 @@ async def _open(url: str, patience_s: float, *, may_be_read_only: bool) -> Journ
         path = _sqlite_path(url)
         from tercet.journal.sqlite import SqliteJournal  # noqa: PLC0415 - see above
 
-        return await SqliteJournal.open(path, patience_s=patience_s, may_be_read_only=may_be_read_only)
+        return await SqliteJournal.open(
+            path, patience_s=_LOCK_S if patience_s is None else patience_s, may_be_read_only=may_be_read_only
+        )
     if url.startswith(_POSTGRES):
         try:
             from tercet.journal.postgres import PostgresJournal  # noqa: PLC0415 - see above

@@ -124,8 +124,11 @@ class Calls:
         if now >= self.lease.until and not await self._has_renewed(stop):
             return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
         if max(began, now) >= intent.deadline:
+            # It had time when its INTENT was written: the journal was away meanwhile, and there may be time for another.
             return NotHappened(
-                error="its deadline passed before the call", code="deadline", is_retriable=False
+                error="its deadline passed before the call",
+                code="deadline",
+                is_retriable=intent.deadline > intent.at,
             )
         if (stopped := self._around.board.stopped(intent.tool)) is not None:
             stop(stopped)

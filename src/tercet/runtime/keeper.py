@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from tercet.executor.clock import Clock
-from tercet.journal.errors import JournalError, LeaseLost
+from tercet.journal.errors import JournalError, JournalUnavailable, LeaseLost
 from tercet.journal.protocol import Journal
 from tercet.runtime.driver import Driver
 from tercet.runtime.expiry import overdue
@@ -60,17 +60,21 @@ class Keeper:
         """Carry a session as far as it goes, and let go of it."""
         session = driver.lease.stream
         self._drivers[session] = driver
+        is_reachable = True
         try:
             # A stop is heard at the first append, its end is not: nothing would be appended.
             await self._board.refresh(None if self._board.active() else 0)
             if self._tending is None or self._tending.done():
                 self._tending = asyncio.create_task(self._tend())
             return await driver.advance()
+        except JournalUnavailable:
+            is_reachable = False  # it was waited for long enough: the lease runs out by itself
+            raise
         finally:
             driver.dismiss()
             if self._drivers.get(session) is driver:  # and not the one that has taken it over
                 del self._drivers[session]
-            if not driver.state.is_over:  # nobody wants the lease on a session that is over
+            if is_reachable and not driver.state.is_over:  # nobody wants the lease on a session that is over
                 with suppress(JournalError):  # it runs out by itself; what the run came to must be told
                     await self._journal.release(driver.lease)
 

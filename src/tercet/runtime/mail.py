@@ -5,8 +5,11 @@ Only the journal is needed here, not the pack: speaking loads no code.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
+
+import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.journal import codec
@@ -26,7 +29,8 @@ from tercet.runtime.state import State
 
 async def post(journal: Journal, tenant: str, said: Said) -> int:
     """Put a message into the inbox of its session, and ring; its position there."""
-    data = (messages.encode(said),)
+    # The inbox has no lease: after a lost connection a message is recognised by its bytes alone.
+    data = (messages.encode(msgspec.structs.replace(said, nonce=os.urandom(8).hex())),)
     return (await append_next(journal, tenant, inbox_of(said.session), lambda _: data, ring=True)).seq
 
 

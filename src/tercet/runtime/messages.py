@@ -44,6 +44,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     login: str = ""
     """The login that they speak from; empty where the caller vouches for them."""
     note: str = ""
+    nonce: str = ""
+    """Drawn when it is put into the inbox, so that no two messages have the same bytes there."""
 
 
 class Reply(Message, frozen=True, kw_only=True, tag="reply"):

@@ -133,8 +133,8 @@ def _plant_in_postgres(plan: CrashPlan) -> None:
 
     connect = driver.connect
 
-    async def connect_doomed(url: str, *, timeout_s: float, settings: dict[str, str]) -> Any:
-        connection = await connect(url, timeout_s=timeout_s, settings=settings)
+    async def connect_doomed(url: str, *, settings: dict[str, str]) -> Any:
+        connection = await connect(url, settings=settings)
         return _DoomedPostgres(connection, plan, QUERIES["store"])
 
     driver.connect = connect_doomed

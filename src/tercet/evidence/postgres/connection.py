@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeVar, cast
 
 from tercet.contracts.errors import UsageError
@@ -19,7 +19,7 @@ from tercet.evidence.errors import (
 )
 from tercet.journal.errors import JournalBusy, JournalCorrupt, JournalFull
 from tercet.journal.postgres import driver, faults
-from tercet.journal.postgres.connection import Server
+from tercet.journal.postgres.connection import RETRY_S, Server
 from tercet.journal.postgres.driver import Connection
 from tercet.journal.sqlfiles import read_migrations, read_queries, read_schema
 
@@ -28,8 +28,6 @@ QUERIES = read_queries(PACKAGE)
 MIGRATIONS = read_migrations(PACKAGE)
 
 _MIGRATION_LOCK = 0x7E7C_E702
-_MOST = 6
-_RETRY_S = 0.05
 
 T = TypeVar("T")
 
@@ -53,7 +51,7 @@ class Pool(Protocol):
 class Connections:
     """A pool of connections to one database."""
 
-    def __init__(self, url: str, *, patience_s: float) -> None:
+    def __init__(self, url: str, *, patience_s: float | None) -> None:
         self._server = Server(url, patience_s=patience_s)
         self._pool: Pool | None = None
         self._closed = False
@@ -62,15 +60,14 @@ class Connections:
         """Connect, and bring the schema up to date."""
         server = self._server
         try:
-            first = await server.connect()
+            first = await server.connect_first()
             try:
                 await migrate(first, server.place)
             finally:
                 await first.close()
             pool = await driver.create_pool(
                 server.url,
-                most=_MOST,
-                timeout_s=server.patience_s,
+                most=faults.CONNECTIONS,
                 settings=server.settings(),
             )
         except faults.FAILURES as error:
@@ -79,29 +76,42 @@ class Connections:
             raise UsageError(error.message, code="unknown_store", remedy=error.remedy) from error
         self._pool = cast("Pool", pool)
 
-    async def write(self, act: Callable[[Connection], Awaitable[T]]) -> T:
-        """Run something in one transaction."""
-        async with self._lent() as connection:
-            try:
-                async with connection.transaction():
-                    return await act(connection)
-            except faults.FAILURES as error:
-                raise translate(error, self._server.place) from error
+    async def write(self, act: Callable[[Connection], Awaitable[T]], *, is_repeatable: bool = False) -> T:
+        """Run something in one transaction; again over a new connection while one is lost and patience lasts.
+
+        Once the COMMIT has been sent it is not run again, unless it is repeatable: doing it twice must then be the same
+        as doing it once.
+        """
+        is_sent = False
+
+        async def attempt(connection: Connection) -> T:
+            nonlocal is_sent
+            async with connection.transaction():
+                done = await act(connection)
+                is_sent = True
+            return done
+
+        return await self._run(attempt, may_repeat=lambda: is_repeatable or not is_sent)
 
     async def read(self, act: Callable[[Connection], Awaitable[T]]) -> T:
-        """Run queries; over a new connection while one is lost and patience lasts."""
+        """Run queries; again over a new connection while one is lost and patience lasts."""
+        return await self._run(act, may_repeat=lambda: True)
+
+    async def _run(self, act: Callable[[Connection], Awaitable[T]], *, may_repeat: Callable[[], bool]) -> T:
         clock = asyncio.get_running_loop()
-        deadline = clock.time() + self._server.patience_s
+        deadline = clock.time() + self._server.outage_s
         while True:
-            async with self._lent() as connection:
-                try:
+            try:
+                async with self._lent() as connection:
                     return await act(connection)
-                except faults.LOST as error:
-                    if clock.time() + _RETRY_S >= deadline:
-                        raise translate(error, self._server.place) from error
-                except faults.FAILURES as error:
+            except faults.LOST as error:
+                if not may_repeat():
+                    raise _unknown(error, self._server.place) from error
+                if clock.time() + RETRY_S >= deadline:
                     raise translate(error, self._server.place) from error
-            await asyncio.sleep(_RETRY_S)
+            except faults.FAILURES as error:
+                raise translate(error, self._server.place) from error
+            await asyncio.sleep(RETRY_S)
 
     async def close(self) -> None:
         """Wait for what is under way and disconnect."""
@@ -113,19 +123,10 @@ class Connections:
         except faults.FAILURES:
             self._pool.terminate()
 
-    @asynccontextmanager
-    async def _lent(self) -> AsyncGenerator[Connection]:
+    def _lent(self) -> AbstractAsyncContextManager[Connection]:
         if self._closed or self._pool is None:
             raise StoreClosed
-        lending = self._pool.acquire()
-        try:
-            connection = await lending.__aenter__()
-        except faults.FAILURES as error:
-            raise translate(error, self._server.place) from error
-        try:
-            yield connection
-        finally:
-            await lending.__aexit__(None, None, None)
+        return self._pool.acquire()
 
 
 async def migrate(connection: Connection, place: str) -> None:
@@ -155,6 +156,11 @@ async def _read_version(connection: Connection, place: str, known: int) -> int:
     if version > known:
         raise NewerStore(place, version=version, known=known)
     return version
+
+
+def _unknown(error: BaseException, place: str) -> StoreError:
+    reason = f"{type(error).__name__}: {error}; the change under way was either stored whole or not at all"
+    return StoreUnavailable(place, reason, remedy="when the store is back, look whether the change is there")
 
 
 def translate(error: BaseException, place: str) -> StoreError:

@@ -42,11 +42,11 @@ from tercet.journal.postgres.driver import Connection
 class PostgresEvidence:
     """A durable store on a server, for many machines. Open it with `open_evidence("postgresql://host/database")`."""
 
-    def __init__(self, url: str, *, patience_s: float = 5.0) -> None:
+    def __init__(self, url: str, *, patience_s: float | None = None) -> None:
         self._connections = Connections(url, patience_s=patience_s)
 
     @classmethod
-    async def open(cls, url: str, *, patience_s: float = 5.0) -> PostgresEvidence:
+    async def open(cls, url: str, *, patience_s: float | None = None) -> PostgresEvidence:
         """Connect to a database; `patience_s` is how long to wait for locks and for a server that restarts."""
         store = cls(url, patience_s=patience_s)
         await store._connections.open()
@@ -224,7 +224,7 @@ class PostgresEvidence:
             row = await find_frozen(connection, tenant, snapshot, is_locked=True)
             await connection.execute(QUERIES["add_pin"], row.id, session)
 
-        await self._connections.write(act)
+        await self._connections.write(act, is_repeatable=True)
 
     async def unpin(self, tenant: str, snapshot: str, session: str) -> None:
         """Give a pin up."""
@@ -235,7 +235,7 @@ class PostgresEvidence:
             if row is not None:
                 await connection.execute(QUERIES["remove_pin"], row[0], session)
 
-        await self._connections.write(act)
+        await self._connections.write(act, is_repeatable=True)
 
     async def pins(self, tenant: str, snapshot: str) -> tuple[str, ...]:
         """Who pins a snapshot."""

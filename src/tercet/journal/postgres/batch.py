@@ -12,8 +12,19 @@ is there, ask the rules, store or refuse. Other acts on leases go there, and so 
 as remembered, a unit that the remembered state would refuse, a checkpoint before the old end, and every unit of a
 batch whose statement met somebody else's claim. So a refusal always rests on what the server holds.
 
-When the connection is lost under way nobody knows what was stored. After reconnecting, acts take the careful way with
-the position they were to reach: if the stream holds exactly that link there, the unit was stored.
+What is known about each act is kept in its own `Delivery`. An act is in doubt from the moment its statement, or on the
+careful way its COMMIT, goes out until the server answers. When the connection is lost in between, the act takes the
+careful way over a new connection. There, with the stream's row locked, it is looked up before it is repeated:
+
+- A unit with events was stored if the stream holds its link at its position. The link hashes the unit's bytes and all
+  before them. It only counts while the lease epoch is still the unit's: a later owner might have written equal bytes,
+  so then the outcome stays unknown.
+- If the link is not there the unit was not stored, and is stored now or refused. Should the server still carry the
+  lost statement out afterwards, that finds the stream moved or leased anew, and stores nothing.
+- A unit without events leaves no link. Repeating it changes nothing, but if the repetition is refused, nobody can tell
+  whether the first one was stored: unknown.
+- A lease act is repeated: its owner gets a lease that is good now, or is told who has it.
+- A stream was forgotten if no stream with its number is there any more.
 
 Every batch holds its tenants' locks before it looks at a stream: shared, or alone where it rings or forgets. So the bell
 that it reads cannot change until it has committed, and no blob that it finds there can be removed meanwhile.
@@ -22,93 +33,116 @@ that it reads cannot change until it has committed, and no blob that it finds th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from tercet.journal import stream as rules
-from tercet.journal.chain import START
 from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
 from tercet.journal.postgres.connection import QUERIES
+from tercet.journal.postgres.delivery import Delivery, Sent
 from tercet.journal.postgres.driver import Connection
-from tercet.journal.postgres.faults import CONTENTION
+from tercet.journal.postgres.faults import CONTENTION, FAILURES, LOST
 from tercet.journal.postgres.rows import Known, Rows
 from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
 from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
 
-Outcome: TypeAlias = Position | Lease | JournalError
-
 _CACHE_LIMIT = 10_000
 _TRIES = 5
 
+T = TypeVar("T")
+
+
+class _Undecided(Exception):  # noqa: N818 - nothing went wrong: a question has no answer
+    """A unit is refused now, and it cannot be told whether it was stored before that."""
+
+    def __init__(self, refusal: JournalError) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
 
 class Batcher:
-    """Runs batches on a connection; survives the connection."""
+    """Runs batches on a connection; survives the connection. It keeps nothing about an act beyond the call that runs it."""
 
-    def __init__(self) -> None:
-        self.planned: dict[int, Position] = {}
-        """By the place of a unit in the batch: where its stream would end. Asked for after a lost connection."""
-        self.attempted: Position | None = None
-        """Where the stream of the latest careful unit would end, once that was computed."""
+    def __init__(self, place: str) -> None:
+        self._place = place
         self._known: dict[tuple[str, str], Known] = {}
 
     def forget(self) -> None:
-        """Drop what was remembered, since nobody knows any more whether it is so."""
+        """Drop what was remembered about streams, which may no longer be so."""
         self._known.clear()
 
-    async def run(self, connection: Connection, acts: Sequence[Act]) -> list[Outcome | None]:
-        """Store what can be stored at once. None stands for an act that has to go the careful way."""
-        self.planned = {}
-        outcomes: list[Outcome | None] = [None] * len(acts)
-        for index, lease in (await self._begin_streams(connection, acts)).items():
-            outcomes[index] = lease
-        await self._learn(connection, acts)
-        rows, quick = self._compute(acts, outcomes)
+    async def run(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
+        """Store what can be stored at once. What has no outcome afterwards has to go the careful way."""
+        await self._begin_streams(connection, deliveries)
+        await self._learn(connection, deliveries)
+        rows, quick = self._compute(deliveries)
         if not quick:
-            return outcomes
-        try:
-            bells = await _store(connection, rows)
-        except CONTENTION:
-            self.forget()
-            return outcomes
-        for index, known in quick.items():
-            key = (acts[index].tenant, acts[index].stream)
+            return
+        for delivery, known in quick:
+            link = known.state.position() if _has_events(delivery) else None
+            delivery.send(Sent(known.id, link))
+        bells = await self._answered(_store(connection, rows), [delivery for delivery, _ in quick])
+        if bells is None:
+            return
+        for delivery, known in quick:
+            key = (delivery.act.tenant, delivery.act.stream)
             if known.id in bells:
-                outcomes[index] = Position(known.state.seq, known.state.chain, bells[known.id])
+                delivery.confirm(Position(known.state.seq, known.state.chain, bells[known.id]))
                 self._known[key] = known
             else:
+                delivery.reject()
                 self._known.pop(key, None)
-        return outcomes
 
-    async def _begin_streams(self, connection: Connection, acts: Sequence[Act]) -> dict[int, Lease]:
-        """Make the streams that are leased for the first time; by their place in the batch, their leases."""
-        first: dict[tuple[str, str], tuple[int, Act]] = {}
-        for index, act in enumerate(acts):
-            first.setdefault((act.tenant, act.stream), (index, act))
+    async def _answered(self, sending: Coroutine[Any, Any, T], sent: Sequence[Delivery]) -> T | None:
+        """The server's answer to a statement; None if the server refused it, so that nothing of it was stored.
+
+        Raises if there is no answer: then what was sent stays in doubt.
+        """
+        try:
+            return await sending
+        except LOST:
+            raise
+        except FAILURES:
+            for delivery in sent:
+                delivery.reject()
+            self.forget()
+            return None
+
+    async def _begin_streams(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
+        """Make the streams that are leased for the first time, and grant their leases."""
+        first: dict[tuple[str, str], Delivery] = {}
+        for delivery in deliveries:
+            first.setdefault((delivery.act.tenant, delivery.act.stream), delivery)
         new = {
-            key: (index, *rules.lease(NEW, act))
-            for key, (index, act) in sorted(first.items())
-            if isinstance(act, Acquire) and key not in self._known
+            key: (delivery, *rules.lease(NEW, delivery.act))
+            for key, delivery in sorted(first.items())
+            if isinstance(delivery.act, Acquire) and key not in self._known
         }
         if not new:
-            return {}
+            return
         rows = [(*key, *msgspec.structs.astuple(state)) for key, (_, state, _) in new.items()]
-        made = await connection.fetch(
-            QUERIES["begin_streams"], *([*column] for column in zip(*rows, strict=True))
-        )
-        begun: dict[int, Lease] = {}
-        for number, tenant, stream in made:
-            index, state, lease = new[tenant, stream]
-            self._known[tenant, stream] = Known(number, state)
-            begun[index] = lease
-        return begun
+        columns = ([*column] for column in zip(*rows, strict=True))
+        sent = [delivery for delivery, _, _ in new.values()]
+        for delivery in sent:
+            delivery.send(Sent())
+        made = await self._answered(connection.fetch(QUERIES["begin_streams"], *columns), sent)
+        if made is None:
+            return
+        numbers = {(tenant, stream): number for number, tenant, stream in made}
+        for key, (delivery, state, lease) in new.items():
+            if key in numbers:
+                delivery.confirm(lease)
+                self._known[key] = Known(numbers[key], state)
+            else:
+                delivery.reject()
 
-    async def _learn(self, connection: Connection, acts: Sequence[Act]) -> None:
+    async def _learn(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
         """Read the states that are not remembered; they may be out of date when they are used."""
         if len(self._known) > _CACHE_LIMIT:
             self.forget()
-        units = [act for act in acts if isinstance(act, Append)]
+        units = [each.act for each in deliveries if isinstance(each.act, Append)]
         missing = list({(unit.tenant, unit.stream) for unit in units} - self._known.keys())
         if missing:
             tenants, streams = (list(names) for names in zip(*missing, strict=True))
@@ -116,16 +150,15 @@ class Batcher:
                 tenant, stream, number, *state = row
                 self._known[tenant, stream] = Known(number, StreamState(*state))
 
-    def _compute(
-        self, acts: Sequence[Act], outcomes: Sequence[Outcome | None]
-    ) -> tuple[Rows, dict[int, Known]]:
-        """The rows of the units that should succeed, and by their place in the batch what their streams become."""
-        rows, quick = Rows(), dict[int, Known]()
+    def _compute(self, deliveries: Sequence[Delivery]) -> tuple[Rows, list[tuple[Delivery, Known]]]:
+        """The rows of the units that should succeed, and these units with what their streams become."""
+        rows, quick = Rows(), list[tuple[Delivery, Known]]()
         ahead: dict[tuple[str, str], Known] = {}
         careful: set[tuple[str, str]] = set()
-        for index, act in enumerate(acts):
-            if outcomes[index] is not None:
+        for delivery in deliveries:
+            if delivery.outcome is not None:
                 continue
+            act = delivery.act
             key = (act.tenant, act.stream)
             known = ahead.get(key) or self._known.get(key)
             if (
@@ -142,29 +175,36 @@ class Batcher:
                 careful.add(key)
                 continue
             rows.add(act, known=known, after=after, links=links)
-            ahead[key] = quick[index] = Known(known.id, after)
-            self.planned[index] = after.position()
+            ahead[key] = Known(known.id, after)
+            quick.append((delivery, ahead[key]))
         return rows, quick
 
-    async def run_carefully(
-        self, connection: Connection, act: Act, *, planned: Position | None = None
-    ) -> Outcome:
-        """Do one act on its own. `planned` is the position it may already have reached over a lost connection."""
-        self.attempted = None
+    async def run_carefully(self, connection: Connection, delivery: Delivery) -> None:
+        """Do one act on its own, after looking whether it was done over a connection that was lost."""
         for attempt in range(_TRIES):
+            before = len(delivery.unanswered)
             try:
                 async with connection.transaction():
-                    outcome, known = await self._settle(connection, act, planned)
+                    outcome, known, sent = await self._settle(connection, delivery)
+                    delivery.send(sent)  # the COMMIT follows
             except JournalError as error:
-                return error
-            except CONTENTION:
-                # Somebody took a claim between our look and our insert. The next look sees it.
-                if attempt == _TRIES - 1:
+                delivery.refuse(error)
+                return
+            except _Undecided as undecided:
+                delivery.give_up(undecided.refusal, self._place)
+                return
+            except LOST:
+                raise
+            except FAILURES as error:
+                if len(delivery.unanswered) > before:
+                    delivery.reject()
+                # With contention, somebody took a claim between our look and our insert. The next look sees it.
+                if not isinstance(error, CONTENTION) or attempt == _TRIES - 1:
                     raise
             else:
-                self._remember(act, known)
-                return outcome
-        raise AssertionError("the last try returns or raises")
+                delivery.confirm(outcome)
+                self._remember(delivery.act, known)
+                return
 
     def _remember(self, act: Act, known: Known | None) -> None:
         if known is None:
@@ -173,37 +213,53 @@ class Batcher:
             self._known[act.tenant, act.stream] = known
 
     async def _settle(
-        self, connection: Connection, act: Act, planned: Position | None
-    ) -> tuple[Outcome, Known | None]:
+        self, connection: Connection, delivery: Delivery
+    ) -> tuple[Position | Lease, Known | None, Sent]:
+        """Carry an act out up to its COMMIT: the outcome, the stream as it will be, and how to recognise it later."""
+        act = delivery.act
         if isinstance(act, Forget):
-            return await self._forget(connection, act, was_tried=planned is not None), None
+            sent = await self._forget(connection, act, delivery.unanswered)
+            return act.lease, None, sent
         if not isinstance(act, Append):
-            return await self._lease(connection, act)
+            lease, known = await self._lease(connection, act)
+            return lease, known, Sent()
         # Before the stream's row, as in a batch, or two writers could wait for each other.
         bell: int = await connection.fetchval(QUERIES["listen"], act.tenant, act.ring)
         known = await self._lock(connection, act)
-        if planned is not None and act.events and await _reached(connection, known, planned):
-            return Position(planned.seq, planned.chain, bell), known
-        after, links = rules.extend(known.state, act)
-        self.attempted = after.position()
-        fresh = await _without_stored_parts(connection, act, known)
+        found = await _look_up(connection, known, act, delivery.unanswered)
+        if isinstance(found, Position):
+            return Position(found.seq, found.chain, bell), known, Sent(known.id, found)
+        return await self._append(connection, act, known, is_ruled_out=found)
+
+    async def _append(
+        self, connection: Connection, act: Append, known: Known, *, is_ruled_out: bool
+    ) -> tuple[Position, Known, Sent]:
+        """Store a unit on a locked stream; a refusal says nothing about a send that cannot be ruled out."""
+        try:
+            after, links = rules.extend(known.state, act)
+            fresh = await _without_stored_parts(connection, act, known)
+        except JournalError as error:
+            if is_ruled_out:
+                raise
+            raise _Undecided(error) from error
         rows = Rows()
         rows.add(fresh, known=known, after=after, links=links)
         bells = await _store(connection, rows)
-        return Position(after.seq, after.chain, bells[known.id]), Known(known.id, after)
+        position = Position(after.seq, after.chain, bells[known.id])
+        return position, Known(known.id, after), Sent(known.id, after.position() if act.events else None)
 
-    async def _forget(self, connection: Connection, act: Forget, *, was_tried: bool) -> Lease:
-        """Remove a stream; one that is not there any more after a lost connection was removed before it."""
+    async def _forget(self, connection: Connection, act: Forget, unanswered: Sequence[Sent]) -> Sent:
+        """Remove a stream, unless an earlier send has removed it already."""
         await connection.fetchval(QUERIES["listen"], act.tenant, True)  # noqa: FBT003 - a parameter of SQL
         found = await _find(connection, act)
-        if found is None and was_tried:
-            return act.lease
+        number = None if found is None else found.id
+        if unanswered and all(sent.stream_id != number for sent in unanswered):
+            return unanswered[-1]
         found = found or Known(0, NEW)
         rules.check_held(found.state, act)
-        self.attempted = START
         for name in ("forget_blobs", "forget_session", "forget_rest"):
             await connection.execute(QUERIES[name], found.id)
-        return act.lease
+        return Sent(found.id)
 
     async def _lease(self, connection: Connection, act: LeaseAct) -> tuple[Lease, Known | None]:
         """Acquire, renew or release; only the first makes a stream that is not there."""
@@ -225,6 +281,10 @@ class Batcher:
             )
             found = await _find(connection, act)
         return found
+
+
+def _has_events(delivery: Delivery) -> bool:
+    return isinstance(delivery.act, Append) and bool(delivery.act.events)
 
 
 async def _find(connection: Connection, act: Act) -> Known | None:
@@ -262,9 +322,24 @@ def _differs(new: NewCheckpoint, fresh: NewCheckpoint | None, digest: bytes | No
     return digest is not None and digest != hashlib.sha256(new.data).digest()
 
 
-async def _reached(connection: Connection, known: Known, planned: Position) -> bool:
-    """Whether the stream holds the link that a unit was to put there."""
-    return await connection.fetchval(QUERIES["find_chain"], known.id, planned.seq) == planned.chain
+async def _look_up(
+    connection: Connection, known: Known, unit: Append, unanswered: Sequence[Sent]
+) -> Position | bool:
+    """Where a unit ends that was stored without an answer; else whether it is certain that it was not stored."""
+    is_certain = True
+    for sent in unanswered:
+        if sent.link is None:
+            is_certain = False
+        elif sent.stream_id == known.id and await _holds(connection, known, sent.link):
+            if known.state.epoch == (unit.epoch or 0):
+                return sent.link
+            is_certain = False
+    return is_certain
+
+
+async def _holds(connection: Connection, known: Known, link: Position) -> bool:
+    """Whether the stream holds this link at its position."""
+    return await connection.fetchval(QUERIES["find_chain"], known.id, link.seq) == link.chain
 
 
 async def _without_stored_parts(connection: Connection, unit: Append, known: Known) -> Append:

@@ -10,7 +10,7 @@ from tercet.contracts.errors import UsageError
 from tercet.journal.errors import NewerJournal
 from tercet.journal.postgres import driver
 from tercet.journal.postgres.driver import Connection
-from tercet.journal.postgres.faults import LOST
+from tercet.journal.postgres.faults import LOST, NOT_YET
 from tercet.journal.sqlfiles import Migration, read_migrations, read_queries, read_schema
 
 QUERIES = read_queries("tercet.journal.postgres")
@@ -19,15 +19,23 @@ MIGRATIONS = read_migrations("tercet.journal.postgres")
 _MIGRATION_LOCK = 0x7E7C_E701
 """The advisory lock that keeps two processes from migrating at once."""
 
-_RETRY_S = 0.05
+LOCK_PATIENCE_S = 5.0
+OUTAGE_PATIENCE_S = 45.0
+"""A server that restarts is away for up to half a minute, and then may need a moment to recover."""
+RETRY_S = 0.05
 
 
 class Server:
-    """Where the journal is, and how long to wait for it."""
+    """Where the journal is, and how long to wait for it.
 
-    def __init__(self, url: str, *, patience_s: float) -> None:
+    `patience_s` is how long to wait for locks and for a server that is away; without it, 5 seconds for locks and 45 for
+    a server that is away.
+    """
+
+    def __init__(self, url: str, *, patience_s: float | None = None) -> None:
         self.url = url
-        self.patience_s = patience_s
+        self.patience_s = LOCK_PATIENCE_S if patience_s is None else patience_s
+        self.outage_s = OUTAGE_PATIENCE_S if patience_s is None else patience_s
         self.place = name_place(url)
 
     def settings(self) -> dict[str, str]:
@@ -47,7 +55,7 @@ class Server:
     async def connect(self) -> Connection:
         """A connection of one's own. Raises the driver's errors."""
         try:
-            return await driver.connect(self.url, timeout_s=self.patience_s, settings=self.settings())
+            return await driver.connect(self.url, settings=self.settings())
         except (driver.ClientConfigurationError, ValueError) as error:
             raise UsageError(
                 f"{self.place} is no address of a PostgreSQL database: {error}",
@@ -55,17 +63,26 @@ class Server:
                 remedy='use "postgresql://user@host/database"',
             ) from error
 
-    async def reconnect(self) -> Connection:
-        """A connection after one was lost: tries until patience ends, while a server restarts."""
+    async def connect_first(self) -> Connection:
+        """The first connection. It waits, up to the patience for locks, for a server that answers and has no room yet.
+
+        A server that does not answer at all raises at once: the address may be wrong.
+        """
+        return await self._connect_until(asyncio.get_running_loop().time() + self.patience_s, NOT_YET)
+
+    async def reconnect(self, deadline: float) -> Connection:
+        """A connection after one was lost: tries until the deadline on the loop's clock, at least once."""
+        return await self._connect_until(deadline, LOST)
+
+    async def _connect_until(self, deadline: float, passing: tuple[type[Exception], ...]) -> Connection:
         clock = asyncio.get_running_loop()
-        deadline = clock.time() + self.patience_s
         while True:
             try:
                 return await self.connect()
-            except LOST:
-                if clock.time() + _RETRY_S >= deadline:
+            except passing:
+                if clock.time() + RETRY_S >= deadline:
                     raise
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(RETRY_S)
 
 
 def name_place(url: str) -> str:

@@ -9,6 +9,11 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 ClientConfigurationError = asyncpg.ClientConfigurationError
 
+CONNECT_S = 10.0
+"""How long one attempt to connect may take."""
+IDLE_S = 2.0
+"""How long a connection of a pool is kept for the next query."""
+
 
 class Connection(Protocol):
     """One connection to a server. Rows are sequences that also know their columns by name."""
@@ -62,16 +67,21 @@ class Pool(Protocol):
         ...
 
 
-async def connect(url: str, *, timeout_s: float, settings: dict[str, str]) -> Connection:
+async def connect(url: str, *, settings: dict[str, str]) -> Connection:
     """Open one connection."""
     driver = cast("Any", asyncpg)
-    return cast("Connection", await driver.connect(url, timeout=timeout_s, server_settings=settings))
+    return cast("Connection", await driver.connect(url, timeout=CONNECT_S, server_settings=settings))
 
 
-async def create_pool(url: str, *, most: int, timeout_s: float, settings: dict[str, str]) -> Pool:
-    """Make a pool that opens its connections when they are needed."""
+async def create_pool(url: str, *, most: int, settings: dict[str, str]) -> Pool:
+    """Make a pool that opens its connections when they are needed, and closes them when they have been idle."""
     driver = cast("Any", asyncpg)
     pool = await driver.create_pool(
-        url, min_size=0, max_size=most, timeout=timeout_s, server_settings=settings
+        url,
+        min_size=0,
+        max_size=most,
+        max_inactive_connection_lifetime=IDLE_S,
+        timeout=CONNECT_S,
+        server_settings=settings,
     )
     return cast("Pool", pool)

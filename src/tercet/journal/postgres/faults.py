@@ -22,6 +22,12 @@ LOST = (
 and `InternalClientError` when it is cut while a failed transaction is being rolled back.
 """
 
+NOT_YET = (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError)
+"""The server answers, and takes no connection at the moment: it starts, stops, recovers, or has too many already."""
+
+CONNECTIONS = 3
+"""The most connections that a journal opens in one process: one that writes, and two that read."""
+
 CONTENTION = (
     asyncpg.UniqueViolationError,
     asyncpg.DeadlockDetectedError,
@@ -43,6 +49,12 @@ def translate(error: BaseException, place: str) -> JournalError:
             return JournalFull(place, reason)
         case asyncpg.DataCorruptedError() | asyncpg.IndexCorruptedError():
             return JournalCorrupt(place, reason)
+        case asyncpg.TooManyConnectionsError():
+            remedy = (
+                f"raise max_connections of the server, or run fewer processes: each opens up to {CONNECTIONS}"
+                f" connections for its journal, and up to {CONNECTIONS} for evidence on the same server"
+            )
+            return JournalUnavailable(place, reason, remedy=remedy)
         case asyncpg.InvalidCatalogNameError():
             return JournalUnavailable(place, reason, remedy="create the database, then try again")
         case asyncpg.InvalidAuthorizationSpecificationError() | asyncpg.InsufficientPrivilegeError():

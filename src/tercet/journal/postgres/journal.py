@@ -12,8 +12,9 @@ class PostgresJournal(DatabaseJournal):
     """A durable journal on a server, for many machines. Open it with `open_journal("postgresql://host/database")`."""
 
     @classmethod
-    async def open(cls, url: str, *, patience_s: float = 5.0) -> PostgresJournal:
-        """Connect to a database; `patience_s` is how long to wait for locks and for a server that restarts."""
+    async def open(cls, url: str, *, patience_s: float | None = None) -> PostgresJournal:
+        """Connect to a database; `patience_s` is how long to wait for locks and for a server that restarts, by default 5
+        seconds for locks and 45 for a server that restarts."""
         server = Server(url, patience_s=patience_s)
         writer, reader = Writer(server), Reader(server)
         journal = cls(writer, reader)

@@ -6,12 +6,9 @@ import asyncio
 from typing import Any
 
 from tercet.journal.errors import JournalClosed
-from tercet.journal.postgres.connection import QUERIES, Server
+from tercet.journal.postgres.connection import QUERIES, RETRY_S, Server
 from tercet.journal.postgres.driver import Pool, create_pool
-from tercet.journal.postgres.faults import FAILURES, LOST, translate
-
-_CONNECTIONS = 4
-_RETRY_S = 0.05
+from tercet.journal.postgres.faults import CONNECTIONS, FAILURES, LOST, translate
 
 
 class Reader:
@@ -26,8 +23,7 @@ class Reader:
         """Make the pool. The writer has connected before, so an error here is a passing one."""
         self._pool = await create_pool(
             self._server.url,
-            most=_CONNECTIONS,
-            timeout_s=self._server.patience_s,
+            most=CONNECTIONS - 1,
             settings=self._server.settings() | {"default_transaction_read_only": "on"},
         )
 
@@ -36,14 +32,14 @@ class Reader:
         if self._closed or self._pool is None:
             raise JournalClosed
         clock = asyncio.get_running_loop()
-        deadline = clock.time() + self._server.patience_s
+        deadline = clock.time() + self._server.outage_s
         while True:
             try:
                 return await self._pool.fetch(QUERIES[query], *parameters)
             except LOST as error:
-                if clock.time() + _RETRY_S >= deadline:
+                if clock.time() + RETRY_S >= deadline:
                     raise translate(error, self._server.place) from error
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(RETRY_S)
             except FAILURES as error:
                 raise translate(error, self._server.place) from error
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
-from tercet.journal.errors import AppendUnknown, JournalClosed, JournalError, JournalUnavailable
-from tercet.journal.postgres.batch import Batcher, Outcome
+from tercet.journal.errors import JournalClosed, JournalError
+from tercet.journal.postgres.batch import Batcher
 from tercet.journal.postgres.connection import Server, migrate
+from tercet.journal.postgres.delivery import Delivery, Outcome
 from tercet.journal.postgres.driver import Connection
 from tercet.journal.postgres.faults import FAILURES, LOST, translate
-from tercet.journal.protocol import Position
 from tercet.journal.stream import Act
 
 Waiting: TypeAlias = tuple[Act, "asyncio.Future[Any]"]
@@ -30,7 +30,7 @@ class Writer:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._batcher = Batcher()
+        self._batcher = Batcher(server.place)
         self._connection: Connection | None = None
         self._gathered: list[Waiting] = []
         self._wake = asyncio.Event()
@@ -40,7 +40,7 @@ class Writer:
     async def open(self) -> None:
         """Connect, bring the schema up to date, and start the task."""
         try:
-            self._connection = await self._server.connect()
+            self._connection = await self._server.connect_first()
             await migrate(self._connection, self._server.place)
         except FAILURES as error:
             raise translate(error, self._server.place) from error
@@ -76,56 +76,61 @@ class Writer:
                 _settle(future, outcome)
 
     async def _carry_out(self, acts: Sequence[Act]) -> list[Outcome]:
-        """The outcome of every act, over a new connection if need be."""
-        outcomes: list[Outcome | None] = [None] * len(acts)
-        planned: dict[int, Position] = {}
+        """The outcome of every act, over new connections while they are lost and patience lasts.
+
+        All acts of a batch share one deadline, which begins when the connection is found to be lost.
+        """
+        deliveries = [Delivery(act) for act in acts]
+        deadline = self._loop.time() + self._server.outage_s
         try:
-            connection = await self._connected()
-            outcomes = await self._batcher.run(connection, acts)
-        except LOST:
-            planned = dict(self._batcher.planned)
-            await self._disconnect()
-        except Exception:  # noqa: BLE001 - a unit that breaks the batch is found one by one, and answered then
-            self._batcher.forget()
-        return [
-            await self._one(act, planned.get(index)) if outcome is None else outcome
-            for index, (act, outcome) in enumerate(zip(acts, outcomes, strict=True))
-        ]
+            connection = await self._connected(deadline)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it and the task live on
+            return [self._give_up(delivery, error) for delivery in deliveries]
+        try:
+            await self._batcher.run(connection, deliveries)
+        except Exception:  # noqa: BLE001 - what has no outcome is looked at on its own, and answered then
+            self._drop()
+            deadline = self._loop.time() + self._server.outage_s
+        return [await self._deliver(delivery, deadline) for delivery in deliveries]
 
-    async def _one(self, act: Act, planned: Position | None) -> Outcome:
-        """One act the careful way, over new connections while they are lost under way and patience lasts."""
-        deadline = self._loop.time() + self._server.patience_s
-        while True:
+    async def _deliver(self, delivery: Delivery, deadline: float) -> Outcome:
+        """The outcome of one act: the one it has, or that of the careful way."""
+        while delivery.outcome is None:
             try:
-                connection = await self._connected()
-            except FAILURES as error:
-                return self._unreachable(error, in_doubt=planned is not None)
+                connection = await self._connected(deadline)
+            except Exception as error:  # noqa: BLE001 - as above
+                return self._give_up(delivery, error)
             try:
-                return await self._batcher.run_carefully(connection, act, planned=planned)
+                await self._batcher.run_carefully(connection, delivery)
             except LOST as error:
-                planned = self._batcher.attempted or planned
-                await self._disconnect()
+                self._drop()
                 if self._loop.time() >= deadline:
-                    return self._unreachable(error, in_doubt=planned is not None)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the caller must hear of it and the task live on
-                return translate(error, self._server.place)
+                    return self._give_up(delivery, error)
+            except Exception as error:  # noqa: BLE001 - as above
+                return self._give_up(delivery, error)
+        return delivery.outcome
 
-    def _unreachable(self, error: BaseException, *, in_doubt: bool) -> JournalError:
-        fault = translate(error, self._server.place)
-        if in_doubt and isinstance(fault, JournalUnavailable):
-            return AppendUnknown(self._server.place, str(error) or type(error).__name__)
-        return fault
+    def _give_up(self, delivery: Delivery, error: Exception) -> Outcome:
+        if delivery.outcome is None:
+            delivery.give_up(translate(error, self._server.place), self._server.place)
+        return cast("Outcome", delivery.outcome)
 
-    async def _connected(self) -> Connection:
+    async def _connected(self, deadline: float) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._batcher.forget()
-            self._connection = await self._server.reconnect()
+            self._connection = await self._server.reconnect(deadline)
         return self._connection
 
-    async def _disconnect(self) -> None:
-        """Let go of the connection, politely if it still answers."""
+    def _drop(self) -> None:
+        """Let go of a connection that is lost, or whose state is not known."""
         connection, self._connection = self._connection, None
         self._batcher.forget()
+        if connection is not None and not connection.is_closed():
+            connection.terminate()
+
+    async def _disconnect(self) -> None:
+        """Say goodbye to the server, if it still answers."""
+        connection, self._connection = self._connection, None
         if connection is None or connection.is_closed():
             return
         try:
