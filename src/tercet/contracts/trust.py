@@ -50,3 +50,10 @@ def overlaps(mark: str, place: Sequence[str | int]) -> bool:
         if marked != ANY_ITEM and marked != str(token):
             return False
     return True
+
+
+def input_marks(names: Sequence[str], *, is_dotted: bool = True) -> tuple[str, ...]:
+    """The JSON Pointers of marked request fields: `note`, `/order/note`, or `order.note`, which marks both readings."""
+    marks = [name if name.startswith("/") else f"/{name}" for name in names]
+    dotted = [pointer.join(name.split(".")) for name in names if "." in name and not name.startswith("/")]
+    return tuple(dict.fromkeys((*marks, *dotted))) if is_dotted else tuple(marks)

@@ -24,11 +24,12 @@ def proposed(setting: Setting, plan: Plan, results: Results) -> Iterator[JsonObj
     review = Review(setting.ctx, setting.compiled, setting.spec, plan)
     for name, value in plan.memory.items():
         with suppress(ResolutionError):
+            content = resolve(value, results, setting.evidence)
             yield {
                 "class": name,
-                "content": resolve(value, results, setting.evidence),
+                "content": content,
                 "sources": sources_of(value),
-                "trusted": is_trusted(review, value),
+                "trusted": is_trusted(review, value, content),
             }
 
 
