@@ -492,9 +492,16 @@ def fits(requirement: str, classification: str | None) -> bool:
     return classification is not None and requirement in (classification, f"{classification}_evidence")
 
 
-def unmet(case: Case, requirement: str, refs: list[str]) -> str | None:
+def is_met_by(case: Case, requirement: str, ref: str, accepted: tuple[str, ...]) -> bool:
+    """Whether a piece of evidence is of the class, and trusted or of a class that may be untrusted."""
+    is_accepted = any(fits(each, class_of(case, ref)) for each in accepted)
+    return fits(requirement, class_of(case, ref)) and (is_accepted or is_trusted_evidence(case, ref))
+
+
+def unmet(case: Case, requirement: str, refs: list[str], decision: DecisionSpec | None = None) -> str | None:
     """The code for a requirement that pinned evidence does not meet; None if it does."""
-    if any(fits(requirement, class_of(case, ref)) for ref in refs):
+    accepted = (decision or case.spec).untrusted_evidence
+    if any(is_met_by(case, requirement, ref, accepted) for ref in refs):
         return None
     absent = [ref for ref in refs if class_of(case, ref) is None]
     matches = [re.fullmatch(r"kg:([^:#\s]+):[^#\s]+#snapshot_[^#\s]+", ref) for ref in absent]
@@ -761,7 +768,7 @@ def trusted_scalars(case: Case) -> Iterator[Any]:
     for step in case.compiled.approved_plan.steps if case.compiled.approved_plan else ():
         tool = tool_named(case, step.tool)
         for name, value in named(step.params, tool).items() if tool else ():
-            if has_authority(tool, name):
+            if tool and has_authority(tool, name):
                 yield from (part.value for part in parts(value) if part.kind == "literal")
 
 
@@ -966,7 +973,8 @@ def atom(found: list[Lexeme]) -> Shape | None:
         return Shape("value", [value], [])
     if not found or found[0].kind not in ("name", "field") or found[0].text in (*WORDS, "in"):
         return None
-    rest, way, is_plain = found[1:], [], True
+    rest, is_plain = found[1:], True
+    way: list[Any] = []
     while rest:
         if len(rest) > 1 and rest[0].text == "." and rest[1].kind in ("name", "field"):
             key, rest = rest[1].text, rest[2:]
@@ -1484,7 +1492,7 @@ def checkpoints_are_bound(case: Case) -> Iterator[Finding]:
         by_then = [case.plan.steps[earlier] for earlier in [*waits_for(case)[index], index]]
         refs = [ref for step in by_then for ref in pins(step)]
         for requirement in decision.required_evidence:
-            if code := unmet(case, requirement, refs):
+            if code := unmet(case, requirement, refs, decision):
                 yield code, index
 
 

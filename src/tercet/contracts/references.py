@@ -300,6 +300,19 @@ def selected(found: tuple[Token, ...], at: int) -> Place:
     return tuple(place)
 
 
+def can_grow(expression: str) -> bool:
+    """Whether an expression may yield more than one of the values that it reads: it adds, or builds a list or object."""
+    found = tokens(expression)
+    return any(
+        token.kind == "mark"
+        and (
+            token.text in ("+", "{")
+            or (token.text == "[" and not (position and _ends_operand(found[position - 1])))
+        )
+        for position, token in enumerate(found)
+    )
+
+
 def _is_root(found: tuple[Token, ...], position: int) -> bool:
     token = found[position]
     return (

@@ -52,8 +52,12 @@ def overlaps(mark: str, place: Sequence[str | int]) -> bool:
     return True
 
 
-def input_marks(names: Sequence[str], *, is_dotted: bool = True) -> tuple[str, ...]:
-    """The JSON Pointers of marked request fields: `note`, `/order/note`, or `order.note`, which marks both readings."""
-    marks = [name if name.startswith("/") else f"/{name}" for name in names]
-    dotted = [pointer.join(name.split(".")) for name in names if "." in name and not name.startswith("/")]
-    return tuple(dict.fromkeys((*marks, *dotted))) if is_dotted else tuple(marks)
+def with_dotted(names: Sequence[str]) -> tuple[str, ...]:
+    """Marked request fields, and for each name with dots also the JSON Pointer that it may stand for."""
+    dotted = (pointer.join(name.split(".")) for name in names if "." in name and not name.startswith("/"))
+    return (*names, *dotted)
+
+
+def input_marks(names: Sequence[str]) -> tuple[str, ...]:
+    """The JSON Pointers of marked request fields."""
+    return tuple(name if name.startswith("/") else f"/{name}" for name in names)

@@ -10,12 +10,13 @@ from tercet.contracts import graph
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import meets
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.references import Place
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import input_marks
+from tercet.contracts.trust import input_marks, with_dotted
 from tercet.contracts.verdict import Code, Origin, Refusal
 from tercet.critic.picking import evidence_picked_by_input
 from tercet.critic.reading import Reading
@@ -77,7 +78,8 @@ class Review:
     @cached_property
     def input_marks(self) -> tuple[str, ...]:
         """The parts of the request that carry other people's words, as JSON Pointers."""
-        return input_marks(self.spec.untrusted_inputs, is_dotted=self.ctx.goes_by(Behaviour.STRICT_CALLS))
+        names = self.spec.untrusted_inputs
+        return input_marks(with_dotted(names) if self.ctx.goes_by(Behaviour.STRICT_CALLS) else names)
 
     @cached_property
     def picked_evidence(self) -> frozenset[str]:
@@ -90,6 +92,18 @@ class Review:
         """Whether a piece of evidence is in the snapshot and trusted, and was not chosen by untrusted input."""
         entry = self.compiled.evidence.get(ref)
         return entry is not None and entry.trust is Trust.TRUSTED and ref not in self.picked_evidence
+
+    def satisfies(self, requirement: str, ref: str, decision: DecisionSpec | None = None) -> bool:
+        """Whether a piece of evidence satisfies a requirement: it is of the class, and trusted.
+
+        A decision may say that untrusted evidence of a class will do; it is the one under review unless one is given.
+        """
+        entry = self.compiled.evidence.get(ref)
+        if entry is None or not meets(requirement, entry.classification):
+            return False
+        if not self.ctx.goes_by(Behaviour.STRICT_CALLS) or self.is_trusted_evidence(ref):
+            return True
+        return any(meets(each, entry.classification) for each in (decision or self.spec).untrusted_evidence)
 
     @cached_property
     def frame(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class Worth:
 
         `is_number` says that the value is a number or is refused before it is used: only then may it be a sum.
         """
-        return self._are_trusted(self._found(found, own, is_number))
+        return self._are_trusted(self._found(found, own, is_number=is_number))
 
     def is_trusted_read(self, read: Read, own: EffectiveStep | None = None) -> bool:
         """Whether what an expression reads at one place is trusted."""
@@ -127,7 +127,7 @@ class Worth:
         index, place, is_number = node
         if place is None:
             return self._result(self.review.call_at[index])
-        return self._written(index, place, is_number)
+        return self._written(index, place, is_number=is_number)
 
     def _result(self, call: EffectiveStep) -> Needs:
         """The result of a call is worth what its tool declares and what its inputs are worth, unless it endorses."""
@@ -140,14 +140,14 @@ class Worth:
         for item in self.review.found[call.position]:
             if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place):
                 return None
-            needs = self._found(item, None, takes_number(tool, item.place))
+            needs = self._found(item, None, is_number=takes_number(tool, item.place))
             if needs is not None:
                 needed += needs
             elif not _names_nothing(tool, item):
                 return None
         return needed
 
-    def _written(self, index: int, place: Place, is_number: bool) -> Needs:
+    def _written(self, index: int, place: Place, *, is_number: bool) -> Needs:
         """What a step's parameters have at a place; it is also the result of a note."""
         call = self.review.call_at.get(index)
         value: Any = self.review.plan.steps[index].params if call is None else call.params
@@ -170,7 +170,7 @@ class Worth:
             for key in _keys(item.place)
         ):
             return None
-        return _together(self._found(item, None, is_number and not item.place) for item in found)
+        return _together(self._found(item, None, is_number=is_number and not item.place) for item in found)
 
     def _beyond(self, reference: Reference, rest: Place) -> Needs:
         """A part of what a reference points at."""
@@ -178,23 +178,23 @@ class Worth:
             return self._found(reference, None, is_number=False)
         return self._read(reference.target, (*pointer.parts(reference.pointer), *rest), None)
 
-    def _found(self, found: Found, own: EffectiveStep | None, is_number: bool) -> Needs:
+    def _found(self, found: Found, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         if type(found) is Leaf:
             return () if _is_empty(found.value) or self.is_trusted_scalar(found.value) else None
         if type(found) is not Reference:
             return None
         if found.kind == "from":
-            return self._read(found.target, pointer.parts(found.pointer), own, is_number)
+            return self._read(found.target, pointer.parts(found.pointer), own, is_number=is_number)
         if found.kind == "evidence":
             return () if self.is_trusted_evidence(found.target) else None
         if self.is_strict:
-            return self._computed(found.text, own, is_number)
+            return self._computed(found.text, own, is_number=is_number)
         reads = references.reads(found.text)
         if not reads or not all(map(self.is_trusted_scalar, references.constants(found.text))):
             return None
         return _together(self._read(name, place, own) for name, place in reads)
 
-    def _computed(self, expression: str, own: EffectiveStep | None, is_number: bool) -> Needs:
+    def _computed(self, expression: str, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         """A computed value is trusted if it only selects, chooses, adds or subtracts what is trusted."""
         formula = parse_formula(expression)
         if formula is None or (formula.is_sum and not is_number) or self.why_opaque(expression, own):
@@ -202,15 +202,15 @@ class Worth:
         is_value = is_number and not formula.is_sum
         return _together(
             (
-                *(self._source(source, own, is_value) for source in formula.values),
+                *(self._source(source, own, is_number=is_value) for source in formula.values),
                 *(self._source(source, own, is_number=False) for source in formula.consulted),
             )
         )
 
-    def _source(self, source: Source, own: EffectiveStep | None, is_number: bool) -> Needs:
+    def _source(self, source: Source, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         if isinstance(source, Constant):
             return () if self.is_trusted_scalar(source.value) else None
-        return self._read(source.name, source.place, own, is_number)
+        return self._read(source.name, source.place, own, is_number=is_number)
 
     def why_opaque(self, expression: str, own: EffectiveStep | None = None) -> str | None:
         """Why an expression has no trusted source, whatever it reads; None if it has those that it reads."""
@@ -247,7 +247,7 @@ class Worth:
         call = None if index is None else self.review.call_at.get(index)
         return None if call is None else (("tool", call.tool.name), place)
 
-    def _read(self, name: str, place: Place, own: EffectiveStep | None, is_number: bool = False) -> Needs:
+    def _read(self, name: str, place: Place, own: EffectiveStep | None, *, is_number: bool = False) -> Needs:
         if name == references.REQUEST:
             return None if self.is_marked_input(place) else ()
         if name == references.EVIDENCE:
