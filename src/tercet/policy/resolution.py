@@ -15,7 +15,7 @@ from tercet.contracts.errors import TercetError
 from tercet.contracts.shape import as_list, as_object
 from tercet.policy.expressions import evaluate_planner
 
-MAX_COMPUTED_BYTES = 2**20
+MAX_COMPUTED_BYTES = 2**18
 """What an expression that adds or builds something may be made of, each read counted as often as it occurs."""
 MAX_RESOLVED_BYTES = 64 * 2**20
 """What several references in one value may come to: twice as much as the result of a tool may have."""
