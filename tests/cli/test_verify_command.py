@@ -155,3 +155,22 @@ def test_a_template_is_not_run_as_a_plan(tercet: Tercet) -> None:
     answer = tercet("run", REFUNDS, "--plan", TEMPLATE, "--journal", "memory:", "--json")
     assert (answer.code, answer.json["error"]["code"]) == (2, "template_unfilled")
     assert "tercet run PACK --input" in answer.json["error"]["remedy"]
+
+
+@pytest.mark.parametrize("command", ["verify", "run"])
+def test_an_expression_with_a_map_for_a_key_is_refused(
+    tercet: Tercet, tmp_path: Path, plan_b: dict[str, Any], command: str
+) -> None:
+    """The library raises for it; the command answers like to any refused plan, and leaves no session under way."""
+    plan_b["steps"][1]["when"] = "{{}: 1}"
+    (tmp_path / "plan.json").write_text(json.dumps(plan_b))
+    journal = f"sqlite:{tmp_path / 'journal.db'}"
+    if command == "verify":
+        answer = tercet("verify", REFUNDS, tmp_path / "plan.json", "--json")
+        assert answer.json["verdict"]["code"] == "expression_invalid"
+    else:
+        words = ("--plan", tmp_path / "plan.json", "--journal", journal, "--json")
+        answer = tercet("run", REFUNDS, "--intent", "support.refund", *words)
+        listed = tercet("sessions", "list", "--journal", journal, "--json")
+        assert "in_progress" not in listed.text
+    assert answer.code == 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.context import (
     CompiledContext,
     EvidenceManifestEntry,
@@ -116,6 +117,11 @@ class House(NamedTuple):
     def deciding(self, **fields: Any) -> House:
         """Another decision."""
         return self._replace(spec=self.spec.model_copy(update=fields))
+
+    def before_strict_calls(self) -> House:
+        """The same house for a session that was recorded before `STRICT_CALLS`."""
+        rules = tuple(rule for rule in CURRENT if rule != Behaviour.STRICT_CALLS)
+        return self._replace(ctx=self.ctx.model_copy(update={"behaviour": rules}))
 
     def holding(self, **fields: Any) -> House:
         """Another compiled context."""

@@ -492,9 +492,16 @@ def fits(requirement: str, classification: str | None) -> bool:
     return classification is not None and requirement in (classification, f"{classification}_evidence")
 
 
-def unmet(case: Case, requirement: str, refs: list[str]) -> str | None:
+def is_met_by(case: Case, requirement: str, ref: str, accepted: tuple[str, ...]) -> bool:
+    """Whether a piece of evidence is of the class, and trusted or of a class that may be untrusted."""
+    is_accepted = any(fits(each, class_of(case, ref)) for each in accepted)
+    return fits(requirement, class_of(case, ref)) and (is_accepted or is_trusted_evidence(case, ref))
+
+
+def unmet(case: Case, requirement: str, refs: list[str], decision: DecisionSpec | None = None) -> str | None:
     """The code for a requirement that pinned evidence does not meet; None if it does."""
-    if any(fits(requirement, class_of(case, ref)) for ref in refs):
+    accepted = (decision or case.spec).untrusted_evidence
+    if any(is_met_by(case, requirement, ref, accepted) for ref in refs):
         return None
     absent = [ref for ref in refs if class_of(case, ref) is None]
     matches = [re.fullmatch(r"kg:([^:#\s]+):[^#\s]+#snapshot_[^#\s]+", ref) for ref in absent]
@@ -750,16 +757,67 @@ def is_trusted_scalar(case: Case, value: Any) -> bool:
 
 def trusted_scalars(case: Case) -> Iterator[Any]:
     """Every scalar of the trusted sources."""
-    yield from unmarked_scalars(case.compiled.input(), case.spec.untrusted_inputs)
+    yield from trusted_input(case)
     for entry in case.compiled.manifests.evidence_manifest:
-        if entry.trust == "trusted":
+        if entry.trust == "trusted" and not is_picked(case, entry.id):
             yield from unmarked_scalars(entry.content, ())
     for result in case.compiled.results:
         if result.trust == "trusted":
             tool = tool_named(case, result.tool)
             yield from unmarked_scalars(result.value, tool.untrusted if tool else ())
     for step in case.compiled.approved_plan.steps if case.compiled.approved_plan else ():
-        yield from unmarked_scalars(step.params, ())
+        tool = tool_named(case, step.tool)
+        for name, value in named(step.params, tool).items() if tool else ():
+            if tool and has_authority(tool, name):
+                yield from (part.value for part in parts(value) if part.kind == "literal")
+
+
+def trusted_input(case: Case) -> list[Any]:
+    """The scalars of the trusted request fields."""
+    return unmarked_scalars(case.compiled.input(), input_marks(case))
+
+
+def input_marks(case: Case) -> tuple[str, ...]:
+    """The marked request fields; a name with dots marks the field of that name, and the field at that path."""
+    names = case.spec.untrusted_inputs
+    return (*names, *("/" + name.replace(".", "/") for name in names if "." in name and name[0] != "/"))
+
+
+def is_picked(case: Case, ref: str) -> bool:
+    """Whether an untrusted field of the request chose this evidence, and nothing trusted names it."""
+    given = [part.value for part in parts(case.compiled.input(), plain=True) if part.kind == "literal"]
+    trusted = {str(value) for value in trusted_input(case)}
+    untrusted = {str(value) for value in given if value not in (None, "")} - trusted
+    for step in case.plan.steps:
+        words = [query.query for query in step.evidence_queries if query.tool is None]
+        if ref in step.evidence_refs and any(holds_text(each, text) for each in words for text in untrusted):
+            return True
+    if not holds_one(ref, untrusted):
+        return False
+    for entry in case.compiled.manifests.evidence_manifest:
+        if entry.trust == "trusted" and not holds_one(entry.id, untrusted):
+            trusted |= {str(value) for value in unmarked_scalars(entry.content, ())}
+    if ref in trusted or key_part(ref) in trusted:
+        return False
+    return holds_one(ref, untrusted - trusted)
+
+
+def key_part(ref: str) -> str:
+    """The variable part of an evidence id."""
+    match = re.fullmatch(r"kg:[^:#\s]+:([^#\s]+)#snapshot_[^#\s]+", ref)
+    return match.group(1) if match else ref
+
+
+def holds_one(ref: str, texts: set[str]) -> bool:
+    """Whether an id is one of these texts, or has one in its variable part."""
+    return ref in texts or any(text == key_part(ref) or holds_text(key_part(ref), text) for text in texts)
+
+
+def holds_text(words: str, text: str) -> bool:
+    """Whether a text stands in others from the beginning of a word to the end of one."""
+    ends_with_words = bool(text) and text[0].isalnum() and text[-1].isalnum()
+    whole = rf"(?<![^\W_]){re.escape(text)}(?![^\W_])"
+    return ends_with_words and re.search(whole, words) is not None
 
 
 def unmarked_scalars(value: Any, marks: tuple[str, ...]) -> list[Any]:
@@ -782,10 +840,13 @@ def overlaps(mark: str, place: Place) -> bool:
 
 
 class Within(NamedTuple):
-    """Where a value stands: the object keys that are named there, and the step that a compensation takes back."""
+    """Where a value stands: the object keys that are named there, the step that a compensation takes back, the schema of
+    the parameters, and whether it is a number or is refused."""
 
     keys: frozenset[str] = frozenset()
     step: Step | None = None
+    schema: Any = None
+    number: bool = False
 
 
 def is_trusted(case: Case, part: Part, within: Within) -> bool:
@@ -796,21 +857,215 @@ def is_trusted(case: Case, part: Part, within: Within) -> bool:
         return part.value in within.keys or is_trusted_scalar(case, part.value)
     if part.kind == "evidence":
         return is_trusted_evidence(case, target_of(part)[0])
+    if within.schema is not None:
+        within = within._replace(number=says_number(within.schema, part.place))
     if part.kind == "from":
         target, way = target_of(part)
         return is_trusted_read(case, target, tuple(way), within)
     scanned = scan(part.value)
+    is_whole = (found := shape(paired(lexemes(part.value)))) is not None and found.kind != "sum"
+    chosen_from = found.made_of if found is not None and is_whole else []
     return (
         bool(scanned.reads)
-        and all(is_trusted_expression_read(case, read, within) for read in scanned.reads)
+        and is_simple(case, part.value, within)
+        and all(
+            is_trusted_expression_read(
+                case, read, within._replace(number=within.number and read in chosen_from)
+            )
+            for read in scanned.reads
+        )
         and all(is_trusted_scalar(case, value) for value in scanned.constants)
     )
+
+
+class Shape(NamedTuple):
+    """What an expression comes to: a value, a sum or a flag, what it is made of, and the operands of each sum in it."""
+
+    kind: str
+    made_of: list[Any]
+    sums: list[list[list[Any]]]
+
+
+def shape(found: list[Lexeme]) -> Shape | None:
+    """The shape of a selection, choice, sum or difference; None of anything else. Split at what binds least."""
+    outer = [mark if depth == 0 else "" for mark, depth in with_depth(found)]
+    if "?" in outer:
+        middle = outer.index("?")
+        end = matching_colon(outer, middle)
+        branches = [shape(found[:middle]), shape(found[middle + 1 : end]), shape(found[end + 1 :])]
+        return None if not end else chosen(branches)
+    for marks in (("&&", "||"), ("==", "!=", "<", "<=", ">", ">=")):
+        split = pieces(found, outer, marks)
+        if len(split) > 1:
+            shapes = [shape(piece) for piece in split]
+            is_compared = marks[0] == "=="
+            if None in shapes or (
+                is_compared and (len(split) > 2 or any(s.kind == "flag" for s in shapes if s))
+            ):
+                return None
+            return merged("flag", [s for s in shapes if s])
+    split = pieces(found, outer, ("+", "-"))
+    if len(split) > 1:
+        shapes = [shape(piece) for piece in split]
+        if any(s is None or s.kind == "flag" for s in shapes):
+            return None
+        whole = merged("sum", [s for s in shapes if s])
+        return whole._replace(sums=[*whole.sums, [s.made_of for s in shapes if s]])
+    if found[:1] == [Lexeme("mark", "!")]:
+        inner = shape(found[1:])
+        return None if inner is None else inner._replace(kind="flag")
+    if outer[:1] == ["("] and outer.index(")") == len(found) - 1:
+        return shape(found[1:-1])
+    return atom(found)
+
+
+def with_depth(found: list[Lexeme]) -> Iterator[tuple[str, int]]:
+    """The marks of an expression, each with how deep it stands in brackets; opening and closing ones stand outside."""
+    depth = 0
+    for kind, text in found:
+        is_mark = kind == "mark"
+        depth -= is_mark and text in (")", "]", "}")
+        yield text if is_mark else "", depth
+        depth += is_mark and text in ("(", "[", "{")
+
+
+def matching_colon(outer: list[str], question: int) -> int:
+    """Where the second half of a choice begins; 0 if it has none."""
+    waiting = 0
+    for position in range(question, len(outer)):
+        waiting += {"?": 1, ":": -1}.get(outer[position], 0)
+        if waiting == 0:
+            return position
+    return 0
+
+
+def chosen(branches: list[Shape | None]) -> Shape | None:
+    """The shape of a choice between two values."""
+    condition, *values = branches
+    if condition is None or any(value is None or value.kind == "flag" for value in values):
+        return None
+    there = [value for value in values if value]
+    both = merged("sum" if any(value.kind == "sum" for value in there) else "value", there)
+    return both._replace(sums=[*both.sums, *condition.sums])
+
+
+def merged(kind: str, shapes: list[Shape]) -> Shape:
+    """The shape of something that is made of others."""
+    return Shape(kind, [m for s in shapes for m in s.made_of], [each for s in shapes for each in s.sums])
+
+
+def pieces(found: list[Lexeme], outer: list[str], marks: tuple[str, ...]) -> list[list[Lexeme]]:
+    """An expression split at marks that stand in no brackets."""
+    split: list[list[Lexeme]] = [[]]
+    for lexeme, mark in zip(found, outer, strict=True):
+        if mark in marks:
+            split.append([])
+        else:
+            split[-1].append(lexeme)
+    return split
+
+
+def atom(found: list[Lexeme]) -> Shape | None:
+    """A constant, or a selection by names and keys; a key may be a selection itself."""
+    if len(found) == 1 and (found[0].kind in ("text", "number") or found[0].text in WORDS):
+        kind, text = found[0]
+        value = {"true": True, "false": False, "null": None}[text] if kind == "name" else constant(found[0])
+        return Shape("value", [value], [])
+    if not found or found[0].kind not in ("name", "field") or found[0].text in (*WORDS, "in"):
+        return None
+    rest, is_plain = found[1:], True
+    way: list[Any] = []
+    while rest:
+        if len(rest) > 1 and rest[0].text == "." and rest[1].kind in ("name", "field"):
+            key, rest = rest[1].text, rest[2:]
+        elif rest[0].text == "[":
+            end = next(
+                (i for i, (mark, depth) in enumerate(with_depth(rest)) if i and mark == "]" and not depth), 0
+            )
+            inner, rest = rest[1:end], rest[end + 1 :]
+            key = key_of(inner[0]) if len(inner) == 1 else None
+            is_known = isinstance(key, str | int)
+            if (
+                not end
+                or not inner
+                or (not is_known and (inner[0].kind in ("text", "number") or atom(inner) is None))
+            ):
+                return None
+            is_plain = is_plain and is_known
+        else:
+            return None
+        if is_plain:
+            way.append(key)
+    return Shape("value", [Read(found[0].text, tuple(way))], [])
+
+
+_DOUBLES = re.compile(r"==|!=|<=|>=|&&|\|\|")
+
+
+def paired(found: list[Lexeme]) -> list[Lexeme]:
+    """Lexemes in which a mark of two characters is one."""
+    for position in range(len(found) - 1):
+        first, second = found[position : position + 2]
+        if first.kind == second.kind == "mark" and _DOUBLES.fullmatch(first.text + second.text):
+            both = Lexeme("mark", first.text + second.text)
+            return [*found[:position], both, *paired(found[position + 2 :])]
+    return found
+
+
+def is_simple(case: Case, expression: str, within: Within) -> bool:
+    """Whether an expression only selects, chooses, adds and subtracts, no source twice, and is a number if it adds."""
+    found = shape(paired(lexemes(expression)))
+    if found is None or found.kind == "flag" or (found.kind == "sum" and not within.number):
+        return False
+    return not any(adds_twice(case, operands, within) for operands in found.sums)
+
+
+def adds_twice(case: Case, operands: list[list[Any]], within: Within) -> bool:
+    """Whether two operands may be the same thing, or one is of a kind that may be anything."""
+    sources = [[source_of(case, made, within) for made in operand] for operand in operands]
+    if any(source is None for operand in sources for source in operand):
+        return True
+    return any(
+        first[:2] == second[:2] and all(a == b for a, b in zip(first[2], second[2], strict=False))
+        for position, operand in enumerate(sources)
+        for other in sources[position + 1 :]
+        for first in operand
+        for second in other
+        if first is not None and second is not None
+    )
+
+
+def source_of(case: Case, made: Any, within: Within) -> tuple[str, Any, Place] | None:
+    """What an operand of a sum is taken from; None for a note, and for what a step was called with."""
+    if not isinstance(made, Read):
+        return ("true" if made is True else "constant", made, ())
+    if made.root == "request":
+        return ("request", "", made.way)
+    if made.root == "evidence":
+        entry = evidence_named(case, made.way[0]) if made.way else None
+        return ("evidence", entry.hash or entry.id, made.way[1:]) if entry else None
+    index = index_of(case, within.step.id if made.root == "self" and within.step else made.root)
+    tool = None if index is None else tool_named(case, case.plan.steps[index].tool)
+    return ("tool", tool.name, made.way) if tool else None
+
+
+def says_number(schema: Any, place: Place) -> bool:
+    """Whether a schema lets only numbers stand at a place."""
+    for token in place:
+        if member(schema, "prefixItems") is not None:
+            return False
+        inner = member(schema, "properties" if isinstance(token, str) else "items")
+        schema = member(inner, token) if isinstance(token, str) else inner
+    kinds = member(schema, "type")
+    kinds = cast("list[Any]", kinds) if isinstance(kinds, list) else [kinds]
+    numbers = [kind for kind in kinds if kind in ("number", "integer")]
+    return bool(numbers) and all(kind in ("number", "integer", "null") for kind in kinds)
 
 
 def is_trusted_evidence(case: Case, ref: str | int) -> bool:
     """Whether evidence of this id is in the manifest and trusted."""
     entry = evidence_named(case, ref)
-    return entry is not None and entry.trust == "trusted"
+    return entry is not None and entry.trust == "trusted" and not is_picked(case, entry.id)
 
 
 def is_trusted_expression_read(case: Case, read: Read, within: Within) -> bool:
@@ -823,17 +1078,17 @@ def is_trusted_expression_read(case: Case, read: Read, within: Within) -> bool:
 def is_trusted_read(case: Case, target: str, way: Place, within: Within) -> bool:
     """Whether a part of the request, of a result or of the parameters taken back is trusted."""
     if target == "request":
-        return is_unmarked(case.spec.untrusted_inputs, way)
+        return is_unmarked(input_marks(case), way)
     if target == "params":
-        return within.step is not None and is_trusted_where_written(case, within.step, way)
+        return within.step is not None and is_trusted_where_written(case, within.step, way, within.number)
     index = index_of(case, within.step.id if target == "self" and within.step else target)
-    return index is not None and is_trusted_result(case, case.plan.steps[index], way)
+    return index is not None and is_trusted_result(case, case.plan.steps[index], way, within.number)
 
 
-def is_trusted_result(case: Case, step: Step, way: Place) -> bool:
+def is_trusted_result(case: Case, step: Step, way: Place, number: bool = False) -> bool:
     """Whether a part of a step's result is trusted."""
     if step.kind == "note":
-        return is_trusted_where_written(case, step, way)
+        return is_trusted_where_written(case, step, way, number)
     tool = tool_named(case, step.tool)
     if tool is None:
         return False
@@ -850,7 +1105,8 @@ def is_tainted(case: Case, step: Step, tool: ToolSpec) -> bool:
     """Whether an input of a call is untrusted and could carry somebody's words."""
     arguments = named(step.params, tool)
     return any(
-        not is_trusted(case, part, Within(schema_keys(tool.parameters))) and not is_harmless(part, tool)
+        not is_trusted(case, part, Within(schema_keys(tool.parameters), schema=tool.parameters))
+        and not is_harmless(part, tool)
         for part in call_parts(arguments, tool)
     )
 
@@ -895,7 +1151,7 @@ def schema_keys(schema: Any) -> frozenset[str]:
     return own.union(*(schema_keys(member) for member in members.values()))
 
 
-def is_trusted_where_written(case: Case, step: Step, way: Place) -> bool:
+def is_trusted_where_written(case: Case, step: Step, way: Place, number: bool) -> bool:
     """Whether what a step's parameters have at a place is trusted, keys included."""
     tool = tool_named(case, step.tool)
     within = Within(schema_keys(tool.parameters) if tool else frozenset())
@@ -910,7 +1166,10 @@ def is_trusted_where_written(case: Case, step: Step, way: Place) -> bool:
             value = follow(value if reference is None else reference[1], [str(token)])
         except NowhereError:
             return False
-    return all(is_trusted(case, part, within) for part in parts(value, plain=plain))
+    return all(
+        is_trusted(case, part, within._replace(number=number and not part.place))
+        for part in parts(value, plain=plain)
+    )
 
 
 def is_trusted_beyond(case: Case, part: Part, rest: Place, within: Within) -> bool:
@@ -930,7 +1189,7 @@ def has_authority(tool: ToolSpec, name: str) -> bool:
 
 def unbound(case: Case, params: Doc, tool: ToolSpec, step: Step) -> bool:
     """Whether an authority parameter holds a value without a trusted source."""
-    within = Within(schema_keys(tool.parameters), step)
+    within = Within(schema_keys(tool.parameters), step, tool.parameters)
     authority = {name: value for name, value in named(params, tool).items() if has_authority(tool, name)}
     return not all(is_trusted(case, part, within) for part in call_parts(authority, tool))
 
@@ -1236,7 +1495,7 @@ def checkpoints_are_bound(case: Case) -> Iterator[Finding]:
         by_then = [case.plan.steps[earlier] for earlier in [*waits_for(case)[index], index]]
         refs = [ref for step in by_then for ref in pins(step)]
         for requirement in decision.required_evidence:
-            if code := unmet(case, requirement, refs):
+            if code := unmet(case, requirement, refs, decision):
                 yield code, index
 
 

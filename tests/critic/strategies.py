@@ -420,6 +420,17 @@ dyn({{a}})['note']
 {{a}}.to.x
 {{a}}.a.b.c.d.amount == 500.0
 {{a}}.order_id == {{b}}.order_id ? {{a}}.payment_id : {{b}}.payment_id
+{{a}}.amount + {{b}}.amount
+{{a}}.amount - {{b}}.fee
+{{a}}.amount - {{a}}.fee + request.amount
+{{a}}.amount - ({{a}}.fee + {{a}}["amount"])
+{{a}}.amount > {{b}}.fee ? {{a}}.amount - {{b}}.fee : {{a}}.amount
+({{a}}.amount > {{b}}.fee ? {{a}}.amount : {{b}}.fee) + {{a}}.amount
+!({{a}}.order_id == {{b}}.order_id) && {{a}}.amount >= {{b}}.amount ? {{a}}.payment_id : {{b}}.order_id
+!{{a}}.amount == {{b}}.amount ? {{a}}.amount : {{b}}.amount
+{{a}}.lines[{{b}}.amount].sku
+{{a}}.amount / {{a}}.amount + {{b}}.amount
+self.amount + params.amount
 """.strip().splitlines()
 EXPRESSIONS = [*_PLAIN_EXPRESSIONS, "", " ", "// {b}.note\n{a}.amount", "{a}.email + '" + "x" * 1_000 + "'"]
 
@@ -871,7 +882,10 @@ def _know_result(draw: Draw, docs: Docs) -> None:
 
 def _approve(draw: Draw, docs: Docs) -> None:
     params = pick(draw, [{"to": "eve@evil.test"}, {"amount": 501, "x": [{"y": "pay_6"}]}, {"a": False}])
-    docs.compiled["approved_plan"] = {"steps": [{"id": "s1", "kind": "note", "params": params}]}
+    step = pick(
+        draw, [{"kind": "note"}, {"tool": "mail.send"}, {"tool": "pay.refund"}, {"tool": "bare.call"}]
+    )
+    docs.compiled["approved_plan"] = {"steps": [{"id": "s1", "params": params, **step}]}
 
 
 def _ask_otherwise(draw: Draw, docs: Docs) -> None:
@@ -994,6 +1008,7 @@ FRAME_CHANGES: list[Change] = [
     _setting_in("used", "replans", 0, 1, 2, 3),
     _setting_in("spec", "required_outputs", [], ["amount"], ["amount", "other"]),
     _setting_in("spec", "required_evidence", *([name] for name in CLASSES)),
+    _setting_in("spec", "untrusted_evidence", *([name] for name in CLASSES)),
     _setting_in("spec", "gates", ["finance"], ["large"], ["nobody"]),
     _setting_in("spec", "repeatable", ["pay.refund", "mail.send"], ["books.write"]),
     _setting_in("spec", "conditions", CONDITIONS[:1], CONDITIONS),

@@ -170,8 +170,22 @@ def test_what_a_step_itself_requires_counts_as_well() -> None:
     asks = look_up(requires_evidence=("letter",))
     verdict = SHOP.review(plan(asks))
     assert verdict.reasons == ("step 0 requires evidence class letter, none pinned",)
-    pinned = look_up(requires_evidence=("letter",), evidence_refs=(LETTER,))
-    assert refused(SHOP.review(plan(pinned))) is None
+    pinned = plan(look_up(requires_evidence=("letter",), evidence_refs=(LETTER,)))
+    assert refused(SHOP.deciding(untrusted_evidence=("letter",)).review(pinned)) is None
+
+
+def test_untrusted_evidence_satisfies_a_requirement_only_where_the_decision_says_so() -> None:
+    """What a customer wrote proves nothing, unless the pack declares that it will do."""
+    pinned = plan(look_up(requires_evidence=("letter",), evidence_refs=(LETTER,)))
+    verdict = SHOP.review(pinned)
+    assert refused(verdict) == ("missing_evidence", "evidence_not_pinned", 0, "/steps/0/evidence_refs")
+    assert verdict.reasons == (f"step 0 requires evidence class letter, and {LETTER} is not trusted",)
+    assert "untrusted_evidence" in verdict.remedy
+    deciding = SHOP.deciding(required_evidence=("letter",))
+    assert refused(deciding.review(plan(look_up(evidence_refs=(LETTER,))))) is not None
+    accepting = SHOP.deciding(required_evidence=("letter",), untrusted_evidence=("letter_evidence",))
+    assert refused(accepting.review(pinned)) is None
+    assert refused(SHOP.before_strict_calls().review(pinned)) is None
 
 
 @pytest.mark.req("R86", "R15", "R16")

@@ -362,7 +362,7 @@ def test_results_are_worth_what_their_tools_are(declared: dict[str, Any], is_tru
         ({"ids": [True]}, False),
         ({"sort": {"$from": "s1#/note"}}, True),
         ({"deep": {"$cel": "s1.note == 'x'"}}, True),
-        ({"deep": {"$cel": "s1.total == s1.total"}}, False),
+        ({"deep": {"$cel": "s1.total == s1.total"}}, True),
         ({"ids": [{"$evidence": f"{LETTER}#/account"}]}, True),
         ({"ids": [{"$evidence": f"{WINDOW}#/order_id"}]}, False),
     ],
@@ -498,10 +498,6 @@ def test_an_expression_is_worth_its_worst_part(expression: str, detail: str) -> 
     [
         "s1.payment_id",
         "s1['payment_id']",
-        ".s1.payment_id",
-        "s1.total - s1.total",
-        "s1.total + 24500",
-        "s1.total + 24500.0",
         "s1.payment_id == 'pay_8861' ? s1.payment_id : 'ord_881'",
         "request.items[0].sku",
         'request["order_id"]',
@@ -510,8 +506,8 @@ def test_an_expression_is_worth_its_worst_part(expression: str, detail: str) -> 
         "s1.payment_id // + s1.note",
     ],
 )
-def test_an_expression_over_trusted_values_is_trusted(expression: str) -> None:
-    """Sums and differences of trusted values are what real tasks need."""
+def test_an_expression_that_selects_or_chooses_trusted_values_is_trusted(expression: str) -> None:
+    """Members of trusted sources, and choices between them by a trusted condition, are what real tasks need."""
     passes(plan(look_up(), pay("pay", {"$cel": expression}, 24_500)))
 
 

@@ -264,6 +264,17 @@ DEFECTS: dict[str, Case] = {
     "untrusted field behind a reference that is not there": (
         pay(untrusted=("/more/bye",)), "untrusted_unknown", "tool a.pay, untrusted", "'bye'",
     ),
+    "compensation with a key that cannot be one": (
+        undo_with(account={"$cel": "{{}: self.id}"}), "compensation_malformed", "tool a.pay, compensate", "map key type",
+    ),
+    "mark that no request field can match": (
+        decide(untrusted_inputs=("order..note",)),
+        "untrusted_input_invalid", "decision d, untrusted_inputs", "order.note",
+    ),
+    "untrusted evidence that nothing requires": (
+        decide(untrusted_evidence=("letter",)),
+        "untrusted_evidence_unknown", "decision d, untrusted_evidence", "leave it out",
+    ),
     "required output that the schema lacks": (
         decide(required_outputs=("x",), outputs_schema={"type": "object", "properties": {"y": {}}}),
         "output_unknown", "decision d, required_outputs", "require one of y",

@@ -366,3 +366,10 @@ def test_words_for_a_section_that_somebody_may_ask_for_are_no_problem() -> None:
 def test_the_packs_of_the_project_are_free_of_findings(folder: Path) -> None:
     """What people copy from has no problem but an environment variable that is not set here."""
     assert [each.line() for each in check_folder(folder) if each.code != "variable_missing"] == []
+
+
+@pytest.mark.parametrize("place", ["when", "params"])
+def test_an_expression_that_the_library_cannot_type_is_a_problem(place: str) -> None:
+    """`check` reports it, and does not raise."""
+    odd: Any = "{{}: 1}" if place == "when" else {"account": "a", "amount": {"$cel": "{{}: 1}"}}
+    assert "expression_invalid" in {problem.code for problem in found(paying(**{place: odd}))}

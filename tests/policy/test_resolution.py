@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import TercetError
-from tercet.policy.resolution import ResolutionError, evaluate, resolve
+from tercet.policy.resolution import (
+    MAX_COMPUTED_BYTES,
+    MAX_RESOLVED_BYTES,
+    ResolutionError,
+    Resolver,
+    evaluate,
+    measure,
+    resolve,
+)
 
 REF = "kg:order:o1#snapshot_k1"
 RESULTS: dict[str, Any] = {
@@ -116,3 +125,84 @@ def test_plain_data_and_literals_come_through_unchanged(value: Any, literal: Any
     assert resolve(value, {}, {}) == value
     assert resolve([{"$literal": {"$from": literal}}], {}, {}) == [{"$from": literal}]
     assert resolve({"x": {"$from": "s1#/v"}}, {"s1": {"v": value}}, {}) == {"x": value}
+
+
+# ---- size ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["text", "items"])
+def test_doubling_through_notes_stops_before_it_is_large(name: str) -> None:
+    """Each note adds the one before it to itself; the size is known before anything is put together."""
+    values: dict[str, Any] = {"text": "x" * 1_000, "items": [1] * 100}
+    doubling = {name: {"$cel": f"n.{name} + n.{name}"}}
+    while measure(values, 2**40) <= MAX_COMPUTED_BYTES // 2:
+        values = resolve(doubling, {"n": values}, {})
+    with pytest.raises(ResolutionError) as caught:
+        resolve(doubling, {"n": values}, {})
+    assert caught.value.code == "value_too_large"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "s.v + s.v",
+        "[s.v, s.v]",
+        "{'a': s.v, 'b': s.v}",
+        "s + s.v",
+        "size(s.v + s.v) > 0",
+        'evidence["kg:a:b#snapshot_c"] + s.v',
+    ],
+)
+def test_an_expression_is_not_evaluated_over_more_than_it_may_compute_with(
+    expression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound is checked on what goes in, so that the evaluator never allocates what would come out."""
+    evaluated: list[str] = []
+    monkeypatch.setattr("tercet.policy.resolution.evaluate_planner", lambda text, _: evaluated.append(text))
+    large = "x" * (MAX_COMPUTED_BYTES * 2 // 3)
+    with pytest.raises(ResolutionError) as caught:
+        evaluate(expression, {"s": {"v": large}}, {"kg:a:b#snapshot_c": large})
+    assert caught.value.code == "value_too_large"
+    assert caught.value.remedy
+    assert not evaluated
+
+
+@pytest.mark.parametrize(
+    "expression", ["s.v", "s.n + 1", "s.n > 1 ? s.v : 'none'", "size(s.v)", "[s.n, s.n]"]
+)
+def test_what_does_not_grow_may_read_large_results(expression: str) -> None:
+    """A selection from a large result is as cheap as a reference, and a sum counts only the parts that it adds."""
+    evaluate(expression, {"s": {"v": "x" * (MAX_COMPUTED_BYTES * 2), "n": 2}}, {})
+
+
+def test_many_references_to_a_large_value_are_refused() -> None:
+    """A list of references is small in a plan and large in a journal."""
+    results = {"s": "x" * (MAX_RESOLVED_BYTES // 8)}
+    assert resolve([{"$from": "s"}] * 4, results, {})
+    with pytest.raises(ResolutionError) as caught:
+        resolve([{"$from": "s"}] * 9, results, {})
+    assert caught.value.code == "value_too_large"
+    assert len(resolve([{"$from": "s"}] * 9, results, {}, is_bounded=False)) == 9
+    alone = {"s": "x" * (MAX_RESOLVED_BYTES + 1)}
+    assert resolve({"$from": "s"}, alone, {}) == alone["s"]
+
+
+def test_outputs_that_are_kept_together_are_counted_together() -> None:
+    """One resolver serves all outputs of a run."""
+    resolver = Resolver({"s": "x" * (MAX_RESOLVED_BYTES // 2)}, {})
+    assert resolver.resolve({"$from": "s"})
+    with pytest.raises(ResolutionError):
+        resolver.resolve({"$from": "s"})
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    )
+)
+def test_a_value_is_measured_at_about_its_length(value: Any) -> None:
+    """Between a third of the length of its JSON and four times of it, and no further than asked."""
+    length = len(orjson.dumps(value))
+    assert length / 3 - 4 <= measure(value, 2**40) <= 4 * length + 4
+    assert measure(value, -1) == 0

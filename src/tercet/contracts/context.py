@@ -20,7 +20,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.references import Leaf
 from tercet.contracts.request import Actor, Request, anonymous
-from tercet.contracts.shape import Authored, Json
+from tercet.contracts.shape import Authored
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 
@@ -220,15 +220,24 @@ class CompiledContext(Authored):
         return {entry.id: entry for entry in self.manifests.evidence_manifest}
 
     @cached_property
-    def trusted_scalars(self) -> frozenset[Scalar]:
-        """Every scalar of trusted evidence, of trusted results, and of the plan approved before."""
-        sources: list[Json] = [
-            *(entry.content for entry in self.manifests.evidence_manifest if entry.trust is Trust.TRUSTED),
-            *(step.params for step in (self.approved_plan.steps if self.approved_plan else ())),
-        ]
-        leaves = [leaf for source in sources for leaf in scalars(source)]
-        leaves += [leaf for result in self.results for leaf in self.trusted_leaves(result)]
+    def fact_scalars(self) -> frozenset[Scalar]:
+        """Every scalar of trusted evidence and of trusted results."""
+        return self.scalars_without(frozenset())
+
+    def scalars_without(self, excluded: frozenset[str]) -> frozenset[Scalar]:
+        """Every scalar of trusted results, and of trusted evidence but for these ids."""
+        leaves = [leaf for result in self.results for leaf in self.trusted_leaves(result)]
+        for entry in self.manifests.evidence_manifest:
+            if entry.trust is Trust.TRUSTED and entry.id not in excluded:
+                leaves += scalars(entry.content)
         return frozenset(scalar(leaf.value) for leaf in leaves)
+
+    @cached_property
+    def trusted_scalars(self) -> frozenset[Scalar]:
+        """What literals were compared with before `STRICT_CALLS`: also every value of the plan approved before."""
+        approved = self.approved_plan.steps if self.approved_plan else ()
+        leaves = [leaf for step in approved for leaf in scalars(step.params)]
+        return self.fact_scalars | frozenset(scalar(leaf.value) for leaf in leaves)
 
     def trusted_leaves(self, result: KnownResult) -> list[Leaf]:
         """The scalars of a known result that are trusted: none, or all but those in fields that its tool marks."""

@@ -108,6 +108,8 @@ class DecisionSpec(Authored):
     required_outputs: tuple[str, ...] = ()
     outputs_schema: PlainObject | None = None
     required_evidence: tuple[str, ...] = ()
+    untrusted_evidence: tuple[str, ...] = ()
+    """Evidence classes that untrusted facts may satisfy too; of all others only trusted facts count."""
     risk_tier: RiskTier = RiskTier.HIGH
     gates: tuple[str, ...] = ()
     """Gates that every step above read_only of this decision waits for, besides its own."""
@@ -123,7 +125,7 @@ class DecisionSpec(Authored):
     conditions: tuple[str, ...] = ()
     """Conditions that hold when this decision begins."""
     untrusted_inputs: tuple[str, ...] = ()
-    """Request fields (names or JSON Pointers) that carry other people's words."""
+    """Request fields that carry other people's words: `note`, `order.note` or the JSON Pointer `/order/note`."""
     unbound_gate: str | None = None
     """A gate to which an authority value without a trusted source goes, instead of being refused."""
     requires_human_approval: bool = False

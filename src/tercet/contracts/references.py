@@ -182,8 +182,8 @@ _TOKEN = re.compile(
 MAX_SCANNED = 10_000
 """An expression of more characters is not scanned: it is refused for its length, and reads nothing that is trusted."""
 
-_CONSTANT_WORDS = {"true": True, "false": False, "null": None}
-_WORDS = frozenset({*_CONSTANT_WORDS, "in"})
+CONSTANT_WORDS = {"true": True, "false": False, "null": None}
+RESERVED_WORDS = frozenset({*CONSTANT_WORDS, "in"})
 
 
 class Token(NamedTuple):
@@ -259,9 +259,9 @@ def constants(expression: str) -> list[Any]:
     values: list[Any] = []
     for position, token in enumerate(found):
         if token.kind == "literal" and not _is_index(found, position):
-            values.append(_constant(token.text))
-        elif token.text in _CONSTANT_WORDS and not token.is_member:
-            values.append(_CONSTANT_WORDS[token.text])
+            values.append(constant_value(token.text))
+        elif token.text in CONSTANT_WORDS and not token.is_member:
+            values.append(CONSTANT_WORDS[token.text])
     return values
 
 
@@ -290,7 +290,7 @@ def selected(found: tuple[Token, ...], at: int) -> Place:
             place.append(found[at + 1].text)
             at += 2
         elif found[at].text == "[" and _is_index(found, at + 1):
-            key = _constant(found[at + 1].text)
+            key = constant_value(found[at + 1].text)
             if type(key) is not str and type(key) is not int:
                 break
             place.append(key)
@@ -300,10 +300,26 @@ def selected(found: tuple[Token, ...], at: int) -> Place:
     return tuple(place)
 
 
+def can_grow(expression: str) -> bool:
+    """Whether an expression may yield more than one of the values that it reads: it adds, or builds a list or object."""
+    found = tokens(expression)
+    return any(
+        token.kind == "mark"
+        and (
+            token.text in ("+", "{")
+            or (token.text == "[" and not (position and _ends_operand(found[position - 1])))
+        )
+        for position, token in enumerate(found)
+    )
+
+
 def _is_root(found: tuple[Token, ...], position: int) -> bool:
     token = found[position]
     return (
-        token.is_name and not token.is_member and token.text not in _WORDS and not _is_call(found, position)
+        token.is_name
+        and not token.is_member
+        and token.text not in RESERVED_WORDS
+        and not _is_call(found, position)
     )
 
 
@@ -318,7 +334,9 @@ def evidence_read(expression: str) -> tuple[str, ...] | None:
     for position, token in enumerate(found):
         if token.text == EVIDENCE and token.is_name and not token.is_member:
             index = position + 2
-            value = _constant(found[index].text) if index < len(found) and _is_index(found, index) else None
+            value = (
+                constant_value(found[index].text) if index < len(found) and _is_index(found, index) else None
+            )
             if not isinstance(value, str):
                 return None
             refs.append(value)
@@ -333,7 +351,8 @@ def _is_index(found: tuple[Token, ...], position: int) -> bool:
     return is_key and _ends_operand(holder)
 
 
-def _constant(text: str) -> Any:
+def constant_value(text: str) -> Any:
+    """Return the value of a literal token; `Opaque` for a spelling whose value is not worked out here."""
     if text[0] in "\"'":
         is_plain = "\\" not in text and not text.startswith(('"""', "'''"))
         return text[1:-1] if is_plain else Opaque(text)

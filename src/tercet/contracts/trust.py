@@ -50,3 +50,14 @@ def overlaps(mark: str, place: Sequence[str | int]) -> bool:
         if marked != ANY_ITEM and marked != str(token):
             return False
     return True
+
+
+def with_dotted(names: Sequence[str]) -> tuple[str, ...]:
+    """Marked request fields, and for each name with dots also the JSON Pointer that it may stand for."""
+    dotted = (pointer.join(name.split(".")) for name in names if "." in name and not name.startswith("/"))
+    return (*names, *dotted)
+
+
+def input_marks(names: Sequence[str]) -> tuple[str, ...]:
+    """The JSON Pointers of marked request fields."""
+    return tuple(name if name.startswith("/") else f"/{name}" for name in names)

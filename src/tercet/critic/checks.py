@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from tercet.contracts.evidence import meets, parse_ref
@@ -62,9 +63,9 @@ def modes_are_within_safety_mode(review: Review) -> Refusals:
 
 
 def evidence_is_pinned(review: Review) -> Refusals:
-    """4. Every evidence class that a step, its tool or the decision requires is pinned, and is in the snapshot."""
+    """4. Every evidence class that a step, its tool or the decision requires is pinned, in the snapshot, and trusted."""
     evidence = review.compiled.evidence
-    classes: set[str] = set()
+    everything: list[str] = []
     for index, step in enumerate(review.plan.steps):
         call = review.call_at.get(index)
         required = (
@@ -75,35 +76,44 @@ def evidence_is_pinned(review: Review) -> Refusals:
         refs = review.pinned[index]
         if not required and not refs:
             continue
-        here = {entry.classification for ref in refs if (entry := evidence.get(ref)) is not None}
-        classes |= here
+        everything += refs
         unresolved = [ref for ref in refs if ref not in evidence]
         for needed in dict.fromkeys(required):
-            if not any(meets(needed, classification) for classification in here):
-                yield _unpinned(review, index, needed, unresolved)
+            if not any(review.satisfies(needed, ref) for ref in refs):
+                yield _unpinned(review, index, needed, refs)
         for ref in unresolved:
             yield _unresolved(review, index, ref)
     for needed in review.spec.required_evidence:
-        if not any(meets(needed, classification) for classification in classes):
+        if not any(review.satisfies(needed, ref) for ref in dict.fromkeys(everything)):
             yield review.refuse(
                 Code.EVIDENCE_NOT_PINNED,
-                f"decision {review.spec.id} requires evidence class {needed}, none pinned",
+                f"decision {review.spec.id} requires evidence class {needed}, {_lack(review, needed, everything)}",
                 _pin(review, needed),
             )
 
 
-def _unpinned(review: Review, index: int, needed: str, unresolved: list[str]) -> Refusal:
-    for ref in unresolved:
-        parts = parse_ref(ref)
+def _unpinned(review: Review, index: int, needed: str, refs: Sequence[str]) -> Refusal:
+    for ref in refs:
+        parts = parse_ref(ref) if ref not in review.compiled.evidence else None
         if parts is not None and meets(needed, parts.classification):
             return _unresolved(review, index, ref)
     return review.refuse(
         Code.EVIDENCE_NOT_PINNED,
-        f"step {index} requires evidence class {needed}, none pinned",
+        f"step {index} requires evidence class {needed}, {_lack(review, needed, refs)}",
         _pin(review, needed),
         step=index,
         place="/evidence_refs",
     )
+
+
+def _lack(review: Review, needed: str, refs: Sequence[str]) -> str:
+    """Why the pinned evidence does not satisfy a requirement."""
+    for ref in refs:
+        entry = review.compiled.evidence.get(ref)
+        if entry is not None and meets(needed, entry.classification):
+            was_picked = ref in review.picked_evidence
+            return f"and {ref} {'was chosen by an untrusted field of the request' if was_picked else 'is not trusted'}"
+    return "none pinned"
 
 
 def _unresolved(review: Review, index: int, ref: str) -> Refusal:
@@ -117,9 +127,14 @@ def _unresolved(review: Review, index: int, ref: str) -> Refusal:
 
 
 def _pin(review: Review, needed: str) -> str:
-    usable = [e.id for e in review.compiled.manifests.evidence_manifest if meets(needed, e.classification)]
+    fitting = [e.id for e in review.compiled.manifests.evidence_manifest if meets(needed, e.classification)]
+    usable = [ref for ref in fitting if review.satisfies(needed, ref)]
     if usable:
         return f"pin it in evidence_refs: {' or '.join(usable[:3])}"
+    if fitting:
+        return (
+            "retrieve a trusted fact of this class, or let the decision name the class in untrusted_evidence"
+        )
     return "the snapshot holds no evidence of this class: retrieve it first, or hand the case to a person"
 
 

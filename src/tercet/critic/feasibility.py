@@ -9,7 +9,6 @@ from typing import Any
 from tercet.contracts.canonical import canonical
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
-from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import Compensation
 from tercet.contracts.references import Reference
@@ -170,9 +169,9 @@ def checkpoints_are_bound(review: Review) -> Refusals:
             )
         if decision is None or step is None:
             continue
-        classes = _classes_until(review, step)
+        refs = _pinned_until(review, step)
         for needed in decision.required_evidence:
-            if not any(meets(needed, classification) for classification in classes):
+            if not any(review.satisfies(needed, ref, decision) for ref in refs):
                 yield review.refuse(
                     Code.EVIDENCE_NOT_PINNED,
                     f"decision {decision.id} after step {step} requires evidence class {needed}, none pinned by then",
@@ -182,13 +181,9 @@ def checkpoints_are_bound(review: Review) -> Refusals:
                 )
 
 
-def _classes_until(review: Review, step: int) -> set[str]:
-    return {
-        entry.classification
-        for index in (step, *review.graph.ancestors(step))
-        for ref in review.pinned[index]
-        if (entry := review.compiled.evidence.get(ref)) is not None
-    }
+def _pinned_until(review: Review, step: int) -> set[str]:
+    """The evidence that a step and those before it pin."""
+    return {ref for index in (step, *review.graph.ancestors(step)) for ref in review.pinned[index]}
 
 
 def actions_are_not_repeated(review: Review) -> Refusals:

@@ -4,8 +4,10 @@ A *trusted* value comes from a trusted request field, trusted evidence, a truste
 Two rules, checked before anything runs:
 
 1. Every value in an authority parameter is trusted. A literal is trusted if it *equals* a scalar of a trusted source,
-   since a planner that was talked into something writes literals. A reference is worth what it points at; a computed
-   value is worth the least of what it reads, and the constants in it count as literals.
+   since a planner that was talked into something writes literals. A reference is worth what it points at. A computed
+   value is worth the least of what it reads, and the constants in it count as literals, if all it does is select,
+   choose, add or subtract (`contracts/formulas.py`), add no source twice, and be a number where it adds. Anything else
+   that is computed has no trusted source.
 2. No untrusted value decides the `when` of a step above read_only.
 
 A result is worth the least of what its tool declares and what its inputs are worth, unless the tool endorses: a
@@ -13,7 +15,7 @@ look-up of an order that an attacker named brings back true facts about the wron
 null, and values that the tool's own schema enumerates are not worth tainting a result over: they name nothing.
 
 Known limits. Equality does not tell *which* trusted source was meant: a plan may pair a trusted payment with a trusted
-amount of another order. What is computed from trusted numbers is trusted, however large it gets. A tool that hands
+amount of another order. A sum of different trusted numbers is trusted, whatever it adds up. A tool that hands
 back what another was told to keep launders it, unless it marks those fields. And whether a step runs may still follow
 from untrusted words where they decide the `when` of a read_only step that it waits for. Ruling these out is what
 policies, limits and marks are for.
@@ -33,7 +35,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
-from tercet.critic.worth import Worth, is_unnamed
+from tercet.critic.worth import Worth, is_unnamed, takes_number
 
 
 def authority_is_bound(review: Review) -> Refusals:
@@ -53,7 +55,12 @@ def authority_is_bound(review: Review) -> Refusals:
 def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
     """Where each value of a call came from, and whether that place is trusted: what an approver is shown."""
     worth = Worth(review)
-    return tuple(_traced(worth, found) for found in review.found[review.position[step_id]])
+    position = review.position[step_id]
+    call = review.call_at.get(position)
+    return tuple(
+        _traced(worth, found, is_number=call is not None and takes_number(call.tool, found.place))
+        for found in review.found[position]
+    )
 
 
 def trusted_results(review: Review) -> tuple[str, ...]:
@@ -62,22 +69,61 @@ def trusted_results(review: Review) -> tuple[str, ...]:
     return tuple(call.step.id for call in review.calls if worth.is_trusted_result(call.position))
 
 
-def _traced(worth: Worth, found: Found) -> Origin:
-    if not worth.is_trusted(found, None):
+def _traced(worth: Worth, found: Found, *, is_number: bool) -> Origin:
+    if not worth.is_trusted(found, None, is_number=is_number):
         return _origin(worth, found, None)
-    is_literal = type(found) is Leaf
+    detail = ""
+    if type(found) is Leaf:
+        detail = _trusted_detail(worth, found.value)
+    elif type(found) is Reference and worth.is_strict:
+        detail = "; ".join((*_computations(worth, found), *_entered(worth, found)))
     return Origin(
         parameter=pointer.join(found.place),
-        came_from="literal" if is_literal else getattr(found, "text", ""),
+        came_from=_came_from(worth, found),
         trust=Trust.TRUSTED,
-        detail=_trusted_detail(worth, found.value) if is_literal else _entered_detail(worth, found),
+        detail=detail,
     )
 
 
-def _entered_detail(worth: Worth, found: Found) -> str:
-    """Who typed the results that a reference reads; empty where tools brought them."""
-    names = found.names if type(found) is Reference else ()
-    return "; ".join(filter(None, (_entered_by(worth, name) for name in sorted(names))))
+def _came_from(worth: Worth, found: Found) -> str:
+    """How a value is written: a literal, a reference, or a computation, which is never shown as a mere reference."""
+    if type(found) is not Reference:
+        return "literal" if type(found) is Leaf else ""
+    return f"computed: {found.text}" if found.kind == "cel" and worth.is_strict else found.text
+
+
+def _computations(worth: Worth, found: Reference) -> Iterator[str]:
+    """What a computed value reads, and each computation that it reads from notes."""
+    seen: set[Reference] = set()
+    waiting = [found]
+    while waiting and len(seen) < MAX_COMPUTATIONS:
+        reference = waiting.pop(0)
+        if reference in seen:
+            continue
+        seen.add(reference)
+        reads = [Read(reference.target, pointer.parts(reference.pointer))] if reference.kind == "from" else []
+        if reference.kind == "cel":
+            reads = references.reads(reference.text)
+            about = "" if reference is found else f"computed: {reference.text} "
+            yield f"{about}from {', '.join(dict.fromkeys(map(_named, reads)))}"
+        waiting += [behind for read in reads for behind in _written_by_notes(worth, read)]
+
+
+MAX_COMPUTATIONS = 8
+"""How many computations behind one value an approver is shown."""
+
+
+def _written_by_notes(worth: Worth, read: Read) -> list[Reference]:
+    """The references that a note holds, if it is a note that is read."""
+    index = worth.review.position.get(read.name)
+    if index is None or index in worth.review.call_at:
+        return []
+    return [item for item in worth.review.found[index] if type(item) is Reference]
+
+
+def _entered(worth: Worth, found: Reference) -> Iterator[str]:
+    """Who entered the results that a reference reads, where tools did not return them."""
+    return filter(None, (_entered_by(worth, name) for name in sorted(found.names)))
 
 
 def _entered_by(worth: Worth, step_id: str) -> str | None:
@@ -92,7 +138,7 @@ def _trusted_detail(worth: Worth, value: Any) -> str:
         if scalar(leaf.value) == wanted and not worth.is_marked_input(leaf.place):
             return f"equals request#{pointer.join(leaf.place)}"
     for entry in compiled.manifests.evidence_manifest:
-        if entry.trust is Trust.TRUSTED:
+        if worth.is_trusted_evidence(entry.id):
             for leaf in scalars(entry.content):
                 if scalar(leaf.value) == wanted:
                     return f"equals {pointer.join(leaf.place)} of {entry.id}"
@@ -106,7 +152,7 @@ def _unbound(
     authority, is_everywhere = tool.authority_parameters, tool.has_authority_everywhere
     for found in scanned:
         if is_everywhere or found.place[0] in authority:
-            if not worth.is_trusted(found, own):
+            if not worth.is_trusted(found, own, is_number=takes_number(tool, found.place)):
                 yield _origin(worth, found, own)
             if is_unnamed(tool, found.place):
                 for key in worth.untrusted_keys(tool, found.place):
@@ -162,13 +208,16 @@ def _violation(review: Review, call: EffectiveStep, reason: str, place: str, ori
 def _origin(worth: Worth, found: Found, own: EffectiveStep | None) -> Origin:
     """Where a value came from, in words."""
     if type(found) is Leaf:
-        came_from, detail = "literal", _literal_detail(worth, found.value)
+        detail = _literal_detail(worth, found.value)
     elif type(found) is Reference:
-        came_from, detail = found.text, _reference_detail(worth, found, own)
+        detail = _reference_detail(worth, found, own)
     else:
-        came_from, detail = "", "it is no reference"
+        detail = "it is no reference"
     return Origin(
-        parameter=pointer.join(found.place), came_from=came_from, trust=Trust.UNTRUSTED, detail=detail
+        parameter=pointer.join(found.place),
+        came_from=_came_from(worth, found),
+        trust=Trust.UNTRUSTED,
+        detail=detail,
     )
 
 
@@ -189,7 +238,7 @@ def _untrusted_leaves(worth: Worth) -> Iterator[tuple[str, Leaf]]:
         if worth.is_marked_input(leaf.place):
             yield "the request", leaf
     for entry in compiled.manifests.evidence_manifest:
-        if entry.trust is not Trust.TRUSTED:
+        if not worth.is_trusted_evidence(entry.id):
             for leaf in scalars(entry.content):
                 yield f"evidence {entry.id}", leaf
     for result in compiled.results:
@@ -201,7 +250,7 @@ def _untrusted_leaves(worth: Worth) -> Iterator[tuple[str, Leaf]]:
 
 def _reference_detail(worth: Worth, found: Reference, own: EffectiveStep | None) -> str:
     if found.kind == "evidence":
-        return f"evidence {found.target} is not trusted"
+        return _evidence_detail(worth, found.target)
     if found.kind == "from":
         return _read_detail(worth, Read(found.target, pointer.parts(found.pointer)), own)
     loose = [c for c in references.constants(found.text) if not worth.is_trusted_scalar(c)]
@@ -209,14 +258,26 @@ def _reference_detail(worth: Worth, found: Reference, own: EffectiveStep | None)
         return f"it computes with {_shown(loose[0])}, which equals nothing that is trusted"
     reads = references.reads(found.text)
     read = next((read for read in reads if not worth.is_trusted_read(read, own)), None)
-    return f"it reads {_named(read)}: {_read_detail(worth, read, own)}" if read else "it reads nothing"
+    if read is not None:
+        return f"it reads {_named(read)}: {_read_detail(worth, read, own)}"
+    if not worth.is_strict:
+        return "it reads nothing"
+    return worth.why_opaque(found.text, own) or (
+        "it is a sum, and the schema of the tool does not say that a number stands here"
+    )
+
+
+def _evidence_detail(worth: Worth, ref: str | int) -> str:
+    if ref in worth.review.picked_evidence:
+        return f"evidence {ref} was chosen by an untrusted field of the request"
+    return f"evidence {ref} is not trusted"
 
 
 def _read_detail(worth: Worth, read: Read, own: EffectiveStep | None) -> str:
     """Why a read is not trusted."""
     review, name = worth.review, read.name
     if name == references.EVIDENCE:
-        return f"evidence {read.place[0]} is not trusted" if read.place else "it is not said which evidence"
+        return _evidence_detail(worth, read.place[0]) if read.place else "it is not said which evidence"
     if name == references.REQUEST:
         return "this part of the request is not trusted"
     if name == references.PARAMS:

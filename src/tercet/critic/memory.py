@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tercet.contracts import references
+from tercet.contracts import pointer, references
 from tercet.contracts.canonical import canonical
 from tercet.contracts.record import MemoryProposal
 from tercet.contracts.references import Leaf, Reference
@@ -36,13 +36,23 @@ def _names(found: references.Found) -> Iterator[str]:
         yield "literal"
 
 
-def is_trusted(review: Review, value: Any) -> bool:
-    """Whether everything that a proposal is made of is trusted, the keys included."""
+def is_trusted(review: Review, value: Any, content: Any) -> bool:
+    """Whether everything that a proposal is made of is trusted, the keys included; `content` is what it came to."""
     worth = Worth(review)
     return all(
-        worth.is_trusted(found) and all(map(worth.is_trusted_scalar, _keys(found)))
+        worth.is_trusted(found, is_number=_is_number(content, found.place[1:]))
+        and all(map(worth.is_trusted_scalar, _keys(found)))
         for found in references.scan({"value": value})
     )
+
+
+def _is_number(content: Any, place: references.Place) -> bool:
+    """Whether a number stands at a place of a resolved value."""
+    try:
+        found = pointer.follow(content, pointer.join(place))
+    except pointer.PointerError:
+        return False
+    return isinstance(found, int | float) and not isinstance(found, bool)
 
 
 def _keys(found: references.Found) -> Iterator[str]:

@@ -10,11 +10,15 @@ from tercet.contracts import graph
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import meets
 from tercet.contracts.gate import GateDemand
+from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.references import Place
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.trust import input_marks, with_dotted
 from tercet.contracts.verdict import Code, Origin, Refusal
+from tercet.critic.picking import evidence_picked_by_input
 from tercet.critic.reading import Reading
 
 Refusals = Iterator[Refusal]
@@ -70,6 +74,36 @@ class Review:
     def open_parameters(self) -> dict[int, frozenset[str]]:
         """For each call that has any, the parameters that hold an open value."""
         return self.reading.open_parameters
+
+    @cached_property
+    def input_marks(self) -> tuple[str, ...]:
+        """The parts of the request that carry other people's words, as JSON Pointers."""
+        names = self.spec.untrusted_inputs
+        return input_marks(with_dotted(names) if self.ctx.goes_by(Behaviour.STRICT_CALLS) else names)
+
+    @cached_property
+    def picked_evidence(self) -> frozenset[str]:
+        """The evidence that untrusted input has chosen."""
+        if not self.ctx.goes_by(Behaviour.STRICT_CALLS):
+            return frozenset()
+        return evidence_picked_by_input(self.compiled, self.plan, self.input_marks)
+
+    def is_trusted_evidence(self, ref: str) -> bool:
+        """Whether a piece of evidence is in the snapshot and trusted, and was not chosen by untrusted input."""
+        entry = self.compiled.evidence.get(ref)
+        return entry is not None and entry.trust is Trust.TRUSTED and ref not in self.picked_evidence
+
+    def satisfies(self, requirement: str, ref: str, decision: DecisionSpec | None = None) -> bool:
+        """Whether a piece of evidence satisfies a requirement: it is of the class, and trusted.
+
+        A decision may say that untrusted evidence of a class will do; it is the one under review unless one is given.
+        """
+        entry = self.compiled.evidence.get(ref)
+        if entry is None or not meets(requirement, entry.classification):
+            return False
+        if not self.ctx.goes_by(Behaviour.STRICT_CALLS) or self.is_trusted_evidence(ref):
+            return True
+        return any(meets(each, entry.classification) for each in (decision or self.spec).untrusted_evidence)
 
     @cached_property
     def frame(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tercet.contracts import pointer, references
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.references import Place, Reference
 from tercet.contracts.shape import as_object
@@ -15,7 +16,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.reading import is_open
 from tercet.critic.review import Refusals, Review
-from tercet.policy.expressions import ExpressionError, compile_planner, yields_boolean
+from tercet.policy.expressions import ExpressionError, compile_planner, return_type, yields_boolean
 
 
 def plan_is_not_empty(review: Review) -> Refusals:
@@ -139,10 +140,13 @@ def _expression(review: Review, holder: _Holder, item: Reference, *, is_conditio
         yield _unresolved(review, index, f"{who} refers to {own!r}, which only a compensation may", place)
     try:
         program = compile_planner(item.text, frozenset(item.names))
+        if review.ctx.goes_by(Behaviour.STRICT_CALLS):
+            return_type(program)
+        is_unfit = is_condition and not yields_boolean(program)
     except ExpressionError as error:
         yield _invalid(review, index, f"{who}: {item.text[:80]!r} does not compile: {error}", place)
     else:
-        if is_condition and not yields_boolean(program):
+        if is_unfit:
             yield _invalid(review, index, f"{who}: the condition {item.text[:80]!r} is no boolean", place)
 
 
@@ -172,7 +176,7 @@ def _result_text(tool: ToolSpec) -> str:
         return ""
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=512)
 def _missing(schema_text: str, where: str) -> str | None:
     """Why a result of this schema cannot have anything at a pointer; None if it may."""
     if not schema_text or not where:

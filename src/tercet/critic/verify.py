@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep
@@ -57,6 +58,9 @@ from tercet.critic.structure import (
 
 MAX_REFUSALS = 50
 """How many refusals a verdict keeps. A plan with more needs another planner, not a longer list."""
+
+MAX_REVIEWED_STEPS = 500
+"""A plan with more steps than this and than its budget allows is refused after the five checks."""
 
 CheckFunction: TypeAlias = Callable[[Review], Refusals]
 
@@ -154,7 +158,13 @@ def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, pla
 
 def _refusals(review: Review) -> Iterator[Refusal]:
     wanted = review.checks
+    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    is_oversized = is_strict and len(review.plan.steps) > max(
+        review.ctx.run_budget.max_steps, MAX_REVIEWED_STEPS
+    )
     for check, name in MATRIX:
+        if is_oversized and check not in FIVE_CHECKS:
+            return  # it is refused by now, and the rest takes time for every step
         if name is not None and name not in wanted:
             continue
         yield from check(review)

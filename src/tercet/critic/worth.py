@@ -8,12 +8,14 @@ double the work at every step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from tercet.contracts import pointer, references
-from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.effective import EffectiveStep, effective
+from tercet.contracts.formulas import Constant, Owned, Source, parse_formula, repeats_a_source
 from tercet.contracts.mode import Trust
 from tercet.contracts.references import Found, Leaf, Place, Read, Reference
 from tercet.contracts.shape import as_list, as_object
@@ -21,8 +23,8 @@ from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 from tercet.critic.review import Review
 
-Node: TypeAlias = tuple[int, Place | None]
-"""A step with a place in its parameters, or with None for the result of its call."""
+Node: TypeAlias = tuple[int, Place | None, bool]
+"""A step with a place in its parameters, or with None for the result of its call, and whether a number is needed."""
 
 Needs: TypeAlias = Sequence[Node] | None
 """The nodes that a value depends on; None if it is not trusted, whatever they are."""
@@ -33,9 +35,7 @@ class Worth:
 
     def __init__(self, review: Review) -> None:
         self.review = review
-        self.untrusted_inputs = tuple(
-            name if name.startswith("/") else f"/{name}" for name in review.spec.untrusted_inputs
-        )
+        self.is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
         self._nodes: dict[Node, bool] = {}
         self._needs: dict[Node, Needs] = {}
 
@@ -47,16 +47,42 @@ class Worth:
 
     def is_marked_input(self, place: Place) -> bool:
         """Whether a part of the request can carry other people's words."""
-        return any(overlaps(mark, place) for mark in self.untrusted_inputs)
+        return any(overlaps(mark, place) for mark in self.review.input_marks)
+
+    @cached_property
+    def _trusted_scalars(self) -> frozenset[Scalar]:
+        """The scalars of all other trusted sources."""
+        compiled = self.review.compiled
+        if not self.is_strict:
+            return compiled.trusted_scalars
+        scalars_of_facts = compiled.fact_scalars
+        if self.review.picked_evidence:
+            scalars_of_facts = compiled.scalars_without(self.review.picked_evidence)
+        return scalars_of_facts | frozenset(self._approved_scalars())
+
+    def _approved_scalars(self) -> Iterator[Scalar]:
+        """The literals in authority parameters of the plan approved before: only these were bound or approved."""
+        compiled = self.review.compiled
+        for position, step in enumerate(compiled.approved_plan.steps if compiled.approved_plan else ()):
+            tool = compiled.surface.get(step.tool or "")
+            if tool is None:
+                continue
+            for found in references.scan(effective(position, step, tool).params):
+                is_authority = tool.has_authority_everywhere or found.place[0] in tool.authority_parameters
+                if type(found) is Leaf and is_authority and not _is_empty(found.value):
+                    yield scalar(found.value)
 
     def is_trusted_scalar(self, value: Any) -> bool:
         """Whether a literal equals a scalar of a trusted source."""
         key = scalar(value)
-        return key in self.review.compiled.trusted_scalars or key in self.trusted_input
+        return key in self._trusted_scalars or key in self.trusted_input
 
-    def is_trusted(self, found: Found, own: EffectiveStep | None = None) -> bool:
-        """Whether a literal or reference is trusted; `own` is the step that a compensation takes back."""
-        return self._are_trusted(self._found(found, own))
+    def is_trusted(self, found: Found, own: EffectiveStep | None = None, *, is_number: bool = False) -> bool:
+        """Whether a literal or reference is trusted; `own` is the step that a compensation takes back.
+
+        `is_number` says that the value is a number or is refused before it is used: only then may it be a sum.
+        """
+        return self._are_trusted(self._found(found, own, is_number=is_number))
 
     def is_trusted_read(self, read: Read, own: EffectiveStep | None = None) -> bool:
         """Whether what an expression reads at one place is trusted."""
@@ -74,7 +100,7 @@ class Worth:
 
     def is_trusted_result(self, index: int) -> bool:
         """Whether the result of a call is trusted, but for the fields that its tool marks."""
-        return self._is_trusted_node((index, None))
+        return self._is_trusted_node((index, None, False))
 
     def _are_trusted(self, needs: Needs) -> bool:
         return needs is not None and all(map(self._is_trusted_node, needs))
@@ -98,8 +124,10 @@ class Worth:
         return known[node]
 
     def _node(self, node: Node) -> Needs:
-        index, place = node
-        return self._result(self.review.call_at[index]) if place is None else self._written(index, place)
+        index, place, is_number = node
+        if place is None:
+            return self._result(self.review.call_at[index])
+        return self._written(index, place, is_number=is_number)
 
     def _result(self, call: EffectiveStep) -> Needs:
         """The result of a call is worth what its tool declares and what its inputs are worth, unless it endorses."""
@@ -114,14 +142,14 @@ class Worth:
         for item in self.review.found[call.position]:
             if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place):
                 return None
-            needs = self._found(item, None)
+            needs = self._found(item, None, is_number=takes_number(tool, item.place))
             if needs is not None:
                 needed += needs
             elif not _names_nothing(tool, item):
                 return None
         return needed
 
-    def _written(self, index: int, place: Place) -> Needs:
+    def _written(self, index: int, place: Place, *, is_number: bool) -> Needs:
         """What a step's parameters have at a place; it is also the result of a note."""
         call = self.review.call_at.get(index)
         value: Any = self.review.plan.steps[index].params if call is None else call.params
@@ -144,35 +172,90 @@ class Worth:
             for key in _keys(item.place)
         ):
             return None
-        return _together(self._found(item, None) for item in found)
+        return _together(self._found(item, None, is_number=is_number and not item.place) for item in found)
 
     def _beyond(self, reference: Reference, rest: Place) -> Needs:
         """A part of what a reference points at."""
         if reference.kind != "from":
-            return self._found(reference, None)
+            return self._found(reference, None, is_number=False)
         return self._read(reference.target, (*pointer.parts(reference.pointer), *rest), None)
 
-    def _found(self, found: Found, own: EffectiveStep | None) -> Needs:
+    def _found(self, found: Found, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         if type(found) is Leaf:
             return () if _is_empty(found.value) or self.is_trusted_scalar(found.value) else None
         if type(found) is not Reference:
             return None
         if found.kind == "from":
-            return self._read(found.target, pointer.parts(found.pointer), own)
+            return self._read(found.target, pointer.parts(found.pointer), own, is_number=is_number)
         if found.kind == "evidence":
-            return () if self._is_trusted_evidence(found.target) else None
+            return () if self.is_trusted_evidence(found.target) else None
+        if self.is_strict:
+            return self._computed(found.text, own, is_number=is_number)
         reads = references.reads(found.text)
         if not reads or not all(map(self.is_trusted_scalar, references.constants(found.text))):
             return None
         return _together(self._read(name, place, own) for name, place in reads)
 
-    def _read(self, name: str, place: Place, own: EffectiveStep | None) -> Needs:
+    def _computed(self, expression: str, own: EffectiveStep | None, *, is_number: bool) -> Needs:
+        """A computed value is trusted if it only selects, chooses, adds or subtracts what is trusted."""
+        formula = parse_formula(expression)
+        if formula is None or (formula.is_sum and not is_number) or self.why_opaque(expression, own):
+            return None
+        is_value = is_number and not formula.is_sum
+        return _together(
+            (
+                *(self._source(source, own, is_number=is_value) for source in formula.values),
+                *(self._source(source, own, is_number=False) for source in formula.consulted),
+            )
+        )
+
+    def _source(self, source: Source, own: EffectiveStep | None, *, is_number: bool) -> Needs:
+        if isinstance(source, Constant):
+            return () if self.is_trusted_scalar(source.value) else None
+        return self._read(source.name, source.place, own, is_number=is_number)
+
+    def why_opaque(self, expression: str, own: EffectiveStep | None = None) -> str | None:
+        """Why an expression has no trusted source, whatever it reads; None if it has those that it reads."""
+        formula = parse_formula(expression)
+        if formula is None:
+            return "it does more than select, choose, add or subtract"
+        if all(isinstance(source, Constant) for source in (*formula.values, *formula.consulted)):
+            return "it reads nothing"
+        for operands in formula.sums:
+            owned = [[self._owned(source, own) for source in operand] for operand in operands]
+            if any(each is None for operand in owned for each in operand):
+                return "it adds to what a note or a parameter says, which may be a sum itself"
+            if repeats_a_source([each for each in operand if each is not None] for operand in owned):
+                return "it adds or subtracts the same source twice"
+        return None
+
+    def _owned(self, source: Source, own: EffectiveStep | None) -> Owned | None:
+        """A source as it is compared within a sum; None if what it says may come from anywhere.
+
+        Two calls of one tool count as one source, since a plan may look the same thing up as often as it likes; and so
+        do two pieces of evidence with the same content.
+        """
+        if isinstance(source, Constant):
+            return ("constant", scalar(source.value)), ()
+        name, place = source
+        if name == references.REQUEST:
+            return name, place
+        if name == references.EVIDENCE:
+            entry = self.review.compiled.evidence.get(str(place[0])) if place else None
+            return None if entry is None else ((name, entry.hash or entry.id), place[1:])
+        index = self.review.position.get(name)
+        if name == references.SELF and own is not None:
+            index = own.position
+        call = None if index is None else self.review.call_at.get(index)
+        return None if call is None else (("tool", call.tool.name), place)
+
+    def _read(self, name: str, place: Place, own: EffectiveStep | None, *, is_number: bool = False) -> Needs:
         if name == references.REQUEST:
             return None if self.is_marked_input(place) else ()
         if name == references.EVIDENCE:
-            return () if place and self._is_trusted_evidence(place[0]) else None
+            return () if place and self.is_trusted_evidence(place[0]) else None
         if name == references.PARAMS and own is not None:
-            return ((own.position, place),)
+            return ((own.position, place, is_number),)
         index = self.review.position.get(name)
         if name == references.SELF and own is not None:
             index = own.position
@@ -180,15 +263,15 @@ class Worth:
             return None
         call = self.review.call_at.get(index)
         if call is None:
-            return ((index, place),) if self.review.plan.steps[index].kind == "note" else None
+            return ((index, place, is_number),) if self.review.plan.steps[index].kind == "note" else None
         for mark in call.tool.untrusted:
             if mark == ALL_FIELDS or overlaps(mark, place):
                 return None
-        return ((index, None),)
+        return ((index, None, False),)
 
-    def _is_trusted_evidence(self, ref: str | int) -> bool:
-        entry = self.review.compiled.evidence.get(ref) if isinstance(ref, str) else None
-        return entry is not None and entry.trust is Trust.TRUSTED
+    def is_trusted_evidence(self, ref: str | int) -> bool:
+        """Whether a piece of evidence is trusted, and was not chosen by untrusted input."""
+        return isinstance(ref, str) and self.review.is_trusted_evidence(ref)
 
 
 def is_unnamed(tool: ToolSpec, place: Place) -> bool:
@@ -223,14 +306,31 @@ def _names_nothing(tool: ToolSpec, found: Found) -> bool:
         return False
     if found.value is None or isinstance(found.value, bool) or _is_empty(found.value):
         return True
+    members = _schema_at(tool, found.place)
+    words = as_list(members.get("enum")) or [members.get("const")]
+    return any(scalar(found.value) == scalar(word) for word in words)
+
+
+def takes_number(tool: ToolSpec, place: Place) -> bool:
+    """Whether a tool's schema lets only a number stand at a place of its parameters, so that dispatch refuses all else."""
+    kinds = _schema_at(tool, place).get("type")
+    declared = set(as_list(kinds) or [kinds])
+    return not declared.isdisjoint(_NUMBERS) and declared <= {*_NUMBERS, "null"}
+
+
+_NUMBERS = frozenset({"number", "integer"})
+
+
+def _schema_at(tool: ToolSpec, place: Place) -> dict[str, Any]:
+    """What a tool's schema says about one place of its parameters; empty where it cannot be told."""
     schema: Any = tool.parameters
-    for token in (token for token in found.place if token != references.LITERAL):
+    for token in (token for token in place if token != references.LITERAL):
         members = as_object(schema) or {}
         inner = members.get("properties" if isinstance(token, str) else "items")
         schema = (as_object(inner) or {}).get(token) if isinstance(token, str) else inner
-    members = as_object(schema) or {}
-    words = as_list(members.get("enum")) or [members.get("const")]
-    return any(scalar(found.value) == scalar(word) for word in words)
+        if "prefixItems" in members:
+            return {}
+    return as_object(schema) or {}
 
 
 def _is_empty(value: Any) -> bool:

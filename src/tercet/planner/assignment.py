@@ -13,7 +13,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.references import Place
 from tercet.contracts.shape import as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
-from tercet.contracts.trust import overlaps
+from tercet.contracts.trust import input_marks, overlaps, with_dotted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Assignment:
 
     @cached_property
     def _untrusted_inputs(self) -> tuple[str, ...]:
-        return tuple(mark if mark.startswith("/") else f"/{mark}" for mark in self.spec.untrusted_inputs)
+        return input_marks(with_dotted(self.spec.untrusted_inputs))
 
     def is_trusted_input(self, place: Place) -> bool:
         """Whether a part of the request carries nobody else's words."""

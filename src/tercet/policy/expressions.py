@@ -31,6 +31,9 @@ MAX_RULE_LENGTH = 4_000
 MAX_PLANNER_LENGTH = 1_000
 MAX_RULE_NESTING = 2
 
+MAX_PLANNER_PROGRAMS = 128
+"""How many compiled expressions of planners are kept: each takes about 100 kB, and a plan may have thousands."""
+
 COMPREHENSIONS = frozenset({"all", "exists", "exists_one", "map", "filter"})
 _CLOCK_READINGS = frozenset(
     {
@@ -169,10 +172,8 @@ def compile_amount(text: str, scope: Scope) -> Rule:
     """An expression of a pack that yields a number, type-checked; raises `ExpressionError`."""
     _bound(text, MAX_RULE_LENGTH, MAX_RULE_NESTING)
     program = _compile(scope.env, text)
-    if program.return_type() not in (_INT, cel.Type.DOUBLE, cel.Type.UINT, _DYN):
-        raise ExpressionError(
-            f"it yields {str(program.return_type()).lower()}, not a number", remedy="write an amount"
-        )
+    if (kind := return_type(program)) not in (_INT, cel.Type.DOUBLE, cel.Type.UINT, _DYN):
+        raise ExpressionError(f"it yields {str(kind).lower()}, not a number", remedy="write an amount")
     return Rule(text, scope, program, None)
 
 
@@ -232,14 +233,14 @@ def check_call_rule(text: str, parameters: Mapping[str, Any]) -> None:
     _demand_boolean(_compile(cel.NewEnv(variables={**CALL.variables, **typed}), present))
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=MAX_PLANNER_PROGRAMS)
 def compile_planner(text: str, names: frozenset[str]) -> Any:
     """A planner's expression over these names; raises `ExpressionError`."""
     _bound(text, MAX_PLANNER_LENGTH, 0)
     return _compile(_planner_env(names), text)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=MAX_PLANNER_PROGRAMS)
 def _planner_env(names: frozenset[str]) -> Any:
     return cel.NewEnv(variables=dict.fromkeys(sorted(names), _DYN))
 
@@ -256,9 +257,20 @@ def evaluate_planner(text: str, values: Mapping[str, Any]) -> Outcome:
     return outcome if fault is None else Outcome(error=f"it yields no JSON value: {fault}")
 
 
+def return_type(program: Any) -> Any:
+    """Return the type that a compiled expression yields; raises `ExpressionError` for one that the library cannot name.
+
+    It compiles `{{}: 1}`, and only then finds that a map cannot be a key.
+    """
+    try:
+        return program.return_type()
+    except Exception as error:  # noqa: BLE001 - whatever the library raises, the expression is unusable
+        raise _explained(str(error)) from None
+
+
 def yields_boolean(program: Any) -> bool:
-    """Whether a compiled expression can be a condition."""
-    return program.return_type() in (cel.Type.BOOL, _DYN)
+    """Whether a compiled expression can be a condition; raises `ExpressionError` if it can be nothing."""
+    return return_type(program) in (cel.Type.BOOL, _DYN)
 
 
 _TRUE = Outcome(value=True)
@@ -267,20 +279,20 @@ _TRUE = Outcome(value=True)
 def _evaluate(program: Any, **values: Any) -> Outcome:
     try:
         result = program.eval(**values)
-    except RuntimeError as error:  # how the evaluator reports an exhausted iteration budget
+        value = result.value()
+        if value is True:
+            return _TRUE
+        if result.type() == cel.Type.ERROR:
+            return Outcome(error=_sentence(str(value)))
+        return Outcome(result.plain_value())
+    except Exception as error:  # noqa: BLE001 - an exhausted budget, or a value that the library cannot take or give
         return Outcome(error=_sentence(str(error)))
-    value = result.value()
-    if value is True:
-        return _TRUE
-    if result.type() == cel.Type.ERROR:
-        return Outcome(error=_sentence(str(value)))
-    return Outcome(result.plain_value())
 
 
 def _compile(env: Any, text: str) -> Any:
     try:
         return env.compile(text)
-    except RuntimeError as error:
+    except Exception as error:  # noqa: BLE001 - whatever the library raises, the expression does not compile
         raise _explained(str(error)) from None
 
 
@@ -303,7 +315,7 @@ def _sentence(message: str) -> str:
 def _demand_boolean(program: Any) -> None:
     if not yields_boolean(program):
         raise ExpressionError(
-            f"it yields {str(program.return_type()).lower()}, not a boolean", remedy="write a condition"
+            f"it yields {str(return_type(program)).lower()}, not a boolean", remedy="write a condition"
         )
 
 

@@ -1,4 +1,9 @@
-"""Turning the references of a call into values, once the results that they point at are there."""
+"""Turning the references of a call into values, once the results that they point at are there.
+
+A plan of a few lines can ask for gigabytes: each note adds the one before it to itself. So the size of what is put
+together is bounded before it is put together: what an expression adds or builds, and what several references of one
+value come to. A single reference needs no bound of its own: it is as large as the result that it points at.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,14 @@ from tercet.contracts.errors import TercetError
 from tercet.contracts.shape import as_list, as_object
 from tercet.policy.expressions import evaluate_planner
 
+MAX_COMPUTED_BYTES = 2**18
+"""What an expression that adds or builds something may be made of, each read counted as often as it occurs."""
+MAX_RESOLVED_BYTES = 64 * 2**20
+"""What several references in one value may come to: twice as much as the result of a tool may have."""
+VALUE_TOO_LARGE = "value_too_large"
+_NODE_BYTES = 4
+"""What a number, or a container without its members, is counted as."""
+
 
 class ResolutionError(TercetError):
     """A reference whose value is not there, or an expression that fails."""
@@ -17,46 +30,131 @@ class ResolutionError(TercetError):
     default_code = "unresolved"
 
 
-def resolve(value: Any, results: Mapping[str, Any], evidence: Mapping[str, Any]) -> Any:
+def resolve(
+    value: Any, results: Mapping[str, Any], evidence: Mapping[str, Any], *, is_bounded: bool = True
+) -> Any:
     """A JSON value with every reference replaced.
 
     `results` holds what each name stands for: steps by id, `request`, and inside a compensation `self` and `params`;
-    `evidence` holds the content of each pinned fact by its id.
+    `evidence` holds the content of each pinned fact by its id. Sessions from before there were bounds go without.
     """
-    members = as_object(value)
-    if members is not None:
-        reference = references.as_reference(members)
-        if reference is not None:
-            return look_up(reference, results, evidence)
-        if len(members) == 1 and references.LITERAL in members:
-            return members[references.LITERAL]
-        return {key: resolve(member, results, evidence) for key, member in members.items()}
-    items = as_list(value)
-    return value if items is None else [resolve(item, results, evidence) for item in items]
+    return Resolver(results, evidence, is_bounded=is_bounded).resolve(value)
 
 
-def look_up(reference: references.Reference, results: Mapping[str, Any], evidence: Mapping[str, Any]) -> Any:
-    """The value that one reference stands for."""
-    match reference.kind:
-        case "cel":
-            return evaluate(reference.text, results, evidence)
-        case "evidence":
-            return _follow(evidence, reference)
-        case "from":
-            return _follow(results, reference)
+class Resolver:
+    """Resolves one value, or several that are kept together, and counts what their references come to."""
+
+    def __init__(
+        self, results: Mapping[str, Any], evidence: Mapping[str, Any], *, is_bounded: bool = True
+    ) -> None:
+        self._results = results
+        self._evidence = evidence
+        self._is_bounded = is_bounded
+        self._left = MAX_RESOLVED_BYTES
+        self._count = 0
+        self._first: Any = None
+
+    def resolve(self, value: Any) -> Any:
+        """A JSON value with every reference replaced."""
+        members = as_object(value)
+        if members is not None:
+            reference = references.as_reference(members)
+            if reference is not None:
+                return self._counted(self._look_up(reference))
+            if len(members) == 1 and references.LITERAL in members:
+                return members[references.LITERAL]
+            return {key: self.resolve(member) for key, member in members.items()}
+        items = as_list(value)
+        return value if items is None else [self.resolve(item) for item in items]
+
+    def _look_up(self, reference: references.Reference) -> Any:
+        match reference.kind:
+            case "cel":
+                return evaluate(reference.text, self._results, self._evidence, is_bounded=self._is_bounded)
+            case "evidence":
+                return _follow(self._evidence, reference)
+            case "from":
+                return _follow(self._results, reference)
+
+    def _counted(self, found: Any) -> Any:
+        if not self._is_bounded:
+            return found
+        self._count += 1
+        if self._count == 1:
+            self._first = found
+            return found
+        if self._count == 2:
+            self._left -= measure(self._first, self._left)
+        self._left -= measure(found, self._left)
+        if self._left < 0:
+            raise ResolutionError(
+                f"what is referred to here comes to more than {MAX_RESOLVED_BYTES:,} bytes together",
+                code=VALUE_TOO_LARGE,
+                remedy="refer to the parts that are needed",
+            )
+        return found
 
 
-def evaluate(expression: str, results: Mapping[str, Any], evidence: Mapping[str, Any]) -> Any:
+def measure(value: Any, limit: int) -> int:
+    """Return about how many bytes a JSON value takes; counting stops above the limit."""
+    size = 0
+    stack = [value]
+    while stack and size <= limit:
+        item = stack.pop()
+        size += _NODE_BYTES
+        if isinstance(item, str):
+            size += len(item)
+        elif (members := as_object(item)) is not None:
+            size += sum(map(len, members)) + _NODE_BYTES * len(members)
+            stack.extend(members.values())
+        elif (items := as_list(item)) is not None:
+            stack.extend(items)
+    return size
+
+
+def evaluate(
+    expression: str, results: Mapping[str, Any], evidence: Mapping[str, Any], *, is_bounded: bool = True
+) -> Any:
     """What a planner's expression yields over the names that it mentions."""
     values: dict[str, Any] = {}
     for name in references.names(expression):
         if name != references.EVIDENCE and name not in results:
             raise ResolutionError(f"{expression!r} needs {name}, which has no result")
         values[name] = dict(evidence) if name == references.EVIDENCE else results[name]
+    if is_bounded:
+        _demand_bounded(expression, values)
     outcome = evaluate_planner(expression, values)
     if outcome.error is not None:
         raise ResolutionError(f"{expression!r} fails: {outcome.error}")
     return outcome.value
+
+
+def _demand_bounded(expression: str, values: Mapping[str, Any]) -> None:
+    """Raise `ResolutionError` for an expression whose value could be larger than a computed value may be.
+
+    An expression that adds nothing and builds nothing yields at most one of the values that it reads.
+    """
+    if not references.can_grow(expression):
+        return
+    left = MAX_COMPUTED_BYTES
+    for name, place in references.reads(expression):
+        left -= measure(_reached(values[name], place), left)
+        if left < 0:
+            raise ResolutionError(
+                f"{expression[:80]!r} is made of more than {MAX_COMPUTED_BYTES:,} bytes",
+                code=VALUE_TOO_LARGE,
+                remedy="compute with smaller parts, or let a tool put them together",
+            )
+
+
+def _reached(value: Any, place: references.Place) -> Any:
+    """What is at a place of a value, or at the last part of it that is there."""
+    for token in place:
+        try:
+            value = pointer.follow(value, pointer.join((token,)))
+        except pointer.PointerError:
+            break
+    return value
 
 
 def _follow(sources: Mapping[str, Any], reference: references.Reference) -> Any:

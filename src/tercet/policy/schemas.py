@@ -31,7 +31,7 @@ def validator(schema_text: str) -> Any:
         raise UsageError(f"not a JSON Schema: {str(error).splitlines()[0]}", code="schema_invalid") from error
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=512)
 def _relaxed(schema_text: str, unchecked: frozenset[str]) -> Any:
     """The validator of an object schema in which these members may be anything."""
     schema = as_object(orjson.loads(schema_text))

@@ -30,7 +30,7 @@ from tercet.critic.grants import granted_by
 from tercet.critic.outputs.harness import TRIGGERS
 from tercet.executor.identity import idempotency_key
 from tercet.journal.events.gate import Need
-from tercet.policy.resolution import ResolutionError, evaluate, resolve
+from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
 from tercet.runtime import commands as c
 from tercet.runtime.asking import Resolved, ask_for, ask_for_outputs, call_digest, people_of
 from tercet.runtime.changes import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
@@ -47,6 +47,10 @@ MAX_ASKED = 3
 """How often an unknown outcome is looked up before a person is asked."""
 LOOP_LIMIT = 3
 """The same call that brings the same result this often trips the loop guard."""
+MAX_NOTED_BYTES = 8 * 2**20
+"""How much the notes of a plan may come to together."""
+SMALL_NOTE_BYTES = 16 * 2**10
+"""A note of so much always has room."""
 
 
 def decide(
@@ -348,11 +352,14 @@ class Acting:
             if (
                 planned.when is not None
                 and step.attempt == 0
-                and not _is_true(evaluate(planned.when, self.results, evidence))
+                and not _is_true(evaluate(planned.when, self.results, evidence, is_bounded=self._is_strict))
             ):
                 return c.Skip(step=name, reason="condition_false")
             call = self.course.calls.get(name)
-            params = resolve(planned.params if call is None else call.params, self.results, evidence)
+            said = planned.params if call is None else call.params
+            params = resolve(said, self.results, evidence, is_bounded=self._is_strict)
+            if call is None and self._is_strict:
+                self._demand_room(params)
         except ResolutionError as error:
             if planned.optional:
                 return c.Skip(step=name, reason="optional_failed")
@@ -360,6 +367,25 @@ class Acting:
         if call is None:
             return c.Note(step=name, params=params)
         return self._call(name, step, call, params)
+
+    @property
+    def _is_strict(self) -> bool:
+        return self.setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+
+    def _demand_room(self, params: dict[str, Any]) -> None:
+        """Raise `ResolutionError` for a note with which the notes of this run would be too large together."""
+        size = measure(params, MAX_NOTED_BYTES)
+        if size <= SMALL_NOTE_BYTES:  # a plan has at most as many of them as it has steps
+            return
+        for name, planned in self.course.steps.items():
+            if planned.tool is None and name in self.results:
+                size += measure(self.results[name], MAX_NOTED_BYTES)
+        if size > MAX_NOTED_BYTES:
+            raise ResolutionError(
+                f"the notes of this run come to more than {MAX_NOTED_BYTES:,} bytes",
+                code=VALUE_TOO_LARGE,
+                remedy="note only what later steps need",
+            )
 
     def _call(
         self, name: str, step: StepState, call: EffectiveStep, params: dict[str, Any]
@@ -481,7 +507,7 @@ class Acting:
             if self.course.steps[other].when is not None:
                 continue
             try:
-                params = resolve(call.params, self.results, self.setting.evidence)
+                params = resolve(call.params, self.results, self.setting.evidence, is_bounded=self._is_strict)
             except ResolutionError:
                 continue
             action = self._new_action(call, params)

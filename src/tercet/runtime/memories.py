@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.plan import Plan
 from tercet.contracts.record import MemoryProposal
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport
 from tercet.critic.memory import dropped, is_trusted, sources_of
 from tercet.critic.review import Review
-from tercet.policy.resolution import ResolutionError, resolve
+from tercet.policy.resolution import MAX_COMPUTED_BYTES, ResolutionError, measure, resolve
 from tercet.runtime.results import Results
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State
@@ -21,14 +22,18 @@ def proposed(setting: Setting, plan: Plan, results: Results) -> Iterator[JsonObj
     """What a plan suggests remembering, as it turned out, with what it is made of; what did not come about is left out."""
     if not plan.memory:
         return
+    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
     review = Review(setting.ctx, setting.compiled, setting.spec, plan)
     for name, value in plan.memory.items():
         with suppress(ResolutionError):
+            content = resolve(value, results, setting.evidence)
+            if is_strict and measure(content, MAX_COMPUTED_BYTES) > MAX_COMPUTED_BYTES:
+                continue
             yield {
                 "class": name,
-                "content": resolve(value, results, setting.evidence),
+                "content": content,
                 "sources": sources_of(value),
-                "trusted": is_trusted(review, value),
+                "trusted": is_trusted(review, value, content),
             }
 
 

@@ -37,6 +37,7 @@ from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, Repair
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeOutcome, Rubric
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.shape import JsonObject, as_list
+from tercet.contracts.trust import with_dotted
 from tercet.contracts.verdict import ScoreVerdict
 from tercet.critic.outputs.adversarial import EDGE_CASES, judge_attack, judge_probes
 from tercet.critic.outputs.asking import verify_by_model
@@ -161,6 +162,11 @@ class Matter:
             return frozenset()
         return frozenset(wanted.samples) - {wanted.into}
 
+    @property
+    def _untrusted_inputs(self) -> tuple[str, ...]:
+        names = self.spec.untrusted_inputs
+        return with_dotted(names) if self.setting.ctx.goes_by(Behaviour.STRICT_CALLS) else names
+
     def input_for(self, outputs: JsonObject) -> CritiqueInput:
         """The same for other outputs."""
         request = self.setting.compiled.request
@@ -168,7 +174,7 @@ class Matter:
             task=CritiqueTask(
                 description=self.spec.description or (request.intent if request else self.spec.id),
                 input=self.setting.compiled.input(),
-                untrusted_inputs=self.spec.untrusted_inputs,
+                untrusted_inputs=self._untrusted_inputs,
                 required_outputs=tuple(
                     each for each in self.spec.required_outputs if each not in self.samples
                 ),

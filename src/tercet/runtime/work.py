@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_
 
 import msgspec
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.budget import BudgetUse
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.context import RunContext
@@ -41,7 +42,7 @@ from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.planner.prompt import PROMPT_TOO_LONG
 from tercet.planner.template import PlanningError
-from tercet.policy.resolution import ResolutionError, resolve
+from tercet.policy.resolution import ResolutionError, Resolver
 from tercet.runtime import commands as c
 from tercet.runtime import memories, story, transcript
 from tercet.runtime.asking import accepting, budget_left, diagnosis_of, people_of
@@ -466,9 +467,11 @@ class Work:
         bound = course.plan.outputs if course is not None else {}
         outputs: dict[str, Any] = {}
         missing: dict[str, str] = {}
+        is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+        resolver = Resolver(results, setting.evidence, is_bounded=is_strict)
         for name, value in bound.items():
             try:
-                outputs[name] = resolve(value, results, setting.evidence)
+                outputs[name] = resolver.resolve(value)
             except ResolutionError as error:
                 missing[name] = error.message
         for name in course.plan.declared_outputs if course is not None else ():

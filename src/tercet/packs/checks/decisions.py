@@ -107,6 +107,37 @@ def evidence_can_be_found(parts: Parts) -> Problems:
                 )
 
 
+def untrusted_inputs_are_places(parts: Parts) -> Problems:
+    """Every marked request field can be one: a mark that no field can match protects nothing."""
+    for decision in parts.decisions:
+        for name in decision.untrusted_inputs:
+            steps = name[1:].split("/") if name.startswith("/") else name.split(".")
+            if not all(steps):
+                yield parts.problem(
+                    "untrusted_input_invalid",
+                    f"decision {decision.id}, untrusted_inputs",
+                    f"{name!r} names no field of a request",
+                    "write a name, a path such as order.note, or a JSON Pointer such as /order/note",
+                )
+
+
+def untrusted_evidence_is_required(parts: Parts) -> Problems:
+    """A class that untrusted facts may satisfy is one that the decision or a tool requires."""
+    if parts.is_partial("tool"):
+        return
+    by_tools = [name for tool in parts.tools for name in tool.requires_evidence]
+    for decision in parts.decisions:
+        required = {name.removesuffix("_evidence") for name in (*decision.required_evidence, *by_tools)}
+        for name in decision.untrusted_evidence:
+            if name.removesuffix("_evidence") not in required:
+                yield parts.problem(
+                    "untrusted_evidence_unknown",
+                    f"decision {decision.id}, untrusted_evidence",
+                    f"neither the decision nor a tool requires evidence of the class {name}",
+                    f"leave it out, or name one of {', '.join(sorted(required)) or 'no classes'}",
+                )
+
+
 def thresholds_are_distinct(parts: Parts) -> Problems:
     """A decision sets each quality limit once."""
     for decision in parts.decisions:
@@ -140,6 +171,8 @@ DECISION_CHECKS: tuple[Check, ...] = (
     outputs_are_described,
     intents_are_unambiguous,
     evidence_can_be_found,
+    untrusted_inputs_are_places,
+    untrusted_evidence_is_required,
     thresholds_are_distinct,
     replans_have_a_reason,
 )

@@ -14,7 +14,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.schema_paths import fields_of, missing_field
 from tercet.packs.parts import Parts
-from tercet.policy.expressions import ExpressionError, compile_planner
+from tercet.policy.expressions import ExpressionError, compile_planner, return_type
 
 
 def effects_are_gated(parts: Parts) -> Problems:
@@ -143,7 +143,7 @@ def _references_fit(tool: ToolSpec, compensation: Compensation) -> Iterator[str]
 
 def _expression_fits(found: Reference) -> Iterator[str]:
     try:
-        compile_planner(found.text, frozenset(found.names))
+        return_type(compile_planner(found.text, frozenset(found.names)))
     except ExpressionError as error:
         yield f"{found.text[:80]!r} does not compile: {error.message}"
 

@@ -18,6 +18,7 @@ from tercet.policy.expressions import (
     compile_amount,
     compile_planner,
     compile_rule,
+    return_type,
     yields_boolean,
 )
 
@@ -120,7 +121,7 @@ def _reference(parts: Parts, place: str, item: references.Reference, names: froz
         )
     elif item.kind == "cel":
         try:
-            compile_planner(item.text, frozenset(item.names))
+            return_type(compile_planner(item.text, frozenset(item.names)))
         except ExpressionError as error:
             yield _invalid(parts, place, item.text, error)
 
@@ -163,11 +164,11 @@ def _observed(
         )
         return
     try:
-        program = compile_planner(written, frozenset(read))
+        is_condition = yields_boolean(compile_planner(written, frozenset(read)))
     except ExpressionError as error:
         yield _invalid(parts, place, text, error)
         return
-    if not yields_boolean(program):
+    if not is_condition:
         yield _invalid(
             parts, place, text, ExpressionError("it yields no boolean", remedy="write a condition")
         )

@@ -178,7 +178,8 @@ def _compiled(parts: Parts, place: str, held: _Held) -> Problems:
     else:
         try:
             program = compile_planner(text, frozenset(held.item.names))
-            fault = "it yields no boolean" if held.is_condition and not yields_boolean(program) else None
+            is_boolean = yields_boolean(program)
+            fault = "it yields no boolean" if held.is_condition and not is_boolean else None
         except ExpressionError as error:
             fault, remedy = error.message, error.remedy or remedy
     if fault is not None:

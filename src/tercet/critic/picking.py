@@ -1,0 +1,84 @@
+"""Which evidence untrusted input has chosen.
+
+A fact may be true and still be the wrong one: a template that pins `kg:window:${input.window}#…` lets the author of that
+field pick the fact. A plan no longer shows how an id came about, so it is told from the id: its variable part holds an
+untrusted field of the request, and no trusted source names it. The same goes for facts that were found by searching for
+the words of an untrusted field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tercet.contracts.context import CompiledContext
+from tercet.contracts.evidence import parse_ref
+from tercet.contracts.mode import Trust
+from tercet.contracts.plan import Plan
+from tercet.contracts.trust import overlaps, scalars
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def evidence_picked_by_input(compiled: CompiledContext, plan: Plan, marks: Sequence[str]) -> frozenset[str]:
+    """Return the ids of the evidence that marked fields of the request have chosen."""
+    leaves = scalars(compiled.input()) if marks and compiled.evidence else []
+    marked = {leaf.place for leaf in leaves if any(overlaps(mark, leaf.place) for mark in marks)}
+    trusted = _texts(leaf.value for leaf in leaves if leaf.place not in marked)
+    untrusted = _texts(leaf.value for leaf in leaves if leaf.place in marked) - trusted
+    if not untrusted:
+        return frozenset()
+    searched = frozenset(_found_by_searching(plan, untrusted))
+    suspected = {ref for ref in compiled.evidence if _holds_any(ref, untrusted)}
+    if not suspected:
+        return searched
+    trusted |= _texts(
+        leaf.value
+        for entry in compiled.manifests.evidence_manifest
+        if entry.trust is Trust.TRUSTED and entry.id not in suspected and entry.id not in searched
+        for leaf in scalars(entry.content)
+    )
+    return searched | {ref for ref in suspected if not _is_named(ref, trusted, untrusted)}
+
+
+def _texts(values: Iterable[Any]) -> set[str]:
+    """Scalars as they would be written into an id; an empty one chooses nothing."""
+    return {text for value in values if value is not None and (text := str(value))}
+
+
+def _key(ref: str) -> str:
+    parts = parse_ref(ref)
+    return ref if parts is None else parts.key
+
+
+def _holds_any(ref: str, texts: set[str]) -> bool:
+    """Whether an evidence id is one of these texts, or its variable part holds one between marks of punctuation."""
+    return ref in texts or not texts.isdisjoint(_segments(_key(ref)))
+
+
+def _is_named(ref: str, trusted: set[str], untrusted: set[str]) -> bool:
+    """Whether trusted sources name an id, or all that untrusted input has put into it."""
+    return ref in trusted or _key(ref) in trusted or not _holds_any(ref, untrusted - trusted)
+
+
+def _segments(text: str) -> Iterator[str]:
+    """The text itself, and every part of it that begins and ends with a whole word."""
+    yield text
+    words = [match.span() for match in _WORD.finditer(text)]
+    for position, (start, _) in enumerate(words):
+        for _, end in words[position:]:
+            yield text[start:end]
+
+
+def _found_by_searching(plan: Plan, untrusted: set[str]) -> Iterator[str]:
+    """The evidence pinned to steps that search for words of an untrusted field."""
+    for step in plan.steps:
+        searches = [query.query for query in step.evidence_queries if query.tool is None]
+        if any(_mentions(words, text) for words in searches for text in untrusted):
+            yield from step.evidence_refs
+
+
+def _mentions(words: str, text: str) -> bool:
+    """Whether a text stands between other words."""
+    return text in words and re.search(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])", words) is not None
