@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from functools import partial
+from operator import is_
 from typing import Any, TypeVar
 
 import msgspec
@@ -48,7 +49,7 @@ class Scene:
         self._pinned: tuple[Pack, Setting, Work] | None = None
         self._tools: dict[str, Tool] = {}
         self._current: Setting | None = None
-        self._made_of: tuple[object, object, object] = (None, None, None)
+        self._made_of: tuple[object, ...] = (None,) * 4
         self._course: Course | None = None
         self._course_of: tuple[object, object] = (self.state.plan, self.state.undo)
         self._agent: Work | None = None
@@ -75,7 +76,7 @@ class Scene:
         stepper = self._rulebook.recall(state) if is_new else None
         self._agent = None if stepper is None else Work(stepper, None, limit_for=work.limit_for)
         self._tools = {tool.name: tool for tool in pack.tools}
-        self._made_of, self._current = (None, None, None), None
+        self._current = None
         self._course_of = (None, None) if state.plan else (state.plan, state.undo)
         return setting
 
@@ -105,11 +106,10 @@ class Scene:
     @property
     def setting(self) -> Setting:
         """What the run is judged in, with the facts and results that it has learned and what its budget was given."""
-        state, (extended, learned, facts) = self.state, self._made_of
-        if self._current is None or not (
-            state.extended is extended and state.learned is learned and state.facts is facts
-        ):
-            self._made_of = (state.extended, state.learned, state.facts)
+        state = self.state
+        made_of = (state.extended, state.learned, state.facts, state.earlier)
+        if self._current is None or not all(map(is_, made_of, self._made_of)):
+            self._made_of = made_of
             self._current = self._made()
         return self._current
 
@@ -120,6 +120,8 @@ class Scene:
             current = current.with_facts([fact for each in found for fact in each])
         if state.learned:
             current = current.knowing(tuple(map(self._known, state.learned)))
+        if state.earlier:
+            current = current.after(state.earlier)
         return current.extended(state.extended) if state.extended else current
 
     def _known(self, result: Any) -> KnownResult:

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import is_
 from typing import Any, Literal
 
 import msgspec
@@ -100,7 +101,7 @@ class Driver:
         """Whether nothing will be read any more."""
         self._bell = 0
         self._base = self._current = setting
-        self._made_of: tuple[object, object, object] = (None, None, None)
+        self._made_of: tuple[object, ...] = (None,) * 4
         """What of the state went into it: each of them is another object when it has changed."""
         self._facts: dict[str, tuple[Evidence, ...]] = {}
         """What plans have found, by its digest."""
@@ -131,14 +132,16 @@ class Driver:
     def setting(self) -> Setting:
         """What the run is judged and carried out in, with what operators have added to its budget."""
         state = self.state
-        extended, learned, facts = self._made_of
-        if state.extended is not extended or state.learned is not learned or state.facts is not facts:
-            self._made_of = (state.extended, state.learned, state.facts)
+        made_of = (state.extended, state.learned, state.facts, state.earlier)
+        if not all(map(is_, made_of, self._made_of)):
+            self._made_of = made_of
             current = self._base
             if state.facts:
                 current = current.with_facts([fact for each in state.facts for fact in self._facts[each]])
             if state.learned:
                 current = current.knowing(self._known())
+            if state.earlier:
+                current = current.after(state.earlier)
             self._current = current.extended(state.extended) if state.extended else current
         return self._current
 
