@@ -401,18 +401,20 @@ class Acting:
         if not self._is_strict or not has_plan_policies(self.setting.compiled.policies):
             return NO_PROGRESS
         params: dict[str, dict[str, Any]] = {}
-        left_out: set[str] = set()
         for name, call in self.course.calls.items():
             step = self.state.steps[name]
-            if step.status == "skipped" and not step.may_have_happened:
-                left_out.add(name)
-            elif call.step.is_written_out:
+            if call.step.is_written_out:
                 continue  # what it runs with is in the plan
-            elif step.may_have_happened:
+            if step.may_have_happened:
                 params[name] = step.params
             else:
                 with suppress(ResolutionError):
                     params[name] = resolve(call.params, self.results, self.setting.evidence)
+        left_out = (
+            name
+            for name, step in self.state.steps.items()
+            if step.status == "skipped" and not step.may_have_happened
+        )
         return Progress(params=params, left_out=frozenset(left_out))
 
     def _is_rechecked(self, step: StepState, call: EffectiveStep, params: dict[str, Any]) -> bool:
