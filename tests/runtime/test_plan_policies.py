@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import NotDone
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
@@ -35,7 +36,13 @@ def policy(expression: str, **fields: Any) -> Policy:
 class Till:
     """Tools that look up a sum and pay sums; `paid` lists the sums that were paid."""
 
-    def __init__(self, workshop: Workshop, *policies: Policy, looked: Any = 60, **budget: Any) -> None:
+    def __init__(
+        self,
+        workshop: Workshop,
+        *policies: Policy,
+        looked: Any = 60,
+        evidence: dict[str, Any] | None = None,
+    ) -> None:
         self.workshop = workshop
         self.paid: list[Any] = []
 
@@ -56,7 +63,13 @@ class Till:
         workshop.tool("pay.it", pay, result=number)
         workshop.tool("fail.it", fail)
         workshop.tool("file.it")
-        self.pack = workshop.pack(policies=policies, gates=(BOSS,), budget={"max_step_retries": 0, **budget})
+        facts = [
+            Evidence(id=ref, classification="price", content=content)
+            for ref, content in (evidence or {}).items()
+        ]
+        self.pack = workshop.pack(
+            policies=policies, gates=(BOSS,), evidence=facts, budget={"max_step_retries": 0}
+        )
         self.found: list[e.Event] = []
 
     def run(self, *plans: Plan) -> RunResult:
@@ -191,6 +204,32 @@ def test_a_step_that_was_skipped_leaves_nothing_undecided(workshop: Workshop) ->
             pay("a", 10, depends_on=("maybe",)),
         )
     )
+    assert (result.status, till.paid) == ("completed", [10])
+
+
+def test_a_read_that_was_made_before_a_gate_policy_could_be_decided_needs_no_approval(
+    workshop: Workshop,
+) -> None:
+    """The payment is approved; the look-up without which nobody could tell is not held against the run."""
+    till = Till(workshop, policy(SMALL, effect="gate", gate="BOSS"))
+
+    async def main() -> RunResult:
+        async with workshop.runtime(till.pack) as runtime:
+            result = await runtime.run(ASK, plan=plan(look(), pay("a", "look")), actor=ADA)
+            assert result.gate is not None
+            await runtime.approve(result.gate.id, actor=BOB)
+            return await runtime.resume(result.session_id)
+
+    assert workshop.run(main()).status == "completed"
+    assert till.paid == [60]
+
+
+def test_a_step_that_pins_as_much_as_a_plan_may_list_can_be_resolved(workshop: Workshop) -> None:
+    """Evidence that its parameters refer to comes on top of what it lists."""
+    fact = "kg:price:p1#snapshot_s1"
+    till = Till(workshop, policy(SMALL), evidence={fact: {"sum": 10}})
+    asked = {"sum": {"$evidence": f"{fact}#/sum"}}
+    result = till.run(plan(pay("a", 0, params=asked, evidence_refs=(fact,) * 1_000)))
     assert (result.status, till.paid) == ("completed", [10])
 
 

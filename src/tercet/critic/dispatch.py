@@ -16,7 +16,7 @@ from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
-from tercet.critic.rules import policies_hold
+from tercet.critic.rules import find_undecided, policies_hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +58,7 @@ def undecided_policies(
     progress: Progress,
 ) -> tuple[str, ...]:
     """Return the policies that cannot be decided for a call before more of its plan is known."""
-    review = resolved_review(ctx, compiled, spec, plan, step_id, params, progress)
-    for _ in policies_hold(review):
-        pass
-    return tuple(review.undecided)
+    return find_undecided(resolved_review(ctx, compiled, spec, plan, step_id, params, progress))
 
 
 def resolved_review(

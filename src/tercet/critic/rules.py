@@ -75,6 +75,7 @@ def _plan_policy(review: Review, policy: Policy, rule: Rule, activation: Any) ->
     unknown = _open_reads(review, rule)
     if unknown and not _is_effect_due(review):
         review.deferred.append(f"policy {policy.name}")
+        review.undecided.append(policy.name)
         return
     # An unknown parameter is missing here, so an expression that depends on it fails; only `has` would take it for absent.
     is_askable = not unknown or (rule.reads is not None and not _asks_for_presence(rule))
@@ -124,6 +125,8 @@ def _broken(review: Review, policy: Policy, refusal: Refusal, index: int | None)
         yield refusal
         return
     affected = [call for call in review.calls if index is None or call.position == index]
+    if policy.name in review.late:  # the reads had to be made before anybody could tell
+        affected = [call for call in affected if call.mode is not ApprovalMode.READ_ONLY]
     for call in affected:
         review.demands.append(
             GateDemand(
@@ -156,6 +159,13 @@ def _undecided(review: Review, policy: Policy, rule: Rule, position: int) -> Ref
         f"policy {policy.name} cannot be decided before this call: {names} of step {position} is not known yet",
         "plan the later step once its values are known, or write the policy with scope step",
     )
+
+
+def find_undecided(review: Review) -> tuple[str, ...]:
+    """Return the names of the policies over the plan that cannot be decided yet."""
+    for _ in policies_hold(review):
+        pass
+    return tuple(review.undecided)
 
 
 def has_plan_policies(policies: Iterable[Policy]) -> bool:
