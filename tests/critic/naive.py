@@ -1285,10 +1285,21 @@ def preconditions_hold(case: Case) -> Iterator[Finding]:
     before = waits_for(case)
     for index, step in enumerate(case.plan.steps):
         tools = [tool_named(case, case.plan.steps[earlier].tool) for earlier in before[index]]
-        held = [*case.spec.conditions, *(name for tool in tools if tool for name in tool.establishes)]
+        held = [*at_start(case), *(name for tool in tools if tool for name in tool.establishes)]
         own = tool_named(case, step.tool)
         if any(name not in held for name in [*step.preconditions, *(own.preconditions if own else ())]):
             yield "unmet_precondition", index
+
+
+def at_start(case: Case) -> list[str]:
+    """The conditions that hold when the plan starts, after every call that the run has made before it."""
+    held = list(case.spec.conditions)
+    for call in case.ctx.earlier:
+        tool = tool_named(case, call.step.tool)
+        if tool is not None and call.place is not None:
+            held = [*(name for name in held if name not in tool.revokes), *tool.establishes]
+    unsure = [tool_named(case, call.step.tool) for call in case.ctx.earlier if call.place is None]
+    return [name for name in held if not any(tool and name in tool.revokes for tool in unsure)]
 
 
 def threats_are_kept_away(case: Case) -> Iterator[Finding]:
@@ -1301,7 +1312,7 @@ def threats_are_kept_away(case: Case) -> Iterator[Finding]:
             own = tools[other].preconditions if other in tools else ()
             for name in [*case.plan.steps[other].preconditions, *own]:
                 makers = [i for i in before[other] if i in tools and name in tools[i].establishes]
-                is_met = name in case.spec.conditions or bool(makers)
+                is_met = name in at_start(case) or bool(makers)
                 is_mended = any(threat in (maker, *before[maker]) for maker in makers)
                 if name in tools[threat].revokes and is_met and not is_mended:
                     yield "threatened_condition", threat
@@ -1422,6 +1433,19 @@ def step_values(case: Case, index: int) -> Doc:
     }
 
 
+def earlier_values(case: Case) -> list[Doc]:
+    """What a policy over the plan may read of the calls that the run made before: steps with negative indexes."""
+    count = len(case.ctx.earlier)
+    found: list[Doc] = []
+    for index, call in enumerate(case.ctx.earlier):
+        alone = case._replace(plan=Plan(steps=(call.step,)))
+        seen = {**step_values(alone, 0), "index": index - count}
+        if tool_named(case, call.step.tool) is None:
+            seen |= {"mode": "destructive", "reversibility": "irreversible"}
+        found.append(seen)
+    return found
+
+
 def call_params(case: Case, step: Step) -> Doc:
     """The parameters of a call; a note makes none."""
     return params_of(case, step) if step.kind == "tool" else {}
@@ -1437,7 +1461,8 @@ def broken_by(case: Case, policy: Policy) -> list[int | None]:
     everything = [step_values(case, index) for index in range(len(params))]
     if policy.scope == "plan":
         outputs = list(dict.fromkeys([*case.plan.outputs, *case.plan.declared_outputs]))
-        values = {**common, "plan.outputs": outputs, "plan.steps": everything}
+        seen = [*everything, *earlier_values(case)]
+        values = {**common, "plan.outputs": outputs, "plan.steps": seen}
         return [None] if holds(policy.expression, scope, values, params) is False else []
     found: list[int | None] = []
     for index, step in enumerate(everything):

@@ -643,6 +643,11 @@ POLICIES: list[Doc] = [
     {"expression": "plan.steps.size() > 0"},
     {"expression": "plan.steps.all(s, s.tool != 'pay.refund' || s.params.amount <= 500)"},
     {"expression": "plan.steps.exists(s, s.tool == 'orders.lookup')"},
+    {"expression": "plan.steps.filter(s, s.tool == 'pay.refund').size() <= 1"},
+    {"expression": "plan.steps.all(s, s.index >= 0 || s.mode != 'destructive' || s.evidence.size() == 0)"},
+    {
+        "expression": "plan.steps.all(s, s.index < 0 || plan.steps.exists(t, t.id == 'order' && t.index < s.index))"
+    },
     {"expression": "'amount' in plan.outputs && plan.intent != 'x'"},
     {"expression": "plan."},
     {"expression": "plan.steps[7].id == 's7'"},
@@ -855,6 +860,14 @@ def _add_grant(draw: Draw, docs: Docs) -> None:
     policies.append({"name": f"policy{len(policies)}", "effect": "grant", **pick(draw, GRANTS)})
 
 
+def _have_done(draw: Draw, docs: Docs) -> None:
+    params = {"amount": 500, "order_id": "o_1", "to": "eve@evil.test"}
+    literals = {name: {"$literal": value} for name, value in params.items() if draw(st.booleans())}
+    tool = pick(draw, ["orders.lookup", "pay.refund", "rules.evaluate", "web.fetch", "gone.tool"])
+    made = {"id": pick(draw, ["order", "s9"]), "tool": tool, "params": literals, "evidence_refs": [WINDOW]}
+    docs.ctx.setdefault("earlier", []).append({"step": made, "place": pick(draw, [0, 1, None])})
+
+
 def _change_owner(draw: Draw, docs: Docs) -> None:
     docs.ctx["actor"]["roles"] = pick(draw, [[], ["reader"], ["finance_lead"], ["desk"]])
 
@@ -972,6 +985,7 @@ FRAME_CHANGES: list[Change] = [
     _set_tiers,
     *[_know_result] * 2,
     _approve,
+    *[_have_done] * 4,
     _ask_otherwise,
     _declaring("mode", *MODES),
     _declaring("trust", None, "trusted", "untrusted"),
@@ -1045,6 +1059,16 @@ def cases(draw: Draw) -> Case:
     docs = desk()
     docs.plan.update(_sound_plan(draw))
     return _spoil(draw, docs, _changes(draw, (0, 1, 1, 2, 3, 4))).parsed()
+
+
+@st.composite
+def continued_cases(draw: Draw) -> Case:
+    """A plan out of sound parts for a run that has done something before, under policies that look at the whole of it."""
+    docs = desk()
+    docs.plan.update(_sound_plan(draw))
+    needing = [_declaring(name, *([each] for each in CONDITIONS)) for name in ("establishes", "revokes")]
+    changes = [[_add_policy], [_have_done], [_have_done, *needing], [_have_done, *PLAN_CHANGES]]
+    return _spoil(draw, docs, changes).parsed()
 
 
 @st.composite

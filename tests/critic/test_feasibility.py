@@ -90,6 +90,19 @@ def test_a_condition_that_no_tool_establishes_is_a_persons_case() -> None:
     assert verdict.remedy == "no tool of this run establishes it: hand the case to a person"
 
 
+@pytest.mark.parametrize("unsure", [{"optional": True}, {"when": "request.order_id == 'x'"}])
+def test_a_precondition_that_may_not_be_established_is_decided_at_dispatch(unsure: dict[str, Any]) -> None:
+    """An optional or conditional step may not complete, so the verdict says what is still to be checked."""
+    house = SHOP.with_tools(OPEN, SELL)
+    later = plan(step("open", OPEN, **unsure), step("sell", SELL, depends_on=("open",)))
+    verdict = house.review(later)
+    assert (refused(verdict), verdict.deferred) == (None, ("precondition shop_open at step 1",))
+    sure = plan(
+        step("first", OPEN), step("open", OPEN, **unsure), step("sell", SELL, depends_on=("first", "open"))
+    )
+    assert house.review(sure).deferred == ()
+
+
 # ---- threats ------------------------------------------------------------------------------------------------------
 
 SHUT = tool("shop.shut", parameters=takes(), revokes=("shop_open",))

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.behaviour import CURRENT, Behaviour
+from tercet.contracts.context import EarlierCall
+from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
+from tercet.contracts.verdict import Refusal
+from tercet.critic.dispatch import Progress, recheck
+from tercet.critic.reading import with_params
 
 from .houses import LOOKUP, SHOP, WINDOW, House, evidence, look_up, pay, plan, refused, step, ticket
 
@@ -232,3 +238,98 @@ def test_a_gating_policy_that_fails_asks_for_its_gate() -> None:
     """An error counts as not holding here too: a person looks at it."""
     house = under("request.missing", effect="gate", gate="SUPPORT")
     assert [(d.step, d.gate) for d in house.review(plan(look_up())).gates] == [(0, "SUPPORT")]
+
+
+# ---- at dispatch --------------------------------------------------------------------------------------------------
+
+SMALL = "plan.steps.all(s, s.tool != 'payments.refund' || s.params.amount < 100)"
+LATER = plan(look_up(), pay("a", None, {"$from": "s1#/total"}), pay("b", None, {"$from": "a#/amount"}))
+
+
+def dispatched(
+    house: House, shown: Plan, step_id: str, params: dict[str, Any], /, **known: Any
+) -> Refusal | None:
+    """What is said of a call that is due, where these parameters of other steps are known."""
+    return recheck(house.ctx, house.compiled, house.spec, shown, step_id, params, Progress(**known))
+
+
+def test_a_policy_that_depends_on_a_later_value_refuses_an_effect_and_no_read() -> None:
+    """The look-up is how values become known; the payment before the last value is known is refused."""
+    house = under(SMALL)
+    assert dispatched(house, LATER, "s1", {"order_id": "ord_881"}) is None
+    first = {"payment_id": "pay_8861", "amount": 10}
+    refusal = dispatched(house, LATER, "a", first)
+    assert refusal is not None
+    assert (refusal.code, refusal.step) == ("policy_invariant", None)
+    assert refusal.reason == "policy p0 cannot be decided before this call: amount of step 2 is not known yet"
+    assert "scope step" in refusal.remedy
+
+
+def test_known_parameters_of_other_steps_decide_a_policy() -> None:
+    """What another step has begun with, or will run with, is what the policy sees of it."""
+    house, first = under(SMALL), {"payment_id": "pay_8861", "amount": 10}
+    small, large = {"payment_id": "pay_8861", "amount": 99}, {"payment_id": "pay_8861", "amount": 100}
+    assert dispatched(house, LATER, "a", first, params={"b": small}) is None
+    refusal = dispatched(house, LATER, "a", first, params={"b": large})
+    assert refusal is not None
+    assert refusal.reason.startswith("plan violates policy p0")
+
+
+def test_a_step_that_will_not_run_is_not_seen_by_a_policy() -> None:
+    """Neither its open values nor its being in the plan count."""
+    first = {"payment_id": "pay_8861", "amount": 10}
+    left_out = {"left_out": frozenset({"b"})}
+    assert dispatched(under(SMALL), LATER, "a", first, **left_out) is None
+    both = under("plan.steps.filter(s, s.tool == 'payments.refund').size() == 2")
+    assert dispatched(both, LATER, "a", first) is None
+    assert dispatched(both, LATER, "a", first, **left_out) is not None
+
+
+def test_a_run_under_the_earlier_rules_is_judged_as_before() -> None:
+    """A session that does not go by the rule defers such a policy, also at dispatch."""
+    numbers = tuple(number for number in CURRENT if number != Behaviour.STRICT_CALLS)
+    house = under(SMALL).running(behaviour=numbers)
+    assert dispatched(house, LATER, "a", {"payment_id": "pay_8861", "amount": 10}) is None
+
+
+# ---- what the run has already done --------------------------------------------------------------------------------
+
+
+def made(done: Step, place: int | None = 0, **params: Any) -> EarlierCall:
+    """A call that an earlier plan of the run made."""
+    return EarlierCall(step=with_params(done, params), place=place)
+
+
+@pytest.mark.parametrize("place", [0, None], ids=["completed", "unknown"])
+def test_a_policy_over_the_plan_counts_earlier_calls(place: int | None) -> None:
+    """One payment was made, or may have been: a second one is one too many."""
+    house = under("plan.steps.filter(s, s.tool == 'payments.refund').size() <= 1")
+    after = house.running(earlier=(made(pay("x"), place, payment_id="pay_1", amount=5),))
+    assert refused(house.review(plan(pay()))) is None
+    assert after.review(plan(pay())).code == "policy_invariant"
+    assert refused(after.review(plan(look_up()))) is None
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "plan.steps[0].id == 's1' && plan.steps.size() == 3",
+        "plan.steps.map(s, s.index) == [0, -2, -1]",
+        "plan.steps.exists(s, s.index == -1 && s.id == 'x' && s.params == {'amount': 5})",
+        "plan.steps.exists(s, s.id == 'x' && s.mode == 'destructive' && s.gates == ['FINANCE'])",
+        "plan.steps.exists(s, s.id == 'x' && s.reversibility == 'compensable' && s.kind == 'tool')",
+        f"plan.steps.exists(s, s.id == 'x' && s.evidence == ['{WINDOW}'])",
+        "plan.steps.exists(s, s.tool == 'shop.gone' && s.mode == 'destructive' && s.params.n == 1)",
+    ],
+)
+def test_an_earlier_call_looks_like_a_step(expression: str) -> None:
+    """It stands behind the plan's own steps, effective, with the parameters that it was made with."""
+    done = step("x", "payments.refund", evidence_refs=(WINDOW,))
+    earlier = (made(step("g", "shop.gone"), 0, n=1), made(done, 1, amount=5))
+    assert refused(under(expression).running(earlier=earlier).review(plan(look_up()))) is None
+
+
+def test_a_step_policy_is_not_asked_about_earlier_calls() -> None:
+    """They were judged when they were made."""
+    house = under("step.tool != 'payments.refund'", scope="step")
+    assert refused(house.running(earlier=(made(pay("x"), amount=5),)).review(plan(look_up()))) is None

@@ -12,6 +12,7 @@ from critic import naive
 from critic.naive import Case
 from critic.strategies import (
     cases,
+    continued_cases,
     cyclic_cases,
     examples,
     faulty_refunds,
@@ -69,6 +70,13 @@ def test_verify_never_raises_and_agrees_on_nonsense(case: Case) -> None:
 @given(cases())
 def test_verify_agrees_with_the_second_critic(case: Case) -> None:
     """Plans out of sound and spoilt parts pass and fail as the page says, for the reason and at the step it says."""
+    assert_agreement(case)
+
+
+@examples(200)
+@given(continued_cases())
+def test_both_critics_agree_on_a_run_that_has_done_something_before(case: Case) -> None:
+    """Policies and preconditions see the calls of earlier plans."""
     assert_agreement(case)
 
 

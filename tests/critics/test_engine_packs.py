@@ -163,3 +163,28 @@ def test_no_policy_grants_what_is_decided_after_an_objection(objection: str) -> 
     result = play(main(), clock)
     assert result.status == ("completed" if objection == "none" else "awaiting_gate")
     assert sent == (["a", "b"] if objection == "none" else [])
+
+
+def test_a_policy_sees_what_earlier_turns_have_done() -> None:
+    """Each turn is a plan of its own; a limit on the number of calls still holds for all of them together."""
+    say, said = counted("desk.say", mode="local_write")
+    once = Policy(name="once", expression="plan.steps.filter(s, s.tool == 'desk.say').size() <= 1")
+    agent = Scripted([act("one"), act("two"), act("three"), Decision.final("done")], ["desk.say"])  # pyright: ignore[reportArgumentType]
+    result = run(agent, pack(say, policies=(once,)))
+    assert said == ["one"]
+    assert "violates policy once" in str(result.steps[1].results)
+
+
+def test_a_policy_about_order_is_met_by_an_earlier_turn() -> None:
+    """What was read in one turn was read before the effect of the next."""
+    look, _ = counted("desk.look")
+    say, said = counted("desk.say", mode="local_write")
+    expression = (
+        "plan.steps.all(s, s.tool != 'desk.say'"
+        " || plan.steps.exists(look, look.tool == 'desk.look' && look.index < s.index))"
+    )
+    order = Policy(name="order", expression=expression)
+    script = [act("", "desk.look"), act("now"), Decision.final("done")]
+    agent = Scripted(script, ["desk.look", "desk.say"])  # pyright: ignore[reportArgumentType]
+    run(agent, pack(look, say, policies=(order,)))
+    assert said == ["now"]

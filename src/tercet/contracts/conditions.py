@@ -8,7 +8,7 @@ order in which it does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tercet.contracts.graph import Graph
@@ -47,6 +47,22 @@ def effects_of(step: Step, tool: ToolSpec | None) -> Effects:
 def effects_in(plan: Plan, surface: Mapping[str, ToolSpec]) -> list[Effects]:
     """The conditions of each step of a plan."""
     return [effects_of(step, surface.get(step.tool or "")) for step in plan.steps]
+
+
+def conditions_after(
+    at_start: Iterable[str], calls: Iterable[tuple[ToolSpec | None, bool]]
+) -> frozenset[str]:
+    """Return the conditions that hold after these calls, in this order; each comes with whether it has completed.
+
+    A call that has not completed may still have happened, at any time: it establishes nothing and revokes for good.
+    """
+    held, lost = set(at_start), set[str]()
+    for tool, is_completed in calls:
+        if tool is not None and is_completed:
+            held = held.difference(tool.revokes).union(tool.establishes)
+        elif tool is not None:
+            lost.update(tool.revokes)
+    return frozenset(held - lost)
 
 
 def exposures(graph: Graph, effects: Sequence[Effects], held: frozenset[str]) -> Iterator[Exposure]:

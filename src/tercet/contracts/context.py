@@ -16,7 +16,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.plain import PlainValue
-from tercet.contracts.plan import Plan
+from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.references import Leaf
 from tercet.contracts.request import Actor, Request, anonymous
@@ -44,6 +44,15 @@ USUAL_TIERS: dict[RiskTier, tuple[Check, ...]] = {
 }
 
 
+class EarlierCall(Authored):
+    """A call of this run that no step of the present plan stands for: an earlier plan, or an earlier turn, made it."""
+
+    step: Step
+    """The step as its plan had it, with the parameters that the call was made with."""
+    place: int | None = None
+    """Its place among the completed steps of the run; None if its result was unusable, or its outcome is not known."""
+
+
 class RunContext(Authored):
     """The frame of one run: for whom, how far it may go, and how much it may use."""
 
@@ -54,6 +63,8 @@ class RunContext(Authored):
     safety_mode: ApprovalMode = ApprovalMode.LOCAL_WRITE
     run_budget: RunBudget = Field(default_factory=RunBudget)
     used: BudgetUse = Field(default_factory=BudgetUse)
+    earlier: tuple[EarlierCall, ...] = ()
+    """What the run has already done, or may have done, under earlier plans; in the order of completion, unknown last."""
     started_at: AwareDatetime | None = None
     """Given by the shell; evidence that expired before it is not admitted."""
     plan_origin: Literal["planner", "caller"] = "planner"

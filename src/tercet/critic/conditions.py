@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tercet.contracts.conditions import Exposure, effects_in, exposures
+from collections.abc import Callable
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.conditions import Exposure, conditions_after, effects_in, exposures
+from tercet.contracts.plan import Step
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.review import Refusals, Review
 
@@ -21,18 +25,15 @@ def preconditions_are_met(review: Review) -> Refusals:
     }
     if not presupposed:
         return
-    at_start = frozenset(review.spec.conditions)
-    before: dict[int, frozenset[str]] = {}
-    after: dict[int, frozenset[str]] = {}
-    for index in review.graph.order:
-        before[index] = at_start.union(
-            *(after[predecessor] for predecessor in review.graph.predecessors[index])
-        )
-        call = review.call_at.get(index)
-        after[index] = before[index] if call is None else before[index].union(call.tool.establishes)
+    before = _established(review, lambda _: True)
+    certain = _established(review, lambda step: not step.optional and step.when is None)
+    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
     for index, conditions in presupposed.items():
         for condition in conditions:
-            if condition not in before[index]:
+            if condition in before[index]:
+                if is_strict and condition not in certain[index]:
+                    review.deferred.append(f"precondition {condition} at step {index}")
+            else:
                 yield review.refuse(
                     Code.UNMET_PRECONDITION,
                     f"step {index} presupposes {condition}, which nothing before it establishes",
@@ -40,6 +41,28 @@ def preconditions_are_met(review: Review) -> Refusals:
                     step=index,
                     place="/preconditions",
                 )
+
+
+def _established(review: Review, counts: Callable[[Step], bool]) -> dict[int, frozenset[str]]:
+    """Return, for each step, the conditions that hold at the start or that a step before it which counts establishes."""
+    at_start = start_conditions(review)
+    before: dict[int, frozenset[str]] = {}
+    after: dict[int, frozenset[str]] = {}
+    for index in review.graph.order:
+        before[index] = at_start.union(
+            *(after[predecessor] for predecessor in review.graph.predecessors[index])
+        )
+        call = review.call_at.get(index)
+        new = call.tool.establishes if call is not None and counts(call.step) else ()
+        after[index] = before[index].union(new)
+    return before
+
+
+def start_conditions(review: Review) -> frozenset[str]:
+    """Return the conditions that hold when the plan starts: those of the decision, changed by what the run did before."""
+    surface = review.compiled.surface
+    earlier = ((surface.get(made.step.tool or ""), made.place is not None) for made in review.ctx.earlier)
+    return conditions_after(review.spec.conditions, earlier)
 
 
 def _establish(review: Review, condition: str) -> str:
@@ -54,7 +77,7 @@ def conditions_are_kept(review: Review) -> Refusals:
     if not any(call.tool.revokes for call in review.calls):
         return
     effects = effects_in(review.plan, review.compiled.surface)
-    for exposure in exposures(review.graph, effects, frozenset(review.spec.conditions)):
+    for exposure in exposures(review.graph, effects, start_conditions(review)):
         yield _threatened(review, exposure)
 
 

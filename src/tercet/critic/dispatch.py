@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import Plan
-from tercet.contracts.references import LITERAL
+from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.flow import authority_is_bound
-from tercet.critic.reading import pinned
+from tercet.critic.reading import with_params
 from tercet.critic.review import Review
-from tercet.critic.rules import policies_hold
+from tercet.critic.rules import find_undecided, policies_hold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What is known of the other steps of a plan when one of them is dispatched."""
+
+    params: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    """The resolved parameters of the steps that have begun, and of those whose values are known by now."""
+    left_out: frozenset[str] = frozenset()
+    """The steps that will not run."""
+
+
+NO_PROGRESS = Progress()
 
 
 def recheck(
@@ -24,9 +40,10 @@ def recheck(
     plan: Plan,
     step_id: str,
     params: dict[str, Any],
+    progress: Progress = NO_PROGRESS,
 ) -> Refusal | None:
-    """Why a call must not be made with these parameters; None if nothing speaks against it."""
-    review = resolved_review(ctx, compiled, spec, plan, step_id, params)
+    """Return why a call must not be made with these parameters; None if nothing forbids it."""
+    review = resolved_review(ctx, compiled, spec, plan, step_id, params, progress)
     index = review.position[step_id]
     found = chain(arguments_fit_schema(review), arguments_are_permitted(review), policies_hold(review))
     return next((refusal for refusal in found if refusal.step in (index, None)), None)
@@ -41,6 +58,19 @@ def recheck_sources(
     return next((refusal for refusal in authority_is_bound(review) if refusal.step == index), None)
 
 
+def undecided_policies(
+    ctx: RunContext,
+    compiled: CompiledContext,
+    spec: DecisionSpec,
+    plan: Plan,
+    step_id: str,
+    params: dict[str, Any],
+    progress: Progress,
+) -> tuple[str, ...]:
+    """Return the policies that cannot be decided for a call before more of its plan is known."""
+    return find_undecided(resolved_review(ctx, compiled, spec, plan, step_id, params, progress))
+
+
 def resolved_review(
     ctx: RunContext,
     compiled: CompiledContext,
@@ -48,11 +78,19 @@ def resolved_review(
     plan: Plan,
     step_id: str,
     params: dict[str, Any],
+    progress: Progress = NO_PROGRESS,
 ) -> Review:
-    """The review of a plan in which one step has the parameters that it will run with; what it pinned stays pinned."""
-    resolved = {name: {LITERAL: value} for name, value in params.items()}
-    steps = [
-        s.model_copy(update={"params": resolved, "evidence_refs": pinned(s)}) if s.id == step_id else s
-        for s in plan.steps
-    ]
-    return Review(ctx, compiled, spec, plan.model_copy(update={"steps": steps}))
+    """Return the review of a plan in which one step is due, with the parameters that it and others run with."""
+    if not ctx.goes_by(Behaviour.STRICT_CALLS):
+        steps = [with_params(step, params) if step.id == step_id else step for step in plan.steps]
+        return Review(ctx, compiled, spec, plan.model_copy(update={"steps": steps}))
+    known = {**progress.params, step_id: params}
+    steps = [with_params(step, known[step.id]) if step.id in known else step for step in plan.steps]
+    return Review(
+        ctx,
+        compiled,
+        spec,
+        plan.model_copy(update={"steps": steps}),
+        due=next(index for index, step in enumerate(steps) if step.id == step_id),
+        left_out=frozenset(i for i, step in enumerate(steps) if step.id in progress.left_out),
+    )

@@ -14,6 +14,7 @@ from typing import Literal
 
 import orjson
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.mode import ApprovalMode
@@ -29,7 +30,7 @@ from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates, owner_is_authorised
 from tercet.critic.reading import Reading
 from tercet.critic.review import Refusals, Review
-from tercet.critic.rules import policies_hold
+from tercet.critic.rules import find_undecided, has_plan_policies, policies_hold
 from tercet.policy import schemas
 from tercet.policy.resolution import ResolutionError, resolve
 
@@ -88,7 +89,17 @@ class Recorded:
         )
         if len(steps) == len(run.plan.steps) and all(map(is_, steps, run.plan.steps)):
             return self.planned  # which was read and checked already
-        return Review(run.context, run.compiled, run.spec, run.plan.model_copy(update={"steps": steps}))
+        plan = run.plan.model_copy(update={"steps": steps})
+        return Review(run.context, run.compiled, run.spec, plan, late=self._late)
+
+    @property
+    def _late(self) -> frozenset[str]:
+        """The policies over the plan that its review had to leave open."""
+        run = self.run
+        if not run.context.goes_by(Behaviour.STRICT_CALLS) or not has_plan_policies(run.compiled.policies):
+            return frozenset()
+        reviewed = Review(run.context, run.compiled, run.spec, run.plan, self.planned.reading)
+        return frozenset(find_undecided(reviewed))
 
 
 def _as_run(step: Step, params: JsonObject, refs: tuple[str, ...]) -> Step:

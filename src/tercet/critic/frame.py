@@ -1,60 +1,80 @@
-"""A plan's steps as rules see them: plain values."""
+"""The steps of a plan, and the calls that the run made before it, as rules see them: plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
-from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.effective import EffectiveStep, effective
+from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import Step
+from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 
+Refs: TypeAlias = tuple[str, ...]
+Names: TypeAlias = frozenset[str] | None
+"""The names that rules read; None means all of them."""
+
 # Converting values for CEL is most of what a policy costs, so only what some rule reads is handed over.
-_CALL: dict[str, Callable[[Review, EffectiveStep], Any]] = {
-    "id": lambda _, call: call.step.id,
-    "index": lambda _, call: call.position,
-    "kind": lambda _, call: call.step.kind,
-    "tool": lambda _, call: call.tool.name,
-    "mode": lambda _, call: str(call.mode),
-    "reversibility": lambda _, call: str(call.reversibility),
-    "gates": lambda _, call: list(call.gates),
-    "evidence": lambda review, call: list(review.pinned[call.position]),
+_CALL: dict[str, Callable[[EffectiveStep, Refs], Any]] = {
+    "id": lambda call, _: call.step.id,
+    "index": lambda call, _: call.position,
+    "kind": lambda call, _: call.step.kind,
+    "tool": lambda call, _: call.tool.name,
+    "mode": lambda call, _: str(call.mode),
+    "reversibility": lambda call, _: str(call.reversibility),
+    "gates": lambda call, _: list(call.gates),
+    "evidence": lambda _, refs: list(refs),
 }
 
 
-def plan_steps(
-    review: Review, fields: frozenset[str] | None, params: frozenset[str] | None
-) -> list[dict[str, Any]]:
+def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, Any]]:
     """The steps, effective, with known parameters in place and open ones left out.
 
-    `fields` and `params` are all that any rule reads of a step and of its parameters; None means everything.
+    `fields` and `params` are all that any rule reads of a step and of its parameters.
     """
-    wanted = [(name, get) for name, get in _CALL.items() if fields is None or name in fields]
-    has_params = fields is None or "params" in fields
     steps: list[dict[str, Any]] = []
     for index, step in enumerate(review.plan.steps):
         call = review.call_at.get(index)
         if call is None:
-            steps.append(_other(review, index, step))
+            steps.append(_other(index, step, review.pinned[index]))
             continue
-        seen = {name: get(review, call) for name, get in wanted}
-        if has_params:
-            seen["params"] = _closed(review, call, params)
-        steps.append(seen)
+        unknown = review.open_parameters.get(index, frozenset[str]())
+        arguments = review.arguments(call)
+        if unknown:
+            arguments = {name: value for name, value in arguments.items() if name not in unknown}
+        steps.append(_shown(call, review.pinned[index], arguments, fields, params))
     return steps
 
 
-def _closed(review: Review, call: EffectiveStep, read: frozenset[str] | None) -> dict[str, Any]:
-    """The parameters that rules read and whose values are known at review."""
-    unknown = review.open_parameters.get(call.position, frozenset[str]())
-    return {
-        name: value
-        for name, value in review.arguments(call).items()
-        if name not in unknown and (read is None or name in read)
-    }
+def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str, Any]]:
+    """Return the calls that the run made under earlier plans, like steps; their indexes are negative, the last is -1."""
+    earlier = review.ctx.earlier
+    shown: list[dict[str, Any]] = []
+    for index, made in enumerate(earlier, -len(earlier)):
+        step, refs = made.step, pinned(made.step)
+        made_with = {name: review.resolved(value) for name, value in step.params.items()}
+        tool = review.compiled.surface.get(step.tool or "")
+        if tool is None:  # the session was moved to a pack without it, which cannot say how harmless it was
+            worst = {"mode": str(ApprovalMode.DESTRUCTIVE), "reversibility": str(Reversibility.IRREVERSIBLE)}
+            shown.append({**_other(index, step, refs), **worst, "params": made_with})
+        else:
+            shown.append(_shown(effective(index, step, tool), refs, made_with, fields, params))
+    return shown
 
 
-def _other(review: Review, index: int, step: Step) -> dict[str, Any]:
+def _shown(
+    call: EffectiveStep, refs: Refs, arguments: dict[str, Any], fields: Names, params: Names
+) -> dict[str, Any]:
+    seen = {name: get(call, refs) for name, get in _CALL.items() if fields is None or name in fields}
+    if fields is None or "params" in fields:
+        seen["params"] = {
+            name: value for name, value in arguments.items() if params is None or name in params
+        }
+    return seen
+
+
+def _other(index: int, step: Step, refs: Refs) -> dict[str, Any]:
     return {
         "id": step.id,
         "index": index,
@@ -63,6 +83,6 @@ def _other(review: Review, index: int, step: Step) -> dict[str, Any]:
         "mode": str(step.approval_mode or "read_only"),
         "reversibility": str(step.reversibility or "pure"),
         "gates": list(step.gates or ()),
-        "evidence": list(review.pinned[index]),
+        "evidence": list(refs),
         "params": {},
     }

@@ -12,12 +12,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from tercet.contracts import pointer, references
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.references import Found, Place, Reference
-from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.policy.schemas import Fault
 
 
@@ -141,6 +143,16 @@ def pinned(step: Step) -> tuple[str, ...]:
         return step.evidence_refs
     read = [f.target for f in step.found if type(f) is Reference and f.kind == "evidence"]
     return (*step.evidence_refs, *read) if read else step.evidence_refs
+
+
+def with_params(step: Step, params: JsonObject) -> Step:
+    """Return a step with the parameters that it runs with; what it pinned stays pinned."""
+    literals = {name: {references.LITERAL: value} for name, value in params.items()}
+    # Not validated again: a step may pin more, by listing and by reference, than a plan may list.
+    changed = BaseModel.model_copy(step, update={"params": literals, "evidence_refs": pinned(step)})
+    for derived in ("found", "is_written_out"):
+        vars(changed).pop(derived, None)
+    return changed
 
 
 def _follow(value: Any, where: str, name: str) -> Known:

@@ -35,16 +35,29 @@ class Review:
         spec: DecisionSpec,
         plan: Plan,
         reading: Reading | None = None,
+        *,
+        due: int | None = None,
+        left_out: frozenset[int] = frozenset(),
+        late: frozenset[str] = frozenset(),
     ) -> None:
-        """`reading` is one that was made before; it is used if it is of this context and this plan."""
+        """`reading` is one that was made before; it is used if it is of this context and this plan.
+
+        `due` is the position of the step that is being dispatched, if one is; `left_out` are steps that will not run;
+        `late` are policies over the plan that could only be decided after some of its reads had been made.
+        """
         self.ctx = ctx
         self.compiled = compiled
         self.spec = spec
         self.plan = plan
+        self.due = due
+        self.left_out = left_out
+        self.late = late
         self.demands: list[GateDemand] = []
         """Approvals that the plan will wait for."""
         self.deferred: list[str] = []
         """Rules that are decided at dispatch."""
+        self.undecided: list[str] = []
+        """The names of the policies over the plan that cannot be decided yet."""
         self.checks = compiled.checks(spec.risk_tier)
         """The optional checks that the decision's risk tier asks for."""
         if reading is None or not reading.is_of(compiled, plan):

@@ -1,18 +1,25 @@
 """The pack's policies over the plan and over each of its steps.
 
+A policy over the plan also sees what the run has already done under earlier plans. One that reads a value which is not
+known yet is deferred at review. At dispatch an effect needs every policy decided: one that still depends on an unknown
+value counts as broken.
+
 All policies are first tried at once, a step policy as one comprehension over the steps: if that is true, each of them
 holds. Only otherwise are they evaluated one by one and step by step, to find out which failed, and where.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tercet.contracts.gate import GateDemand
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.policy import Policy
+from tercet.contracts.references import tokens
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.arguments import reads_open
-from tercet.critic.frame import plan_steps
+from tercet.critic.frame import earlier_calls, plan_steps
 from tercet.critic.review import Refusals, Review
 from tercet.policy.expressions import (
     PLAN,
@@ -33,17 +40,17 @@ def policies_hold(review: Review) -> Refusals:
         return
     rules = [_compiled(policy) for policy in policies]
     compiled = [rule for rule in rules if isinstance(rule, Rule)]
-    steps = plan_steps(
-        review, union(rule.fields for rule in compiled), union(rule.reads for rule in compiled)
-    )
+    fields, params = union(rule.fields for rule in compiled), union(rule.reads for rule in compiled)
+    steps = plan_steps(review, fields, params)
+    running = [step for index, step in enumerate(steps) if index not in review.left_out]
     values = {
         **review.frame,
         "plan.intent": review.plan.intent or "",
         "plan.outputs": list(review.plan.output_names),
-        "plan.steps": steps,
+        "plan.steps": running + earlier_calls(review, fields, params),
     }
     activation = PLAN.activation(values)
-    ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _reads_open(review, rule))
+    ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _open_reads(review, rule))
     together = compile_together(ready)
     is_passed = together is not None and together.evaluate(activation).holds
     for policy, rule in zip(policies, rules, strict=True):
@@ -65,12 +72,29 @@ def _compiled(policy: Policy) -> Rule | Outcome:
 
 
 def _plan_policy(review: Review, policy: Policy, rule: Rule, activation: Any) -> Refusals:
-    if _reads_open(review, rule):
+    unknown = _open_reads(review, rule)
+    if unknown and not _is_effect_due(review):
         review.deferred.append(f"policy {policy.name}")
+        review.undecided.append(policy.name)
         return
-    outcome = rule.evaluate(activation)
-    if not outcome.holds:
-        yield from _broken(review, policy, outcome, None)
+    # An unknown parameter is missing here, so an expression that depends on it fails; only `has` would take it for absent.
+    is_askable = not unknown or (rule.reads is not None and not _asks_for_presence(rule))
+    outcome = rule.evaluate(activation) if is_askable else Outcome(error="it reads an unknown value")
+    if unknown and outcome.error is not None:
+        review.undecided.append(policy.name)
+        yield from _broken(review, policy, _undecided(review, policy, rule, unknown[0]), None)
+    elif not outcome.holds:
+        yield from _broken(review, policy, _refusal(review, policy, outcome, None), None)
+
+
+def _is_effect_due(review: Review) -> bool:
+    """Whether a call above read_only is being dispatched."""
+    call = None if review.due is None else review.call_at.get(review.due)
+    return call is not None and call.mode is not ApprovalMode.READ_ONLY
+
+
+def _asks_for_presence(rule: Rule) -> bool:
+    return any(token.text == "has" for token in tokens(rule.text))
 
 
 def _step_policy(
@@ -78,26 +102,31 @@ def _step_policy(
 ) -> Refusals:
     shared = {name: value for name, value in values.items() if name in STEP.variables}
     for index, step in enumerate(steps):
+        if review.due not in (index, None):
+            continue  # each step is judged when it is due itself
         if reads_open(review, rule, index):
             review.deferred.append(f"policy {policy.name} at step {index}")
             continue
         values_here = shared | {f"step.{name}": value for name, value in step.items()}
         outcome = rule.evaluate(STEP.activation(values_here))
         if not outcome.holds:
-            yield from _broken(review, policy, outcome, index)
+            yield from _broken(review, policy, _refusal(review, policy, outcome, index), index)
 
 
-def _reads_open(review: Review, rule: Rule) -> bool:
-    """Whether a rule reads, of any call, a parameter whose value is known only at dispatch."""
-    return any(reads_open(review, rule, position) for position in review.open_parameters)
+def _open_reads(review: Review, rule: Rule) -> list[int]:
+    """The positions of the calls of which a rule reads a parameter whose value is not known yet."""
+    positions = (position for position in review.open_parameters if position not in review.left_out)
+    return [position for position in positions if reads_open(review, rule, position)]
 
 
-def _broken(review: Review, policy: Policy, outcome: Outcome, index: int | None) -> Refusals:
+def _broken(review: Review, policy: Policy, refusal: Refusal, index: int | None) -> Refusals:
     gate = policy.gate
     if policy.effect == "deny" or gate is None or gate not in review.compiled.gates_by_name:
-        yield _refusal(review, policy, outcome, index)
+        yield refusal
         return
     affected = [call for call in review.calls if index is None or call.position == index]
+    if policy.name in review.late:  # the reads had to be made before anybody could tell
+        affected = [call for call in affected if call.mode is not ApprovalMode.READ_ONLY]
     for call in affected:
         review.demands.append(
             GateDemand(
@@ -119,3 +148,26 @@ def _refusal(review: Review, policy: Policy, outcome: Outcome, index: int | None
         policy.remedy or f"change the plan so that {policy.expression}",
         step=index,
     )
+
+
+def _undecided(review: Review, policy: Policy, rule: Rule, position: int) -> Refusal:
+    """The refusal of a call for which a policy cannot be decided, since it reads a value of a later step."""
+    unknown = review.open_parameters[position]
+    names = ", ".join(sorted(unknown if rule.reads is None else unknown & rule.reads))
+    return review.refuse(
+        Code.POLICY_INVARIANT,
+        f"policy {policy.name} cannot be decided before this call: {names} of step {position} is not known yet",
+        "plan the later step once its values are known, or write the policy with scope step",
+    )
+
+
+def find_undecided(review: Review) -> tuple[str, ...]:
+    """Return the names of the policies over the plan that cannot be decided yet."""
+    for _ in policies_hold(review):
+        pass
+    return tuple(review.undecided)
+
+
+def has_plan_policies(policies: Iterable[Policy]) -> bool:
+    """Whether a policy looks at a plan as a whole, so that a call is judged together with the steps around it."""
+    return any(policy.scope == "plan" and policy.effect != "grant" for policy in policies)

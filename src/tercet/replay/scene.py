@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from functools import partial
+from operator import is_
 from typing import Any, TypeVar
 
 import msgspec
@@ -49,7 +50,7 @@ class Scene:
         self._pinned: tuple[Pack, Setting, Work] | None = None
         self._tools: dict[str, Tool] = {}
         self._current: Setting | None = None
-        self._made_of: tuple[object, ...] = (None,) * 4
+        self._made_of: tuple[object, ...] = (None,) * 5
         self._course: Course | None = None
         self._course_of: tuple[object, object] = (self.state.plan, self.state.undo)
         self._agent: Work | None = None
@@ -76,7 +77,7 @@ class Scene:
         stepper = self._rulebook.recall(state) if is_new else None
         self._agent = None if stepper is None else Work(stepper, None, limit_for=work.limit_for)
         self._tools = {tool.name: tool for tool in pack.tools}
-        self._made_of, self._current = (None,) * 4, None
+        self._current = None
         self._course_of = (None, None) if state.plan else (state.plan, state.undo)
         return setting
 
@@ -107,9 +108,8 @@ class Scene:
     def setting(self) -> Setting:
         """What the run is judged in, with the facts and results that it has learned and what its budget was given."""
         state = self.state
-        made_of = (state.extended, state.learned, state.facts, state.entered)
-        is_same = all(now is before for now, before in zip(made_of, self._made_of, strict=True))
-        if self._current is None or not is_same:
+        made_of = (state.extended, state.learned, state.facts, state.entered, state.earlier)
+        if self._current is None or not all(map(is_, made_of, self._made_of)):
             self._made_of = made_of
             self._current = self._made()
         return self._current
@@ -123,6 +123,8 @@ class Scene:
             current = current.knowing(tuple(map(self._known, state.learned)))
         if state.entered:
             current = current.with_entered(entered_results(state))
+        if state.earlier:
+            current = current.after(state.earlier)
         return current.extended(state.extended) if state.extended else current
 
     def _known(self, result: Any) -> KnownResult:

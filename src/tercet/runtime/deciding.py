@@ -17,17 +17,23 @@ is waited for, what is unknown is settled, and then the critic judges. So no pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
+from tercet.contracts.conditions import conditions_after, effects_of
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
+from tercet.contracts.plan import Step
 from tercet.contracts.quality_rules import QualityRules, TestCommand
-from tercet.critic.dispatch import recheck, recheck_sources
+from tercet.contracts.verdict import Code
+from tercet.critic.dispatch import NO_PROGRESS, Progress, recheck, recheck_sources, undecided_policies
 from tercet.critic.grants import granted_by
 from tercet.critic.outputs.harness import TRIGGERS
+from tercet.critic.rules import has_plan_policies
 from tercet.executor.identity import idempotency_key
 from tercet.journal.events.gate import Need
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
@@ -361,9 +367,10 @@ class Acting:
             if call is None and self._is_strict:
                 self._demand_room(params)
         except ResolutionError as error:
-            if planned.optional:
-                return c.Skip(step=name, reason="optional_failed")
-            return c.Fault(step=name, code=error.code, reason=error.message)
+            return _failed(planned, error.code, error.message)
+        if (condition := self._unmet_precondition(name, step)) is not None:
+            reason = f"step {name} needs {condition}, which no completed step has established"
+            return _failed(planned, str(Code.UNMET_PRECONDITION), reason)
         if call is None:
             return c.Note(step=name, params=params)
         return self._call(name, step, call, params)
@@ -397,11 +404,12 @@ class Acting:
                 code="duplicate_action",
                 reason=f"{call.tool.name} with this identity was done before in this session",
             )
-        if step.attempt == 0 and params != call.params:
-            refusal = recheck(
-                self.setting.ctx, self.setting.compiled, self.setting.spec, self.course.plan, name, params
-            )
-            if refusal is not None:
+        if self._is_rechecked(step, call, params):
+            ctx, compiled, spec = self.setting.ctx, self.setting.compiled, self.setting.spec
+            asked = ctx, compiled, spec, self.course.plan, name, params, self.progress
+            if not self._only_reads(name) and self._is_learning(name) and undecided_policies(*asked):
+                return None  # reads that are under way may tell what the policies depend on
+            if (refusal := recheck(*asked)) is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         occurrence, key = action
         if (shortage := self._shortage(step, call)) is not None:
@@ -420,6 +428,82 @@ class Acting:
             occurrence=occurrence,
             attempt=step.attempt + 1,
             not_before=step.not_before,
+        )
+
+    # --- what other steps mean for a call ---
+
+    @property
+    def _is_strict(self) -> bool:
+        return self.setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+
+    @cached_property
+    def progress(self) -> Progress:
+        """What is known by now of the plan's steps; nothing where no policy looks at more than one step."""
+        if not self._is_strict or not has_plan_policies(self.setting.compiled.policies):
+            return NO_PROGRESS
+        params: dict[str, dict[str, Any]] = {}
+        for name, call in self.course.calls.items():
+            step = self.state.steps[name]
+            if call.step.is_written_out:
+                continue  # what it runs with is in the plan
+            if step.may_have_happened:
+                params[name] = step.params
+            else:
+                with suppress(ResolutionError):
+                    params[name] = resolve(call.params, self.results, self.setting.evidence)
+        left_out = (
+            name
+            for name, step in self.state.steps.items()
+            if step.status == "skipped" and not step.may_have_happened
+        )
+        return Progress(params=params, left_out=frozenset(left_out))
+
+    def _is_rechecked(self, step: StepState, call: EffectiveStep, params: dict[str, Any]) -> bool:
+        """Whether there is something about a call that its review could not decide, or decided on other steps."""
+        if not self._is_strict:
+            return step.attempt == 0 and params != call.params
+        if step.is_unsettled:  # it may have happened already, as it was decided then
+            return False
+        is_new = params != call.params or bool(self.state.verdict.get("deferred"))
+        return is_new or bool(self.progress.left_out)
+
+    def _is_learning(self, name: str) -> bool:
+        """Whether another step that is under way, or that may begin at once, can bring values which are not known yet."""
+        others = [(other, self.state.steps[other]) for other in self.state.frontier if other != name]
+        return any(
+            step.status in ("in_flight", "unknown") or (step.status == "pending" and self._only_reads(other))
+            for other, step in others
+            if not step.gate
+        )
+
+    def _only_reads(self, name: str) -> bool:
+        call = self.course.calls.get(name)
+        return call is None or call.mode is ApprovalMode.READ_ONLY
+
+    def _unmet_precondition(self, name: str, step: StepState) -> str | None:
+        """Return a condition that a step needs and that does not hold now; None if all of them do."""
+        setting = self.setting
+        is_checked = "preconditions" in setting.compiled.checks(setting.spec.risk_tier)
+        if not self._is_strict or not is_checked or step.is_unsettled:
+            return None
+        call = self.course.calls.get(name)
+        needs = effects_of(self.course.steps[name], None if call is None else call.tool).needs
+        return next((condition for condition in needs if condition not in self._held), None)
+
+    @cached_property
+    def _held(self) -> frozenset[str]:
+        """The conditions that hold after everything that the run has done, or may have done."""
+        places = {name: place for place, name in enumerate(self.state.done)}
+        surface, calls = self.setting.surface, self.course.calls
+        made = [(each.place, surface.get(each.step.tool or "")) for each in self.setting.ctx.earlier]
+        made += [
+            (places.get(name) if step.status == "done" else None, calls[name].tool)
+            for name, step in self.state.steps.items()
+            if step.may_have_happened and name in calls
+        ]
+        ordered = sorted(made, key=lambda each: (each[0] is None, each[0] or 0))
+        return conditions_after(
+            self.setting.spec.conditions, ((tool, place is not None) for place, tool in ordered)
         )
 
     def _key(self, call: EffectiveStep, params: dict[str, Any], occurrence: int) -> str:
@@ -477,7 +561,7 @@ class Acting:
         self, name: str, step: StepState, call: EffectiveStep, params: dict[str, Any], key: str
     ) -> c.Ask | c.Grant | None:
         """The question whether a call may be made, or the policy that answers it; None if it has been answered."""
-        gates = gates_of(self.setting, self.course, name, params)
+        gates = gates_of(self.setting, self.course, name, params, self.progress)
         if not needs_approval(call, gates):
             return None
         asked = Resolved(name=name, call=call, params=params, key=key)
@@ -513,9 +597,16 @@ class Acting:
             action = self._new_action(call, params)
             if action is None or action[1] in keys:
                 continue
-            if gates_of(self.setting, self.course, other, params) == gates:
+            if gates_of(self.setting, self.course, other, params, self.progress) == gates:
                 keys.add(action[1])
                 yield Resolved(name=other, call=call, params=params, key=action[1])
+
+
+def _failed(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
+    """What becomes of a step that cannot be called."""
+    if step.optional:
+        return c.Skip(step=step.id, reason="optional_failed")
+    return c.Fault(step=step.id, code=code, reason=reason)
 
 
 def first_short(*needs: tuple[str, int | None, int, int]) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tercet.critic.dispatch import resolved_review
+from tercet.critic.dispatch import NO_PROGRESS, Progress, resolved_review
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates
 from tercet.critic.review import Refusals, Review
@@ -16,19 +16,24 @@ from tercet.critic.rules import policies_hold
 from tercet.runtime.setting import Course, Setting
 
 
-def gates_of(setting: Setting, course: Course, name: str, params: dict[str, Any]) -> tuple[str, ...]:
-    """The names of the gates that a step waits for with these parameters, worked out once."""
+def gates_of(
+    setting: Setting, course: Course, name: str, params: dict[str, Any], progress: Progress = NO_PROGRESS
+) -> tuple[str, ...]:
+    """The names of the gates that a step waits for with these parameters, worked out once for what is known by then."""
     if not setting.compiled.gates:
         return ()
     known = course.demanded.get(name)
-    if known is None or known[0] != params:
-        known = course.demanded[name] = (params, _demanded(setting, course, name, params))
+    if known is None or known[0] != (params, progress):
+        gates = _demanded(setting, course, name, params, progress)
+        known = course.demanded[name] = ((params, progress), gates)
     return known[1]
 
 
-def _demanded(setting: Setting, course: Course, name: str, params: dict[str, Any]) -> tuple[str, ...]:
+def _demanded(
+    setting: Setting, course: Course, name: str, params: dict[str, Any], progress: Progress
+) -> tuple[str, ...]:
     planned = Review(setting.ctx, setting.compiled, setting.spec, course.plan)
-    called = resolved_review(setting.ctx, setting.compiled, setting.spec, course.plan, name, params)
+    called = resolved_review(setting.ctx, setting.compiled, setting.spec, course.plan, name, params, progress)
     _exhaust(authority_is_bound(planned))
     _exhaust(policies_hold(called))
     demand_gates(called)

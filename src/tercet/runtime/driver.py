@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import is_
 from typing import Any, Literal
 
 import msgspec
@@ -101,7 +102,7 @@ class Driver:
         """Whether nothing will be read any more."""
         self._bell = 0
         self._base = self._current = setting
-        self._made_of: tuple[object, ...] = (None,) * 4
+        self._made_of: tuple[object, ...] = (None,) * 5
         """What of the state went into it: each of them is another object when it has changed."""
         self._facts: dict[str, tuple[Evidence, ...]] = {}
         """What plans have found, by its digest."""
@@ -132,8 +133,8 @@ class Driver:
     def setting(self) -> Setting:
         """What the run is judged and carried out in, with what operators have added to its budget."""
         state = self.state
-        made_of = (state.extended, state.learned, state.facts, state.entered)
-        if any(now is not before for now, before in zip(made_of, self._made_of, strict=True)):
+        made_of = (state.extended, state.learned, state.facts, state.entered, state.earlier)
+        if not all(map(is_, made_of, self._made_of)):
             self._made_of = made_of
             current = self._base
             if state.facts:
@@ -142,6 +143,8 @@ class Driver:
                 current = current.knowing(self._known())
             if state.entered:
                 current = current.with_entered(entered_results(state))
+            if state.earlier:
+                current = current.after(state.earlier)
             self._current = current.extended(state.extended) if state.extended else current
         return self._current
 

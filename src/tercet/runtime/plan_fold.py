@@ -5,6 +5,7 @@ Each function folds the event of its name.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,7 +24,7 @@ from tercet.runtime.changes import (
 )
 from tercet.runtime.plans import read_plan
 from tercet.runtime.session_fold import ending, escalated
-from tercet.runtime.state import State, StepState
+from tercet.runtime.state import EarlierStep, State, StepState
 
 P = Phase
 
@@ -63,6 +64,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         entered={name: each for name, each in state.entered.items() if name in kept},
         verdict={},
         replies=(),
+        earlier=_earlier(state, kept),
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
         needed=frozenset(ids) if event.origin == "planner" else _needed(plan),
     )
@@ -83,6 +85,23 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
         if is_same and is_founded and state.steps[name].status in ("done", "skipped"):
             kept[name] = state.steps[name]
     return kept
+
+
+def _earlier(state: State, kept: Container[str]) -> tuple[EarlierStep, ...]:
+    """Return what the run has done, or may have done, and no step of the new plan stands for."""
+    places = {name: place for place, name in enumerate(state.done)}
+    said = {step["id"]: step for step in state.plan.get("steps", ())}
+    left = [
+        EarlierStep(
+            step=said[name], params=step.params, place=places[name] if step.status == "done" else None
+        )
+        for name, step in state.steps.items()
+        if name not in kept and step.may_have_happened
+    ]
+    if not left:
+        return state.earlier
+    by_place = sorted((*state.earlier, *left), key=lambda each: (each.place is None, each.place or 0))
+    return tuple(by_place)
 
 
 def _added(state: State, said: dict[str, Any]) -> frozenset[str]:

@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from tercet.contracts import graph
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import (
     CompiledContext,
+    EarlierCall,
     EnteredResult,
     EvidenceManifestEntry,
     KnownResult,
@@ -23,8 +25,10 @@ from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.references import LITERAL
 from tercet.contracts.tool import ToolSpec
+from tercet.critic.dispatch import Progress
+from tercet.critic.reading import with_params
 from tercet.journal.events import Undo
-from tercet.runtime.state import UNDO
+from tercet.runtime.state import UNDO, EarlierStep
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,16 @@ class Setting:
         """The same with the results that people typed."""
         return replace(self, compiled=self.compiled.model_copy(update={"entered": entered}))
 
+    def after(self, earlier: Sequence[EarlierStep]) -> Setting:
+        """The same for a run that has done these things before its present plan."""
+        if not self.ctx.goes_by(Behaviour.STRICT_CALLS):
+            return self
+        calls = tuple(
+            EarlierCall(step=with_params(Step.model_validate(each.step), each.params), place=each.place)
+            for each in earlier
+        )
+        return replace(self, ctx=self.ctx.model_copy(update={"earlier": calls}))
+
 
 @dataclass(frozen=True)
 class Course:
@@ -92,10 +106,12 @@ class Course:
     calls: dict[str, EffectiveStep]
     order: dict[str, tuple[int, int, int]]
     """The key by which ready steps go out: priority, then how much waits on them, then position."""
-    demanded: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = field(
-        default_factory=dict[str, tuple[dict[str, Any], tuple[str, ...]]], compare=False, repr=False
+    demanded: dict[str, tuple[tuple[dict[str, Any], Progress], tuple[str, ...]]] = field(
+        default_factory=dict[str, tuple[tuple[dict[str, Any], Progress], tuple[str, ...]]],
+        compare=False,
+        repr=False,
     )
-    """The gates that each step waits for with its resolved parameters, once they have been worked out."""
+    """The gates that each step waits for with its resolved parameters and what is known of the others, worked out once."""
     costs: dict[str, int] = field(default_factory=dict[str, int], compare=False, repr=False)
     """What a call of each tool costs, in micro-cents."""
 

@@ -69,6 +69,14 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     hold_calls: int = 0
     """What is kept back of the budget for taking it back."""
     hold_cost: int = 0
+    params: dict[str, Any] = {}
+    """What the call of its last attempt was made with."""
+
+    @property
+    def may_have_happened(self) -> bool:
+        """Whether its call took effect, or may have."""
+        has_happened = self.outcome == "done" and self.status in ("done", "failed", "skipped")
+        return self.calls > 0 and self.attempt > 0 and (has_happened or self.is_reserving)
 
     @property
     def is_unsettled(self) -> bool:
@@ -204,6 +212,17 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     blob: str = ""
 
 
+class EarlierStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A step of an earlier plan, or of an earlier turn, whose call took effect or may have."""
+
+    step: dict[str, Any]
+    """The step as its plan had it."""
+    params: dict[str, Any] = {}
+    """What the call was made with."""
+    place: int | None = None
+    """Its place in `State.done`; None if it has not completed."""
+
+
 class Round(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Outputs, and what was said of them."""
 
@@ -336,6 +355,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     entered: dict[str, Entered] = {}
     """Results of steps that people typed when they settled an unknown call."""
     learned: tuple[Learned, ...] = ()
+    earlier: tuple[EarlierStep, ...] = ()
+    """What was done under earlier plans and no step of this one stands for; in the order of completion, unknown last."""
     trips: int = 0
     iterations: int = 0
     """How many phases the run has gone through."""

@@ -68,6 +68,7 @@ def intent(state: State, event: e.Intent) -> State:
         deadline=event.deadline,
         hold_calls=event.hold_calls,
         hold_cost=event.hold_cost,
+        params=event.params,
     )
     return changed(state, steps=steps, used=used)
 

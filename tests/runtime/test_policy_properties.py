@@ -1,0 +1,140 @@
+"""What holds for every plan with references: a policy that refuses the resolved plan keeps all of its effects away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from tercet.contracts.gate import Gate
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.policy import Policy
+from tercet.runtime.result import RunResult
+from tercet.tools import ToolContext
+
+from .workshop import ADA, ASK, Workshop, plan, step
+
+
+class Resolved(NamedTuple):
+    """A step as it will run."""
+
+    name: str
+    pays: bool
+    sum: int
+
+
+class Rule(NamedTuple):
+    """A policy over a plan, in CEL and in Python."""
+
+    text: str
+    holds: Callable[[list[Resolved]], bool]
+
+
+PAYS = 's.tool == "pay.it"'
+RULES = [
+    Rule(
+        'plan.steps.all(s, s.tool != "pay.it" || s.params.sum < 50)',
+        lambda steps: all(s.sum < 50 for s in steps if s.pays),
+    ),
+    Rule(
+        "plan.steps.all(s, !has(s.params.sum) || s.params.sum < 50)",
+        lambda steps: all(s.sum < 50 for s in steps),
+    ),
+    Rule(
+        'plan.steps.filter(s, s.tool == "pay.it" && s.params.sum > 30).size() <= 1',
+        lambda steps: sum(s.pays and s.sum > 30 for s in steps) <= 1,
+    ),
+    Rule(
+        'plan.steps.exists(s, s.tool == "pay.it" && s.params.sum < 20)',
+        lambda steps: any(s.pays and s.sum < 20 for s in steps),
+    ),
+    Rule(
+        'plan.steps.all(a, a.tool != "pay.it" || plan.steps.all(b, b.tool != "pay.it" || a.id == b.id'
+        " || a.params.sum + b.params.sum < 90))",
+        lambda steps: all(
+            a.sum + b.sum < 90 for a in steps for b in steps if a.pays and b.pays and a.name != b.name
+        ),
+    ),
+    Rule(
+        'plan.steps.all(s, s["params"]["sum"] != 33)',
+        lambda steps: all(s.sum != 33 for s in steps),
+    ),
+]
+
+
+class Case(NamedTuple):
+    """A plan, what it comes to, and the policy that it runs under."""
+
+    plan: Plan
+    resolved: list[Resolved]
+    rule: Rule
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """A plan whose steps take their sums from the plan or from the results of steps before them."""
+    steps: list[Step] = []
+    resolved: list[Resolved] = []
+    for number in range(draw(st.integers(1, 5))):
+        name, pays = f"s{number}", draw(st.booleans())
+        source = draw(st.none() | st.sampled_from(resolved)) if resolved else None
+        if source is None:
+            amount = draw(st.sampled_from([1, 15, 20, 31, 33, 45, 60]))
+            said: Any = amount
+        else:
+            amount, said = source.sum + 1, {"$from": f"{source.name}#/next"}
+        tool = "pay.it" if pays else "look.it"
+        steps.append(step(name, tool, params={"n": name, "sum": said}))
+        resolved.append(Resolved(name, pays, amount))
+    order = draw(st.permutations(range(len(steps))))
+    return Case(plan(*(steps[at] for at in order)), resolved, draw(st.sampled_from(RULES)))
+
+
+def carry_out(case: Case, **policy: Any) -> tuple[RunResult, list[str]]:
+    """Run a plan under its policy: what it comes to, and the payments that were made."""
+    workshop, paid = Workshop(), list[str]()
+
+    async def look(_: ToolContext, params: dict[str, Any]) -> Any:
+        return {"next": params["sum"] + 1}
+
+    async def pay(context: ToolContext, params: dict[str, Any]) -> Any:
+        paid.append(context.step_id)
+        return {"next": params["sum"] + 1}
+
+    workshop.tool("look.it", look, mode="read_only")
+    workshop.tool("pay.it", pay)
+    rule = Policy.model_validate({"name": "rule", "expression": case.rule.text, **policy})
+    pack = workshop.pack(policies=(rule,), gates=(Gate(name="BOSS", roles=("boss",)),))
+
+    async def main() -> RunResult:
+        async with workshop.runtime(pack) as runtime:
+            return await runtime.run(ASK, plan=case.plan, actor=ADA)
+
+    return workshop.run(main()), paid
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_a_policy_that_refuses_the_resolved_plan_lets_none_of_its_effects_through(case: Case) -> None:
+    """Whatever was open at review: no payment is made of a plan that turns out to break the policy."""
+    result, paid = carry_out(case)
+    holds = case.rule.holds(case.resolved)
+    event(f"the policy {'holds' if holds else 'is broken'}, and the run is {result.status}")
+    if not holds:
+        assert paid == []
+        assert result.status != "completed" or not any(each.pays for each in case.resolved)
+    if result.status == "completed":
+        assert len(paid) == sum(each.pays for each in case.resolved)
+    elif holds:
+        assert "cannot be decided" in result.reason
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases())
+def test_a_policy_that_gates_the_resolved_plan_lets_none_of_its_effects_through(case: Case) -> None:
+    """Where the policy does not hold on the resolved plan, no payment is made before its gate was opened."""
+    _, paid = carry_out(case, effect="gate", gate="BOSS")
+    if not case.rule.holds(case.resolved):
+        assert paid == []
