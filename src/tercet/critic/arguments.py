@@ -139,7 +139,7 @@ def _limit(review: Review, call: EffectiveStep, expression: str, message: str) -
     why = f"the limit fails: {outcome.error}" if outcome.error else f"{expression} is false"
     yield review.refuse(
         Code.ARGUMENT_NOT_PERMITTED,
-        f"step {call.position}: {message or f'{call.tool.name} does not permit these arguments'} ({why})",
+        f"{review.label(call.position)}: {message or f'{call.tool.name} does not permit these arguments'} ({why})",
         f"keep to {expression}",
         step=call.position,
         place="/params",

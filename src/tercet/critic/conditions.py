@@ -35,7 +35,7 @@ def preconditions_are_met(review: Review) -> Refusals:
             if condition not in before[index]:
                 yield review.refuse(
                     Code.UNMET_PRECONDITION,
-                    f"step {index} presupposes {condition}, which nothing before it establishes",
+                    f"{review.label(index)} presupposes {condition}, which nothing before it establishes",
                     _establish(review, condition),
                     step=index,
                     place="/preconditions",

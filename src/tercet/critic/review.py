@@ -55,6 +55,8 @@ class Review:
         self.known = reading.known
         self.arguments = reading.arguments
         self.resolved = reading.resolved
+        self.hosts: dict[int, int] = {}
+        """For each step that stands for a proposed compensation, the position of the step that it compensates."""
 
     @property
     def graph(self) -> graph.Graph:
@@ -83,6 +85,13 @@ class Review:
             "decision.id": self.spec.id,
             "decision.risk_tier": str(self.spec.risk_tier),
         }
+
+    def label(self, position: int | None) -> str:
+        """Return what a refusal calls a step, a proposed compensation, or (without a position) the plan."""
+        if position is None:
+            return "plan with its compensations" if self.hosts else "plan"
+        host = self.hosts.get(position)
+        return f"step {position}" if host is None else f"the compensation of step {host}"
 
     def parameters_of(self, tool: ToolSpec) -> str:
         """What a tool takes, for a remedy."""
