@@ -36,7 +36,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
         for name in call.doubled:
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
-                f"step {call.position} gives {name} twice, by name and by alias",
+                f"{review.label(call.position)} gives {name} twice, by name and by alias",
                 f"keep {name}",
                 step=call.position,
                 place=pointer.join(("params", name)),
@@ -44,7 +44,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
         for fault in _faults(review.reading, call):
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
-                f"step {call.position} {_named(fault.place)}: {fault.message}",
+                f"{review.label(call.position)} {_named(fault.place)}: {fault.message}",
                 f"{call.tool.name} takes {review.parameters_of(call.tool)}",
                 step=call.position,
                 place=pointer.join(("params", *fault.place)),

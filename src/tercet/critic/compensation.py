@@ -14,7 +14,7 @@ from tercet.contracts import pointer, references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check
 from tercet.contracts.effective import EffectiveStep, unaliased
-from tercet.contracts.plan import Compensation, Plan, Step
+from tercet.contracts.plan import COMPENSATES, CompensatingStep, Compensation, Plan, Step
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted
@@ -24,9 +24,6 @@ from tercet.critic.feasibility import actions_are_not_repeated
 from tercet.critic.gates import gates_are_present
 from tercet.critic.review import Refusals, Review
 from tercet.critic.rules import policies_hold
-
-COMPENSATES = "~"
-"""What the name of a compensating step begins with; the rest is the step that it compensates. No plan can write it."""
 
 _CHECKS: tuple[tuple[Callable[[Review], Refusals], Check | None], ...] = (
     (evidence_is_pinned, None),
@@ -56,7 +53,7 @@ def compensations_are_permitted(review: Review) -> Refusals:
             continue
         for refusal in check(extended):
             if refusal.step in extended.hosts:
-                yield _at_host(review, refusal, extended.hosts[refusal.step])
+                yield _at_host(review, refusal, review.position[extended.hosts[refusal.step]])
             elif refusal.step is None and check is policies_hold and not _is_refused_without(review):
                 yield refusal
 
@@ -86,27 +83,23 @@ def _extended(review: Review, proposed: list[tuple[EffectiveStep, Compensation]]
         )
         for call, own in proposed
     ]
-    extended = Review(review.ctx, review.compiled, review.spec, with_steps(plan, (*plan.steps, *steps)))
-    extended.hosts.update(
-        {len(plan.steps) + number: call.position for number, (call, _) in enumerate(proposed)}
-    )
-    return extended
+    return Review(review.ctx, review.compiled, review.spec, with_steps(plan, (*plan.steps, *steps)))
 
 
 def compensating_step(host: str, tool: str, params: dict[str, Any], evidence: tuple[str, ...]) -> Step:
-    """Return the step that stands for the compensation of another; it is not validated, since no plan can name it so."""
-    return Step.model_construct(
+    """Return the step that stands for the compensation of another; `#2` behind its name is the second time that it ran."""
+    return CompensatingStep(
         id=f"{COMPENSATES}{host}",
         tool=tool,
         params=params,
-        depends_on=(host,),
+        depends_on=(host.partition("#")[0],),
         evidence_refs=evidence,
         optional=True,
     )
 
 
 def with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
-    """Return a plan with other steps; nothing that was worked out for the old ones is kept."""
+    """Return a plan with other steps, which may be more than a planner may propose."""
     fields = {name: getattr(plan, name) for name in Plan.model_fields}
     return Plan.model_construct(**{**fields, "steps": steps})
 

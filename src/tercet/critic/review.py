@@ -11,7 +11,7 @@ from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import GateDemand
-from tercet.contracts.plan import Plan
+from tercet.contracts.plan import COMPENSATES, Plan
 from tercet.contracts.references import Place
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code, Origin, Refusal
@@ -55,13 +55,20 @@ class Review:
         self.known = reading.known
         self.arguments = reading.arguments
         self.resolved = reading.resolved
-        self.hosts: dict[int, int] = {}
-        """For each step that stands for a proposed compensation, the position of the step that it compensates."""
 
     @property
     def graph(self) -> graph.Graph:
         """Who waits for whom."""
         return self.plan.graph
+
+    @cached_property
+    def hosts(self) -> dict[int, str]:
+        """For each step that stands for a compensation, the id of the step that it compensates."""
+        return {
+            position: step_id.removeprefix(COMPENSATES).partition("#")[0]  # one that ran twice is numbered
+            for step_id, position in self.position.items()
+            if step_id.startswith(COMPENSATES)
+        }
 
     @property
     def open_places(self) -> dict[int, list[Place]]:
@@ -90,8 +97,10 @@ class Review:
         """Return what a refusal calls a step, a proposed compensation, or (without a position) the plan."""
         if position is None:
             return "plan with its compensations" if self.hosts else "plan"
-        host = self.hosts.get(position)
-        return f"step {position}" if host is None else f"the compensation of step {host}"
+        if position not in self.hosts:
+            return f"step {position}"
+        host = self.hosts[position]
+        return f"the compensation of step {self.position.get(host, host)}"
 
     def parameters_of(self, tool: ToolSpec) -> str:
         """What a tool takes, for a remedy."""
