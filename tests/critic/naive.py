@@ -579,8 +579,11 @@ def references_lead_somewhere(case: Case) -> Iterator[Finding]:
                 (code, index) for code in expression_faults(case, step.when, own=False, condition=True)
             )
     for index, step in enumerate(case.plan.steps):
-        for part in parts(step.compensate.params if step.compensate else {}):
+        said = list(parts(step.compensate.params if step.compensate else {}))
+        for part in said:
             yield from ((code, index) for code in reference_faults(case, part, own=True))
+        for part in said:
+            yield from ((code, index) for code in binding_faults(case, part, index))
     for part in parts(case.plan.outputs):
         yield from ((code, None) for code in reference_faults(case, part, own=False))
 
@@ -603,6 +606,16 @@ def reference_faults(case: Case, part: Part, *, own: bool) -> list[str]:
     index = index_of(case, target)
     is_lost = index is None or lacks_field(case, case.plan.steps[index], way)
     return ["unresolved_reference"] if is_lost else []
+
+
+def binding_faults(case: Case, part: Part, index: int) -> list[str]:
+    """What keeps a reference of a compensation from being resolved when its step is dispatched."""
+    mentioned = names_in(part)
+    steps = [index_of(case, name) for name in mentioned if name not in NO_STEPS]
+    if any(step is not None and step not in waits_for(case)[index] for step in steps):
+        return ["unresolved_reference"]
+    is_mixed = "self" in mentioned and (bool(steps) or "evidence" in mentioned)
+    return ["expression_invalid"] if is_mixed else []
 
 
 def lacks_field(case: Case, step: Step, way: list[str]) -> bool:
@@ -1271,8 +1284,6 @@ def compensations_fit(case: Case) -> Iterator[Finding]:
             yield "mode_exceeded", index
         elif not may_use(case, tool):
             yield "authorization_required", index
-        elif is_grave(tool.mode, declared_reversibility(tool)) and not waits_for_a_person(case, step):
-            yield "gate_missing", index
         elif breaks_schema(case, step.compensate.params, tool):
             yield "argument_invalid", index
 
@@ -1413,7 +1424,7 @@ def depth_of(case: Case, step: Step) -> int:
     return max([0, *(depth_of(case, case.plan.steps[index]) for index in found)]) + (step.when is not None)
 
 
-# ---- checks 21 to 23: policies, checkpoints, duplicates -----------------------------------------------------------
+# ---- checks 21 to 23: policies, compensations as calls, checkpoints, duplicates -----------------------------------
 
 
 def step_values(case: Case, index: int) -> Doc:
@@ -1508,6 +1519,66 @@ def first_grant(case: Case, step_id: str, params: Doc) -> str | None:
     return None
 
 
+def compensations_are_calls(case: Case) -> Iterator[Finding]:
+    """Check 21b: what is asked of calls, of a plan that is longer by a step for each compensation that it proposes."""
+    hosts: list[int] = []
+    added: list[Step] = []
+    for index, step, _ in calls(case):
+        tool = tool_named(case, step.compensate.tool) if step.compensate else None
+        if step.compensate is None or tool is None:
+            continue
+        params = cast("Doc", with_params(step.compensate.params, params_of(case, step)))
+        hosts.append(index)
+        added.append(
+            Step.model_construct(
+                id=f"~{step.id}",
+                tool=tool.name,
+                params=params,
+                depends_on=(step.id,),
+                evidence_refs=tuple(pins(step)),
+            )
+        )
+    own = len(case.plan.steps)
+    fields = {name: getattr(case.plan, name) for name in Plan.model_fields}
+    longer = case._replace(plan=Plan.model_construct(**{**fields, "steps": (*case.plan.steps, *added)}))
+    plain = {step for _, step in policies_hold(case)}
+    asked = [
+        (evidence_is_pinned, ""),
+        (arguments_are_within_limits, ""),
+        (gates_are_there, ""),
+        (preconditions_hold, "preconditions"),
+        (policies_hold, ""),
+        (effects_are_single, "duplicates"),
+    ]
+    for check, option in asked if added else []:
+        if option and option not in optional_checks(case):
+            continue
+        for code, step in check(longer):
+            if step is not None and step >= own:
+                yield code, hosts[step - own]
+            elif step is None and check is policies_hold and None not in plain:
+                yield code, None
+
+
+def with_params(value: Any, params: Doc) -> Any:
+    """A value of a compensation with what its step writes down in place of `params`."""
+    if isinstance(value, list):
+        return [with_params(member, params) for member in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    members = cast("Doc", value)
+    reference = as_reference(members)
+    if reference is None:
+        return {key: with_params(member, params) for key, member in members.items()}
+    target, way = target_of(Part(*reference, ())) if reference[0] == "from" else ("", [])
+    if target != "params" or any("$" in token for token in way):
+        return members
+    try:
+        return follow(params, way)
+    except NowhereError:
+        return members
+
+
 def checkpoints_are_bound(case: Case) -> Iterator[Finding]:
     """Check 22; the decision itself belongs to the catalogue."""
     catalogue = {decision.id: decision for decision in [*case.compiled.decisions, case.spec]}
@@ -1533,6 +1604,10 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
         params = named(step.params, tool)
         names = tool.identity or tool.authority or None
         identity = params if names is None else {name: params.get(name) for name in names}
+        if step.id.startswith("~") and any(
+            name in ("self", "params") for part in parts(identity) for name in names_in(part)
+        ):
+            continue
         if any(name == tool.name and is_equal(identity, other) for name, other in seen):
             yield "duplicate_action", index
         seen.append((tool.name, identity))
@@ -1575,6 +1650,7 @@ CHECKS: list[tuple[Callable[[Case], Iterator[Finding]], str]] = [
     (steps_run_within_the_slots, "concurrency"),
     (branches_are_shallow, ""),
     (policies_hold, ""),
+    (compensations_are_calls, ""),
     (checkpoints_are_bound, "checkpoints"),
     (effects_are_single, "duplicates"),
 ]

@@ -6,14 +6,32 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.context import ToolManifestEntry
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Step
+from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.contracts.verdict import Verdict
 from tercet.critic.verify import validate
 
-from .houses import CLOSE, EVIL, FILE, REFUND, SHOP, look_up, pay, plan, refused, step, takes, ticket, tool
+from .houses import (
+    CLOSE,
+    EVIL,
+    FILE,
+    REFUND,
+    SHOP,
+    WINDOW,
+    codes,
+    look_up,
+    pay,
+    plan,
+    refused,
+    step,
+    takes,
+    ticket,
+    tool,
+)
 
 LARGE = Gate(name="LARGE", roles=("board",), when="args.amount > 1000")
 
@@ -342,17 +360,146 @@ def test_a_proposed_compensation_stays_within_the_safety_mode() -> None:
     assert refused(house.running(safety_mode="network").review(plan(undo))) is None
 
 
+PINNED = (WINDOW,)
+PAYING = {"tool": "payments.refund", "params": {"payment_id": "pay_8861", "amount": 24_500}}
+
+
 @pytest.mark.req("R97")
-def test_a_grave_compensation_needs_a_gate_on_its_step() -> None:
-    """Nobody slips a payment past its gate by calling it the way back from a ticket."""
-    undo = {"tool": "payments.refund", "params": {"payment_id": "pay_8861", "amount": 24_500}}
-    verdict = SHOP.review(plan(ticket(compensate=undo)))
-    assert refused(verdict) == ("approval_mode_mismatch", "gate_missing", 0, "/steps/0/gates")
-    assert verdict.reasons == (
-        "the compensation of step 0 is destructive, and the step waits for no unconditional gate",
+def test_a_proposed_compensation_needs_a_gate_of_its_own() -> None:
+    """A destructive compensation waits for a gate of its tool or decision, never for one that the plan chose."""
+    assert refused(SHOP.review(plan(ticket(compensate=PAYING, evidence_refs=PINNED)))) is None
+    bare = SHOP.with_tool(REFUND, gates=())
+    for own in ({}, {"gates": ("SUPPORT",)}):
+        verdict = bare.review(plan(ticket(compensate=PAYING, evidence_refs=PINNED, **own)))
+        assert refused(verdict) == ("approval_mode_mismatch", "gate_missing", 0, "/steps/0/compensate")
+        assert verdict.reasons == (
+            "the compensation of step 0 is destructive and waits for no unconditional gate",
+        )
+        assert verdict.remedy == "compensate with a tool that has a gate, or leave the compensation out"
+    decided = bare.deciding(gates=("FINANCE",))
+    assert refused(decided.review(plan(ticket(compensate=PAYING, evidence_refs=PINNED)))) is None
+
+
+def test_a_proposed_compensation_keeps_to_the_limits_of_its_tool() -> None:
+    """Also where the value comes from the parameters of its step; what only its result says is decided later."""
+    house = SHOP.with_tool(
+        CLOSE, limits=({"expression": "args.id != 'a refund'", "message": "not that one"},)
     )
-    assert verdict.remedy.startswith("request approval")
-    assert demanded(SHOP.review(plan(ticket(compensate=undo, gates=("FINANCE",))))) == [(0, "FINANCE")]
+    for value in ("a refund", {"$from": "params#/title"}):
+        verdict = house.review(plan(undoing("tickets.close", id=value)))
+        assert refused(verdict) == (
+            "violates_decision_spec",
+            "argument_not_permitted",
+            0,
+            "/steps/0/compensate/params",
+        )
+        assert verdict.reasons[0].startswith("the compensation of step 0: not that one")
+    for value in ("7", {"$from": "self#/id"}):
+        assert refused(house.review(plan(undoing("tickets.close", id=value)))) is None
+
+
+@pytest.mark.parametrize(
+    ("scope", "expression", "place", "who"),
+    [
+        ("step", "step.tool != 'tickets.close'", "/steps/0/compensate", "the compensation of step 0"),
+        ("plan", "!plan.steps.exists(s, s.tool == 'tickets.close')", "", "plan with its compensations"),
+    ],
+)
+def test_a_proposed_compensation_keeps_to_the_policies(
+    scope: str, expression: str, place: str, who: str
+) -> None:
+    """Policies over steps and over the plan hold for it too; the compensation that a tool declares is the pack's."""
+    rule = Policy.model_validate({"name": "NEVER", "scope": scope, "expression": expression})
+    house = SHOP.holding(policies=(rule,))
+    verdict = house.review(plan(undoing("tickets.close", id="7")))
+    assert refused(verdict) == (
+        "violates_decision_spec",
+        "policy_invariant",
+        0 if scope == "step" else None,
+        place,
+    )
+    assert verdict.reasons[0].startswith(f"{who} violates policy NEVER")
+    assert len(verdict.refusals) == 1
+    assert refused(house.review(plan(ticket()))) is None
+
+
+def test_a_compensation_does_not_satisfy_what_a_policy_asks_of_the_plan() -> None:
+    """A plan that must look the order up does not do so by proposing that as a compensation."""
+    rule = Policy(name="LOOK", scope="plan", expression="plan.steps.exists(s, s.tool == 'orders.lookup')")
+    verdict = SHOP.holding(policies=(rule,)).review(plan(undoing("orders.lookup", order_id="ord_881")))
+    assert codes(verdict) == ["policy_invariant"]
+    assert verdict.reasons[0].startswith("plan violates policy LOOK")
+
+
+def test_a_proposed_compensation_repeats_no_action() -> None:
+    """Neither one of the plan nor another compensation; two that depend on their own steps' results are two actions."""
+    closing = step("c", CLOSE, params={"id": "7"})
+    verdict = SHOP.review(plan(closing, undoing("tickets.close", id="7")))
+    assert refused(verdict) == ("loop_guard", "duplicate_action", 1, "/steps/1/compensate")
+    assert verdict.reasons == (
+        "the compensation of step 1 repeats the action of step 0: tickets.close with the same identity",
+    )
+    undo = {"tool": "tickets.close", "params": {"id": "7"}}
+    twice = plan(ticket("a", "one", compensate=undo), ticket("b", "two", compensate=undo))
+    assert refused(SHOP.review(twice)) == ("loop_guard", "duplicate_action", 1, "/steps/1/compensate")
+    assert refused(SHOP.deciding(repeatable=("tickets.close",)).review(twice)) is None
+    own = {"tool": "tickets.close", "params": {"id": {"$from": "self#/id"}}}
+    assert (
+        refused(SHOP.review(plan(ticket("a", "one", compensate=own), ticket("b", "two", compensate=own))))
+        is None
+    )
+
+
+def test_a_proposed_compensation_pins_the_evidence_of_its_tool() -> None:
+    """What its step pins counts for it as well."""
+    verdict = SHOP.review(plan(ticket(compensate=PAYING)))
+    assert refused(verdict) == ("missing_evidence", "evidence_not_pinned", 0, "/steps/0/compensate")
+    assert verdict.reasons[0].startswith("the compensation of step 0 requires evidence class")
+
+
+def test_what_a_proposed_compensation_presupposes_is_established() -> None:
+    """By a step that its own step waits for, or by that step itself."""
+    house = SHOP.with_tool(CLOSE, preconditions=("checked",))
+    closing = undoing("tickets.close", id="7")
+    verdict = house.review(plan(closing))
+    assert refused(verdict) == (
+        "violates_decision_spec",
+        "unmet_precondition",
+        0,
+        "/steps/0/compensate",
+    )
+    assert refused(house.with_tool(FILE, establishes=("checked",)).review(plan(closing))) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ({"$from": "s1#/note"}, "unresolved_reference"),
+        ({"$cel": "s1.note"}, "unresolved_reference"),
+        ({"$cel": "self.id + s1.note"}, "expression_invalid"),
+    ],
+)
+def test_a_compensation_refers_to_what_its_step_waits_for(value: Any, code: str) -> None:
+    """It is resolved when its step is dispatched: what is not there by then, or mixed with its result, is refused."""
+    depends = ("s1",) if code == "expression_invalid" else ()
+    own = {"tool": "tickets.close", "params": {"id": value}}
+    verdict = SHOP.review(plan(look_up(), ticket(compensate=own, depends_on=depends)))
+    assert refused(verdict) == (
+        "violates_decision_spec",
+        code,
+        1,
+        "/steps/1/compensate/params/id",
+    )
+    if code == "unresolved_reference":
+        assert refused(SHOP.review(plan(look_up(), ticket(compensate=own, depends_on=("s1",))))) is None
+
+
+def test_runs_of_before_are_judged_as_they_were() -> None:
+    """Without the rule that proposed compensations are calls, the gate of the step covers a destructive one."""
+    before = SHOP.running(behaviour=tuple(sorted(set(CURRENT) - {Behaviour.STRICT_CALLS})))
+    verdict = before.review(plan(ticket(compensate=PAYING)))
+    assert refused(verdict) == ("approval_mode_mismatch", "gate_missing", 0, "/steps/0/gates")
+    assert refused(before.review(plan(ticket(compensate=PAYING, gates=("SUPPORT",))))) is None
 
 
 def test_the_tools_own_compensation_is_the_packs_business() -> None:

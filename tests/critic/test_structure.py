@@ -317,7 +317,7 @@ def test_one_item_of_a_list_has_one_name() -> None:
 def test_a_compensation_may_read_its_step(way_back: Any) -> None:
     """`self` and `params` stand for what the step gave and took."""
     undo = {"tool": "tickets.close", "params": {"id": way_back}}
-    assert refused(SHOP.review(plan(look_up(), ticket(compensate=undo)))) is None
+    assert refused(SHOP.review(plan(look_up(), ticket(compensate=undo, depends_on=("s1",))))) is None
 
 
 @pytest.mark.parametrize(

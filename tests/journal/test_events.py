@@ -37,7 +37,20 @@ SAMPLES: tuple[tuple[Any, Any], ...] = (
     (tuple[str, ...], ("one", "two")),
     (tuple[int, ...], (1, 2)),
     (tuple[dict[str, Any], ...], ({"k": 1},)),
-    (tuple[e.Undo, ...], (e.Undo(step="one", tool="do.it", params={"k": 1}, key="key", note="word"),)),
+    (
+        tuple[e.Undo, ...],
+        (
+            e.Undo(
+                step="one",
+                tool="do.it",
+                params={"k": 1},
+                key="key",
+                note="word",
+                bound=e.BoundCompensation(tool="do.it", proposed=True),
+            ),
+        ),
+    ),
+    (e.BoundCompensation | None, e.BoundCompensation(tool="undo.it", params={"k": 1}, approved=("one",))),
     (dict[str, Any], {"k": [1, None]}),
     (dict[str, Any] | None, {"k": 1}),
     (dict[str, str], {"k": "v"}),
@@ -60,7 +73,7 @@ def sample(kind: type[Any]) -> Any:
 def test_the_words_of_the_journal_are_these() -> None:
     """A renamed event would make every journal before it unreadable."""
     assert {str(kind.__struct_config__.tag) for kind in TYPES} == TAGS
-    parts = {"Event", "Need", "Undo"}
+    parts = {"BoundCompensation", "Event", "Need", "Undo"}
     assert {name for name in e.__all__ if name not in parts} == {kind.__name__ for kind in TYPES}
 
 

@@ -21,6 +21,7 @@ from tercet.runtime.machine import IllegalEvent, evolve
 from tercet.runtime.runtime import RunResult, Runtime
 from tercet.runtime.state import State
 from tercet.runtime.transcript import moment
+from tercet.tools import ToolContext
 
 from .test_deciding import Case
 from .test_gates import gate_of
@@ -151,6 +152,99 @@ def test_evidence_is_good_until_it_expires(workshop: Workshop) -> None:
             assert (await runtime.resume(result.session_id)).status == "completed"
 
     workshop.run(main())
+
+
+READING: dict[str, dict[str, Any]] = {
+    "reference": {"params": {"most": {"$evidence": f"{FACT}#/most"}}},
+    "expression": {"params": {"most": {"$cel": f'evidence["{FACT}"].most'}}},
+    "condition": {"params": {"most": 1}, "when": f'evidence["{FACT}"].most == 10'},
+    "compensation": {
+        "params": {"most": 1},
+        "compensate": {"tool": "wipe.it", "params": {"most": {"$evidence": f"{FACT}#/most"}}},
+    },
+}
+"""The ways in which a call may depend on evidence that its step does not list."""
+
+
+@pytest.mark.req("R136")
+@pytest.mark.parametrize("way", READING)
+def test_evidence_that_a_call_reads_is_shown_and_bound(workshop: Workshop, way: str) -> None:
+    """Whichever way a call depends on it: its content stands at the gate, and with other content the call is another."""
+
+    async def asked(most: int) -> str:
+        pack = packed(workshop, fact(workshop, most), declared={"reversibility": "compensable"})
+        when = READING[way].get("when", "").replace("10", str(most)) or None
+        reading = plan(step("w", "wipe.it", **{**READING[way], "when": when}))
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=reading, actor=ADA)
+            assert result.gate is not None
+            [shown] = result.gate.shown["evidence"]
+            assert (shown["id"], shown["content"]) == (FACT, {"most": most})
+            return result.gate.digest
+
+    assert workshop.run(asked(10)) != workshop.run(asked(11))
+
+
+@pytest.mark.req("R136")
+@pytest.mark.parametrize("is_gated", [True, False])
+@pytest.mark.parametrize("way", READING)
+def test_evidence_that_a_call_reads_must_not_have_expired(
+    workshop: Workshop, way: str, is_gated: bool
+) -> None:
+    """Nobody approves on expired evidence, and no call is made on it, approved or not."""
+    declared = {"reversibility": "compensable", **({} if is_gated else {"mode": "local_write", "gates": ()})}
+
+    async def main() -> None:
+        workshop.tools.clear()
+        pack = packed(workshop, fact(workshop, lives_ms=60_000), declared=declared)
+        slow = {"wait.it": 60_000}
+
+        async def wait(_: ToolContext, __: dict[str, Any]) -> Any:
+            await workshop.clock.sleep(slow["wait.it"])
+            return {}
+
+        workshop.tool("wait.it", wait, "read_only", timeout_ms=100_000)
+        pack = workshop.pack(gates=(BOSS,), evidence=pack.evidence)
+        reading = plan(step("s", "wait.it"), step("w", "wipe.it", depends_on=("s",), **READING[way]))
+        async with workshop.runtime(pack) as runtime:
+            if not is_gated:
+                result = await runtime.run(ASK, plan=reading, actor=ADA)
+            else:
+                slow["wait.it"] = 0
+                result = await runtime.run(ASK, plan=reading, actor=ADA)
+                assert result.gate is not None
+                assert result.gate.stale
+                await runtime.approve(gate_of(result), actor=BOB)
+                late = await runtime.run(ASK, plan=reading, actor=ADA)
+                workshop.clock.advance(60_000)
+                with pytest.raises(UsageError) as caught:
+                    await runtime.approve(gate_of(late), actor=BOB)
+                assert caught.value.code == "evidence_expired"
+                result = await runtime.resume(result.session_id)
+            assert result.status == "paused"
+            assert f"the evidence {FACT} has expired" in result.reason
+
+    workshop.run(main())
+    assert "w" not in [name for name, _ in workshop.calls]
+
+
+@pytest.mark.req("R136")
+def test_a_result_that_decides_whether_a_call_is_made_is_bound(workshop: Workshop) -> None:
+    """The results that its condition reads belong to the digest, and are named at the gate."""
+    workshop.tool("do.it")
+    workshop.tool("wipe.it", mode="destructive", authority=(), gates=("BOSS",), no_compensation="gone")
+    digests: list[str] = []
+    for value in ("yes", "no"):
+        waiting = plan(step("a"), step("w", "wipe.it", params={}, when="a.n != 'never'", depends_on=("a",)))
+        case = Case(workshop, waiting, gates=(BOSS,))
+        case.begin("a")
+        case.end("a", value={"n": value})
+        [asked] = case.due()
+        assert isinstance(asked, c.Ask)
+        assert asked.shown["when"] == "a.n != 'never'"
+        assert list(asked.shown["results"]) == ["a"]
+        digests.append(asked.digest)
+    assert digests[0] != digests[1]
 
 
 @pytest.mark.req("R136")

@@ -23,7 +23,9 @@ REQUEST = "request"
 EVIDENCE = "evidence"
 SELF = "self"
 PARAMS = "params"
-RESERVED_IDS = frozenset({REQUEST, EVIDENCE, SELF, PARAMS})
+OWN_STEP = frozenset({SELF, PARAMS})
+"""What only a compensation may refer to: the result and the parameters of the step that it compensates."""
+RESERVED_IDS = frozenset({REQUEST, EVIDENCE}) | OWN_STEP
 
 Place: TypeAlias = tuple[str | int, ...]
 Kind: TypeAlias = Literal["from", "evidence", "cel"]

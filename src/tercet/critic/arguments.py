@@ -36,7 +36,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
         for name in call.doubled:
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
-                f"step {call.position} gives {name} twice, by name and by alias",
+                f"{review.label(call.position)} gives {name} twice, by name and by alias",
                 f"keep {name}",
                 step=call.position,
                 place=pointer.join(("params", name)),
@@ -44,7 +44,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
         for fault in _faults(review.reading, call):
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
-                f"step {call.position} {_named(fault.place)}: {fault.message}",
+                f"{review.label(call.position)} {_named(fault.place)}: {fault.message}",
                 f"{call.tool.name} takes {review.parameters_of(call.tool)}",
                 step=call.position,
                 place=pointer.join(("params", *fault.place)),
@@ -139,7 +139,7 @@ def _limit(review: Review, call: EffectiveStep, expression: str, message: str) -
     why = f"the limit fails: {outcome.error}" if outcome.error else f"{expression} is false"
     yield review.refuse(
         Code.ARGUMENT_NOT_PERMITTED,
-        f"step {call.position}: {message or f'{call.tool.name} does not permit these arguments'} ({why})",
+        f"{review.label(call.position)}: {message or f'{call.tool.name} does not permit these arguments'} ({why})",
         f"keep to {expression}",
         step=call.position,
         place="/params",

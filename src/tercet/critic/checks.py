@@ -99,7 +99,7 @@ def _unpinned(review: Review, index: int, needed: str, refs: Sequence[str]) -> R
             return _unresolved(review, index, ref)
     return review.refuse(
         Code.EVIDENCE_NOT_PINNED,
-        f"step {index} requires evidence class {needed}, {_lack(review, needed, refs)}",
+        f"{review.label(index)} requires evidence class {needed}, {_lack(review, needed, refs)}",
         _pin(review, needed),
         step=index,
         place="/evidence_refs",
@@ -119,7 +119,7 @@ def _lack(review: Review, needed: str, refs: Sequence[str]) -> str:
 def _unresolved(review: Review, index: int, ref: str) -> Refusal:
     return review.refuse(
         Code.EVIDENCE_UNRESOLVED,
-        f"step {index} pins {ref}, which is not in snapshot {review.compiled.snapshot or 'of this run'}",
+        f"{review.label(index)} pins {ref}, which is not in snapshot {review.compiled.snapshot or 'of this run'}",
         "pin evidence of this run's snapshot, or run against the snapshot that holds it",
         step=index,
         place="/evidence_refs",

@@ -36,7 +36,7 @@ def preconditions_are_met(review: Review) -> Refusals:
             else:
                 yield review.refuse(
                     Code.UNMET_PRECONDITION,
-                    f"step {index} presupposes {condition}, which nothing before it establishes",
+                    f"{review.label(index)} presupposes {condition}, which nothing before it establishes",
                     _establish(review, condition),
                     step=index,
                     place="/preconditions",

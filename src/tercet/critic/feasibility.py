@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
+from tercet.contracts import references
 from tercet.contracts.canonical import canonical
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
@@ -190,7 +191,8 @@ def actions_are_not_repeated(review: Review) -> Refusals:
     """No effect is proposed twice: the same tool with the same identity. Reads may repeat."""
     by_tool: defaultdict[str, list[EffectiveStep]] = defaultdict(list)
     for call in review.calls:
-        if call.mode is not ApprovalMode.READ_ONLY and call.tool.name not in review.spec.repeatable:
+        is_effect = call.mode is not ApprovalMode.READ_ONLY and call.tool.name not in review.spec.repeatable
+        if is_effect and not _is_decided_later(review, call):
             by_tool[call.tool.name].append(call)
     repeated: dict[int, int] = {}
     for calls in by_tool.values():
@@ -202,11 +204,26 @@ def actions_are_not_repeated(review: Review) -> Refusals:
     for position in sorted(repeated):
         yield review.refuse(
             Code.DUPLICATE_ACTION,
-            f"step {position} repeats the action of step {repeated[position]}:"
+            f"{review.label(position)} repeats the action of {review.label(repeated[position])}:"
             f" {review.call_at[position].tool.name} with the same identity",
             "drop one of them; a decision may list the tool as repeatable",
             step=position,
         )
+
+
+def _is_decided_later(review: Review, call: EffectiveStep) -> bool:
+    """Whether what a compensation does depends on the result of its own step, so that equal words may mean two actions."""
+    return call.position in review.hosts and any(
+        not references.OWN_STEP.isdisjoint(found.names)
+        for found in references.scan(_identifying(call.tool, call.params))
+        if isinstance(found, Reference)
+    )
+
+
+def _identifying(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that say which action a call is: the identity's, else those with authority, else all."""
+    names = tool.identity or (tuple(tool.authority) if tool.authority else None)
+    return params if names is None else {name: params.get(name) for name in names}
 
 
 def identity_of(tool: ToolSpec, params: dict[str, Any]) -> str:
@@ -214,8 +231,7 @@ def identity_of(tool: ToolSpec, params: dict[str, Any]) -> str:
 
     Numbers count by value: an amount of 500.0 is the amount of 500.
     """
-    names = tool.identity or (tuple(tool.authority) if tool.authority else None)
-    chosen = params if names is None else {name: params.get(name) for name in names}
+    chosen = _identifying(tool, params)
     try:
         return canonical(chosen).decode()
     except UsageError:  # a number that canonical JSON does not have

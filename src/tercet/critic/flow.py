@@ -23,7 +23,7 @@ policies, limits and marks are for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tercet.contracts import pointer, references
@@ -63,15 +63,46 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
     )
 
 
+def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ...], bool]:
+    """Return where each value of the compensation that a step proposes came from, and whether every authority value in it
+    has a trusted source."""
+    worth, call = Worth(review), review.call_at[review.position[step_id]]
+    tool, scanned = _proposed(review, call)
+    if tool is None:
+        return (), True
+    traced = (_traced(worth, found, is_number=takes_number(tool, found.place), own=call) for found in scanned)
+    return tuple(traced), not any(_unbound(worth, tool, scanned, call))
+
+
+def _proposed(review: Review, call: EffectiveStep) -> tuple[ToolSpec | None, list[Found]]:
+    """The tool of the compensation that a step proposes, and its parameters by their own names, scanned."""
+    own = call.step.compensate
+    tool = None if own is None else review.compiled.surface.get(own.tool)
+    if own is None or tool is None:
+        return None, []
+    return tool, references.scan(unaliased(own.params, tool.aliases)[0])
+
+
+def describe_origins(origins: Iterable[Origin]) -> dict[str, str]:
+    """Return in words, by parameter, where values came from and whether that place is trusted."""
+    described: dict[str, str] = {}
+    for origin in origins:
+        name = pointer.parts(origin.parameter)[0]
+        source = "a literal of the plan" if origin.came_from == "literal" else origin.came_from
+        text = f"{source}, {origin.trust}" + (f": {origin.detail}" if origin.detail else "")
+        described[name] = f"{described[name]}; {text}" if name in described else text
+    return described
+
+
 def trusted_results(review: Review) -> tuple[str, ...]:
     """The steps of a plan whose results are trusted, but for the fields that their tools mark."""
     worth = Worth(review)
     return tuple(call.step.id for call in review.calls if worth.is_trusted_result(call.position))
 
 
-def _traced(worth: Worth, found: Found, *, is_number: bool) -> Origin:
-    if not worth.is_trusted(found, None, is_number=is_number):
-        return _origin(worth, found, None)
+def _traced(worth: Worth, found: Found, *, is_number: bool, own: EffectiveStep | None = None) -> Origin:
+    if not worth.is_trusted(found, own, is_number=is_number):
+        return _origin(worth, found, own)
     detail = ""
     if type(found) is Leaf:
         detail = _trusted_detail(worth, found.value)
@@ -174,11 +205,9 @@ def _condition(worth: Worth, call: EffectiveStep, condition: Reference) -> Refus
 
 def _compensation(worth: Worth, call: EffectiveStep) -> Refusals:
     """A compensation that the plan proposes may use the step's own result and parameters, as far as they are trusted."""
-    proposed = call.step.compensate
-    tool = None if proposed is None else worth.review.compiled.surface.get(proposed.tool)
-    if proposed is None or tool is None:
+    tool, scanned = _proposed(worth.review, call)
+    if tool is None:
         return
-    scanned = references.scan(unaliased(proposed.params, tool.aliases)[0])
     for origin in _unbound(worth, tool, scanned, call):
         reason = _taken(f"the compensation of step {call.position}", origin)
         yield from _violation(worth.review, call, reason, f"/compensate/params{origin.parameter}", origin)

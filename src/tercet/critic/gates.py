@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tercet.contracts import pointer, references
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.gate import Gate, GateDemand
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
@@ -68,7 +69,7 @@ def gates_are_present(review: Review) -> Refusals:
             if name not in gates:
                 yield review.refuse(
                     Code.GATE_UNKNOWN,
-                    f"step {call.position} waits for {name}, which this pack does not have",
+                    f"{review.label(call.position)} waits for {name}, which this pack does not have",
                     f"name one of {', '.join(gates) or 'no gates at all'}",
                     step=call.position,
                     place="/gates",
@@ -76,8 +77,10 @@ def gates_are_present(review: Review) -> Refusals:
         if (grave := gravity(call.mode, call.reversibility)) and not _is_gated(review, call):
             yield review.refuse(
                 Code.GATE_MISSING,
-                f"step {call.position} is {grave} and waits for no unconditional gate",
-                "request approval: add a gate to the step or to its tool",
+                f"{review.label(call.position)} is {grave} and waits for no unconditional gate",
+                "compensate with a tool that has a gate, or leave the compensation out"
+                if call.position in review.hosts
+                else "request approval: add a gate to the step or to its tool",
                 step=call.position,
                 place="/gates",
             )
@@ -141,7 +144,9 @@ def compensation_is_recorded(review: Review) -> Refusals:
 
 
 def own_compensations_fit(review: Review) -> Refusals:
-    """A compensation that the plan itself proposes is a call like any other: surfaced, within mode and roles, and valid."""
+    """A compensation that the plan itself proposes is surfaced, within mode and roles, and valid. What else is asked of a
+    call is checked by `compensations_are_permitted`."""
+    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
     for call in review.calls:
         own = call.step.compensate
         if own is None:
@@ -166,7 +171,8 @@ def own_compensations_fit(review: Review) -> Refusals:
         if not _may_use(review, tool):
             what = f"step {call.position} is compensated by {tool.name}"
             yield _unauthorised(review, call, what, tool, "/compensate")
-        if (grave := gravity(tool.mode, tool.effective_reversibility)) and not _is_gated(review, call):
+        grave = None if is_strict else gravity(tool.mode, tool.effective_reversibility)
+        if grave and not _is_gated(review, call):
             yield review.refuse(
                 Code.GATE_MISSING,
                 f"the compensation of step {call.position} is {grave}, and the step waits for no unconditional gate",

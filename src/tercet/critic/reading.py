@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from tercet.contracts import pointer, references
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.effective import EffectiveStep, effective
-from tercet.contracts.plan import Plan, Step
+from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.references import Found, Place, Reference
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.policy.schemas import Fault
@@ -153,6 +153,41 @@ def with_params(step: Step, params: JsonObject) -> Step:
     for derived in ("found", "is_written_out"):
         vars(changed).pop(derived, None)
     return changed
+
+
+class Basis(NamedTuple):
+    """What a call depends on besides what its step writes down."""
+
+    evidence: tuple[str, ...]
+    results: tuple[str, ...]
+    """The steps whose results it reads."""
+
+
+def basis_of(step: Step, compensation: Compensation | None = None) -> Basis:
+    """Return the evidence and results that a step depends on: listed, or read by its parameters, its condition or its
+    compensation, also in expressions."""
+    if step.is_written_out and step.when is None and compensation is None:
+        return Basis(tuple(dict.fromkeys(step.evidence_refs)), ())
+    found: list[Found] = [*step.found, *(references.scan(compensation.params) if compensation else ())]
+    if step.when is not None:
+        found.append(references.parse("cel", step.when))
+    read = [item for item in found if type(item) is Reference]
+    evidence = (*step.evidence_refs, *(ref for item in read for ref in _evidence_in(item)))
+    results = (name for item in read for name in item.names if name not in references.RESERVED_IDS)
+    return Basis(tuple(dict.fromkeys(evidence)), tuple(dict.fromkeys(results)))
+
+
+def evidence_in(value: Any) -> tuple[str, ...]:
+    """Return the evidence that a JSON value refers to, also in expressions."""
+    scanned = references.scan(value)
+    return tuple(ref for item in scanned if type(item) is Reference for ref in _evidence_in(item))
+
+
+def _evidence_in(reference: Reference) -> tuple[str, ...]:
+    if reference.kind == "evidence":
+        return (reference.target,)
+    # An expression that reads evidence in a way that cannot be told is refused at review.
+    return references.evidence_read(reference.text) or () if reference.kind == "cel" else ()
 
 
 def _follow(value: Any, where: str, name: str) -> Known:

@@ -13,7 +13,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import meets
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
-from tercet.contracts.plan import Plan
+from tercet.contracts.plan import COMPENSATES, Plan
 from tercet.contracts.references import Place
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import input_marks, with_dotted
@@ -78,6 +78,15 @@ class Review:
         """Who waits for whom."""
         return self.plan.graph
 
+    @cached_property
+    def hosts(self) -> dict[int, str]:
+        """For each step that stands for a compensation, the id of the step that it compensates."""
+        return {
+            position: step_id.removeprefix(COMPENSATES).partition("#")[0]  # one that ran twice is numbered
+            for step_id, position in self.position.items()
+            if step_id.startswith(COMPENSATES)
+        }
+
     @property
     def open_places(self) -> dict[int, list[Place]]:
         """For each call that has any, the places of its open values."""
@@ -130,6 +139,15 @@ class Review:
             "decision.id": self.spec.id,
             "decision.risk_tier": str(self.spec.risk_tier),
         }
+
+    def label(self, position: int | None) -> str:
+        """Return what a refusal calls a step, a proposed compensation, or (without a position) the plan."""
+        if position is None:
+            return "plan with its compensations" if self.hosts else "plan"
+        if position not in self.hosts:
+            return f"step {position}"
+        host = self.hosts[position]
+        return f"the compensation of step {self.position.get(host, host)}"
 
     def parameters_of(self, tool: ToolSpec) -> str:
         """What a tool takes, for a remedy."""

@@ -139,12 +139,11 @@ def _broken(review: Review, policy: Policy, refusal: Refusal, index: int | None)
 
 
 def _refusal(review: Review, policy: Policy, outcome: Outcome, index: int | None) -> Refusal:
-    where = "plan" if index is None else f"step {index}"
     why = policy.message or f"{policy.expression} does not hold"
     failed = f" (it fails: {outcome.error})" if outcome.error else ""
     return review.refuse(
         Code.POLICY_INVARIANT,
-        f"{where} violates policy {policy.name}: {why}{failed}",
+        f"{review.label(index)} violates policy {policy.name}: {why}{failed}",
         policy.remedy or f"change the plan so that {policy.expression}",
         step=index,
     )

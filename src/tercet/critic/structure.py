@@ -69,6 +69,8 @@ def references_resolve(review: Review) -> Refusals:
                 f"the compensation of step {index}", index, ("compensate", "params"), is_compensation=True
             )
             yield from _apart(review, holder, step.compensate.params)
+            if review.ctx.goes_by(Behaviour.STRICT_CALLS):
+                yield from _bindable(review, holder, index, step.compensate.params)
     for name, value in review.plan.outputs.items():
         yield from _apart(review, _Holder(f"output {name}", None, ("outputs", name)), value)
     for name, value in review.plan.memory.items():
@@ -98,6 +100,31 @@ def _apart(review: Review, holder: _Holder, value: Any) -> Refusals:
                 reason = f"{holder.name} refers to {name!r}, which no step has"
                 yield _unresolved(review, holder.step, reason, holder.place_of(item))
         yield from _reference(review, holder, item)
+
+
+def _bindable(review: Review, holder: _Holder, index: int, params: dict[str, Any]) -> Refusals:
+    """What a compensation refers to can be resolved when its step is dispatched, but for the step's own result."""
+    before = review.graph.ancestors(index)
+    for item in references.scan(params):
+        if type(item) is not Reference:
+            continue
+        others = [name for name in item.names if name not in references.RESERVED_IDS]
+        for name in others:
+            if name in review.position and review.position[name] not in before:
+                reason = f"{holder.name} refers to {name!r}, which step {index} does not wait for"
+                remedy = f"add depends_on {name} to step {index}; a compensation is resolved when its step is dispatched"
+                yield _unresolved(review, index, reason, holder.place_of(item), remedy)
+        if references.SELF in item.names and (others or references.EVIDENCE in item.names):
+            reason = (
+                f"{holder.name}: {item.text[:80]!r} reads self together with {(others or ['evidence'])[0]}"
+            )
+            yield review.refuse(
+                Code.EXPRESSION_INVALID,
+                reason,
+                "read self with params and request only, or take the other value as a parameter of its own",
+                step=index,
+                place=holder.place_of(item),
+            )
 
 
 def _reference(review: Review, holder: _Holder, item: Reference) -> Refusals:

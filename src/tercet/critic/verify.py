@@ -27,6 +27,7 @@ from tercet.contracts.verdict import (
 )
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.checks import FIVE_CHECKS
+from tercet.critic.compensation import compensations_are_permitted
 from tercet.critic.conditions import conditions_are_kept, preconditions_are_met
 from tercet.critic.feasibility import (
     actions_are_not_repeated,
@@ -85,6 +86,7 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
     (concurrency_is_within_limit, "concurrency"),
     (branches_are_within_limit, None),
     (policies_hold, None),
+    (compensations_are_permitted, None),
     (checkpoints_are_bound, "checkpoints"),
     (actions_are_not_repeated, "duplicates"),
 )

@@ -1,9 +1,9 @@
 """What a person is asked before a call is made: what their answer binds to, and what they are shown.
 
 Bound by the digest: tenant, run, step, the tool's definition, the resolved parameters, the key, the effective mode, the
-hashes of the pinned evidence, the pack, the definition of the gates, and the way back. Any of them that is another one
-when the call is due makes another digest, and the approval is none. Shown and not bound: the budget, the rest of the
-plan, and where each value came from.
+hashes of the evidence and results that it depends on, its condition, the pack, the definition of the gates, and the
+compensation as it would run. Any of them that is another one when the call is due makes another digest, and the approval
+is none. Shown and not bound: the budget, the rest of the plan, and where each value came from.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tercet.contracts import pointer
+import msgspec
+
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import Gate
 from tercet.contracts.references import Reference, scan
-from tercet.critic.flow import origins
-from tercet.critic.reading import pinned
+from tercet.critic.flow import describe_origins, origins
+from tercet.critic.reading import basis_of, evidence_in, pinned
 from tercet.critic.review import Review
-from tercet.journal.events import Need
+from tercet.journal.events import BoundCompensation, Need
 from tercet.repair.exit import recommend
 from tercet.runtime import commands as c
+from tercet.runtime.compensation import shown_params
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
-from tercet.runtime.state import State
+from tercet.runtime.state import UNDO, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,34 +40,59 @@ class Resolved:
     call: EffectiveStep
     params: dict[str, Any]
     key: str
+    compensation: BoundCompensation | None = None
+    """What would compensate it, bound."""
+    sources: dict[str, str] | None = None
+    """Where its parameters came from, where that is not to be read from the plan."""
 
 
 def call_digest(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> str:
     """What an approval of a call binds to."""
     compiled, call, start = setting.compiled, asked.call, state.start
     definitions = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in gates]
-    undo = call.compensate.model_dump(mode="json") if call.compensate else None
-    return digest(
-        [
-            start["tenant"],
-            start["run"],
-            asked.name,
-            call.tool.hash,
-            asked.params,
-            asked.key,
-            call.mode,
-            frozen_evidence(setting, call),
-            compiled.pack_hash,
-            definitions,
-            undo,
-        ]
-    )
+    bound = [
+        start["tenant"],
+        start["run"],
+        asked.name,
+        call.tool.hash,
+        asked.params,
+        asked.key,
+        call.mode,
+        frozen_evidence(setting, call),
+        compiled.pack_hash,
+        definitions,
+    ]
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return digest([*bound, call.compensate.model_dump(mode="json") if call.compensate else None])
+    compensation = asked.compensation and [asked.compensation.tool, asked.compensation.params]
+    return digest([*bound, compensation, call.step.when, frozen_results(state, call)])
+
+
+def evidence_of(setting: Setting, call: EffectiveStep) -> tuple[str, ...]:
+    """Return the ids of the evidence that a call depends on."""
+    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    return basis_of(call.step, call.compensate).evidence if is_strict else call.step.evidence_refs
+
+
+def dated_evidence(setting: Setting, call: EffectiveStep) -> tuple[str, ...]:
+    """Return the evidence that must not have expired when a call is made. That of a compensation was good when its step
+    was dispatched, and its values are bound since."""
+    return () if call.step.id.startswith(UNDO) else evidence_of(setting, call)
 
 
 def frozen_evidence(setting: Setting, call: EffectiveStep) -> dict[str, str]:
-    """The evidence that a call is pinned to, each with the hash of its content."""
+    """The evidence that a call depends on, each with the hash of its content."""
     known = setting.compiled.evidence
-    return {ref: known[ref].hash for ref in call.step.evidence_refs if ref in known}
+    return {ref: known[ref].hash for ref in evidence_of(setting, call) if ref in known}
+
+
+def frozen_results(state: State, call: EffectiveStep) -> dict[str, str]:
+    """Return the results that a call depends on, each step with the hash of what it brought."""
+    read = basis_of(call.step, call.compensate).results
+    done = {
+        name: state.steps[name] for name in read if name in state.steps and state.steps[name].status == "done"
+    }
+    return {name: step.blob or digest(step.value) for name, step in done.items()}
 
 
 def ask_for(
@@ -93,6 +121,13 @@ def ask_for(
         stale=_stale(setting, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
+
+
+def ask_for_compensation(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
+    """The gate at which a proposed compensation waits. It has no time to live: the run is over but for its answer."""
+    asking = ask_for(state, setting, asked, gates)
+    shown = {**asking.shown, "reason": state.reason, "compensates": asked.name.removeprefix(UNDO)}
+    return msgspec.structs.replace(asking, shown=shown, ttl_ms=0)
 
 
 def accepting(setting: Setting) -> Gate | None:
@@ -128,16 +163,20 @@ def ask_for_outputs(state: State, setting: Setting) -> c.Ask:
             "repairs": state.used.repairs,
             "budget": budget_left(state, setting),
         },
-        stale=_first_expiry(setting, _stood_on(state)),
+        stale=_first_expiry(setting, _stood_on(state, setting)),
         ttl_ms=gate.ttl_ms if gate else 0,
     )
 
 
-def _stood_on(state: State) -> frozenset[str]:
+def _stood_on(state: State, setting: Setting) -> frozenset[str]:
     """The evidence that the plan has pinned, or reads its outputs from."""
     plan = read_plan(state.plan)
-    read = (found.target for found in scan(plan.outputs) if isinstance(found, Reference))
-    return frozenset((*(ref for step in plan.steps for ref in pinned(step)), *read))
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        read = (found.target for found in scan(plan.outputs) if isinstance(found, Reference))
+        return frozenset((*(ref for step in plan.steps for ref in pinned(step)), *read))
+    return frozenset(
+        (*(ref for step in plan.steps for ref in basis_of(step).evidence), *evidence_in(plan.outputs))
+    )
 
 
 def diagnosis_of(state: State) -> tuple[str, ...]:
@@ -155,8 +194,8 @@ def _times(count: int) -> str:
 
 
 def _stale(setting: Setting, calls: Iterable[Resolved]) -> int:
-    """When the first piece of evidence that these calls are pinned to expires; 0 if none does."""
-    return _first_expiry(setting, {ref for asked in calls for ref in asked.call.step.evidence_refs})
+    """When the first piece of evidence that these calls depend on expires; 0 if none does."""
+    return _first_expiry(setting, {ref for asked in calls for ref in dated_evidence(setting, asked.call)})
 
 
 def _first_expiry(setting: Setting, refs: Collection[str]) -> int:
@@ -171,29 +210,45 @@ def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
         "description": call.tool.description,
         "params": asked.params,
         "authority": sorted(call.tool.authority_parameters & set(asked.params)),
-        "sources": _sources(state, setting, asked),
+        "sources": _sources(state, setting, asked) if asked.sources is None else asked.sources,
         "mode": str(call.mode),
         "reversibility": str(call.reversibility),
-        "compensation": call.compensate.model_dump(mode="json") if call.compensate else None,
+        "compensation": _shown_compensation(setting, asked),
         "no_compensation": call.tool.no_compensation,
         "cost_microcents": call.tool.cost_microcents,
         "evidence": [
             {"id": ref, "hash": hashed, "content": known[ref].content, "source": known[ref].source}
             for ref, hashed in frozen_evidence(setting, call).items()
         ],
+        **_shown_basis(state, setting, call),
     }
+
+
+def _shown_compensation(setting: Setting, asked: Resolved) -> dict[str, Any] | None:
+    """What would compensate a call, as it would run, and where its values came from if the plan proposed it."""
+    bound, declared = asked.compensation, asked.call.compensate
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return declared.model_dump(mode="json") if declared else None
+    if bound is None:
+        return None
+    shown: dict[str, Any] = {"tool": bound.tool, "params": shown_params(bound.params)}
+    if bound.proposed:
+        shown |= {"proposed": True, "sources": bound.sources}
+    return {**shown, "error": bound.error} if bound.error else shown
+
+
+def _shown_basis(state: State, setting: Setting, call: EffectiveStep) -> dict[str, Any]:
+    """The condition under which a call is made, and the results that it depends on, where there are any."""
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return {}
+    shown = {"when": call.step.when, "results": frozen_results(state, call)}
+    return {name: value for name, value in shown.items() if value}
 
 
 def _sources(state: State, setting: Setting, asked: Resolved) -> dict[str, str]:
     """Where the value of each parameter came from, in the words of the plan, and whether that place is trusted."""
     review = Review(setting.ctx, setting.compiled, setting.spec, read_plan(state.plan))
-    found: dict[str, str] = {}
-    for origin in origins(review, asked.name):
-        name = pointer.parts(origin.parameter)[0]
-        said = "a literal of the plan" if origin.came_from == "literal" else origin.came_from
-        told = f"{said}, {origin.trust}" + (f": {origin.detail}" if origin.detail else "")
-        found[name] = f"{found[name]}; {told}" if name in found else told
-    return found
+    return describe_origins(origins(review, asked.name))
 
 
 def budget_left(state: State, setting: Setting) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tercet.contracts.plan import EvidenceQuery
-from tercet.journal.events import Need
+from tercet.journal.events import BoundCompensation, Need
 from tercet.journal.events.gate import GateKind
 
 
@@ -40,6 +40,7 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     occurrence: int
     attempt: int
     not_before: int = 0
+    compensation: BoundCompensation | None = None
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False):

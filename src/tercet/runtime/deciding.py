@@ -21,26 +21,39 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
 from tercet.contracts.conditions import conditions_after, effects_of
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
-from tercet.contracts.plan import Step
+from tercet.contracts.plan import MAX_STEPS, Plan, Step
 from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.verdict import Code
+from tercet.critic.compensation import with_steps
 from tercet.critic.dispatch import NO_PROGRESS, Progress, recheck, recheck_sources, undecided_policies
 from tercet.critic.grants import granted_by
 from tercet.critic.outputs.harness import TRIGGERS
+from tercet.critic.reading import with_params
 from tercet.critic.rules import has_plan_policies
 from tercet.executor.identity import idempotency_key
+from tercet.journal.events import BoundCompensation, Undo
 from tercet.journal.events.gate import Need
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
 from tercet.runtime import commands as c
-from tercet.runtime.asking import Resolved, ask_for, ask_for_outputs, call_digest, people_of
+from tercet.runtime.asking import (
+    Resolved,
+    ask_for,
+    ask_for_compensation,
+    ask_for_outputs,
+    call_digest,
+    people_of,
+)
 from tercet.runtime.changes import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
-from tercet.runtime.demands import gates_of
+from tercet.runtime.compensation import bind_compensation, is_complete
+from tercet.runtime.demands import compensation_gates, gates_of
 from tercet.runtime.fresh_evidence import missing_evidence
 from tercet.runtime.results import Results
 from tercet.runtime.session_fold import ESCALATED
@@ -246,8 +259,9 @@ class Acting:
         return self._back(name, step) if name.startswith(UNDO) else self._ready(name, step)
 
     def _back(self, name: str, step: StepState) -> c.Command:
-        """The call that takes a step back: resolved when that was decided, approved with the step, paid from what was
-        kept back for it. Another attempt is paid from what the budget has left besides."""
+        """The call that takes a step back: bound when the step was dispatched, paid from what was kept back for it.
+        Another attempt is paid from what the budget has left besides. One that the plan proposed passes the checks of any
+        call first."""
         if (shortage := self._shortage_back(name, step)) is not None:
             return (
                 self.ask_whether(name, step)
@@ -255,6 +269,9 @@ class Acting:
                 else c.Fault(step=name, code="budget_exceeded", reason=shortage)
             )
         undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
+        withheld = None if undo.bound is None or step.is_unsettled else self._withheld_back(name, step, undo)
+        if withheld is not None:
+            return withheld
         return c.Dispatch(
             step=name,
             params=undo.params,
@@ -263,6 +280,65 @@ class Acting:
             attempt=step.attempt + 1,
             not_before=step.not_before,
         )
+
+    def _withheld_back(self, name: str, step: StepState, undo: Undo) -> c.Fault | c.Ask | None:
+        """Return why a compensation that the plan proposed is not made, or the gate that it waits at; None if it may be.
+
+        An approval of its step counts if it covered exactly this call and was given at every gate that the call needs. No
+        policy grants it.
+        """
+        setting, call = self.setting, self.course.calls[name]
+        plan = self._plan_with_compensations()
+        if step.attempt == 0:
+            refusal = recheck(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+            if refusal is not None:
+                return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
+            if self._is_repeated(name, undo):
+                reason = f"{undo.tool} with this identity was done before in this session"
+                return c.Fault(step=name, code="duplicate_action", reason=reason)
+        gates = compensation_gates(setting, plan, name, undo)
+        approved = undo.bound.approved if undo.bound is not None else None
+        if not needs_approval(call, gates) or (approved is not None and set(gates) <= set(approved)):
+            return None
+        sources = undo.bound.sources if undo.bound is not None else {}
+        asked = Resolved(name=name, call=call, params=undo.params, key=undo.key, sources=sources)
+        if step.approved == call_digest(self.state, setting, asked, gates):
+            return None
+        return ask_for_compensation(self.state, setting, asked, gates)
+
+    def _plan_with_compensations(self) -> Plan:
+        """Return the plan with a step for each proposed compensation behind its own. Steps whose values are not known are
+        left out: they did not run, and will not."""
+        steps = (self._as_called(step) for step in self.course.plan.steps)
+        proposed = (
+            self.course.steps[f"{UNDO}{undo.step}"] for undo in self.state.undo if undo.bound is not None
+        )
+        known = (*(step for step in steps if step is not None), *proposed)
+        return with_steps(self.course.plan, known[-MAX_STEPS:])
+
+    def _as_called(self, step: Step) -> Step | None:
+        """Return a step with the values that its references stand for; None if they are not there."""
+        call = self.course.calls.get(step.id)
+        if call is None:
+            return step
+        try:
+            params = resolve(call.params, self.results, self.setting.evidence)
+        except ResolutionError:
+            return None
+        return with_params(step, params)
+
+    def _is_repeated(self, name: str, undo: Undo) -> bool:
+        """Whether the run has done what a compensation would do, by a step or by another compensation."""
+        call = self.course.calls[name]
+        if call.mode is ApprovalMode.READ_ONLY or call.tool.name in self.setting.spec.repeatable:
+            return False
+        key = self._key(call, undo.params, 0)
+        others = (
+            other
+            for other in self.state.undo
+            if other.tool == undo.tool and self.state.steps[f"{UNDO}{other.step}"].status == "done"
+        )
+        return key in self.state.keys or any(self._key(call, other.params, 0) == key for other in others)
 
     def _shortage_back(self, name: str, step: StepState) -> str | None:
         """Why the budget does not allow this call, if those that take other steps back are to be made as well."""
@@ -319,7 +395,7 @@ class Acting:
             "why": "; ".join(filter(None, (step.error, step.look_up_error))),
             "result_schema": None if call is None else call.tool.result,
         }
-        needs = people_of(self.state, self.setting, (name.removeprefix(UNDO).partition("#")[0],))
+        needs = people_of(self.state, self.setting, (name, name.removeprefix(UNDO).partition("#")[0]))
         if self.setting.ctx.goes_by(Behaviour.STRICT_CALLS):
             shown["trusted_roles"] = self._trusted_roles(needs)
         return c.Ask(
@@ -366,6 +442,7 @@ class Acting:
             params = resolve(said, self.results, evidence, is_bounded=self._is_strict)
             if call is None and self._is_strict:
                 self._demand_room(params)
+            compensation = self._compensation(call, params)
         except ResolutionError as error:
             return _failed(planned, error.code, error.message)
         if (condition := self._unmet_precondition(name, step)) is not None:
@@ -373,7 +450,12 @@ class Acting:
             return _failed(planned, str(Code.UNMET_PRECONDITION), reason)
         if call is None:
             return c.Note(step=name, params=params)
-        return self._call(name, step, call, params)
+        return self._call(name, step, call, params, compensation)
+
+    def _compensation(self, call: EffectiveStep | None, params: dict[str, Any]) -> BoundCompensation | None:
+        if call is None:
+            return None
+        return bind_compensation(self.setting, self.course, call, params, self.results)
 
     @property
     def _is_strict(self) -> bool:
@@ -395,7 +477,12 @@ class Acting:
             )
 
     def _call(
-        self, name: str, step: StepState, call: EffectiveStep, params: dict[str, Any]
+        self,
+        name: str,
+        step: StepState,
+        call: EffectiveStep,
+        params: dict[str, Any],
+        compensation: BoundCompensation | None,
     ) -> c.Command | None:
         action = (step.occurrence, step.key) if step.key else self._new_action(call, params)
         if action is None:
@@ -419,7 +506,9 @@ class Acting:
             if step.is_unsettled:
                 return self.ask_whether(name, step)
             return c.Fault(step=name, code="budget_exceeded", reason=shortage)
-        if (unapproved := self._unapproved(name, step, call, params, key)) is not None:
+        asked = Resolved(name=name, call=call, params=params, key=key, compensation=compensation)
+        gates = gates_of(self.setting, self.course, name, params, self.progress)
+        if (unapproved := self._unapproved(step, asked, gates)) is not None:
             return unapproved
         return c.Dispatch(
             step=name,
@@ -428,13 +517,19 @@ class Acting:
             occurrence=occurrence,
             attempt=step.attempt + 1,
             not_before=step.not_before,
+            compensation=self._approved_with(step, compensation, gates),
         )
 
-    # --- what other steps mean for a call ---
+    def _approved_with(
+        self, step: StepState, compensation: BoundCompensation | None, gates: tuple[str, ...]
+    ) -> BoundCompensation | None:
+        """Return a compensation with the gates at which people have approved it, to the last value, with its step."""
+        if compensation is None or not compensation.proposed or not is_complete(compensation):
+            return compensation
+        by_people = any(a.answer == "approve" and a.digest == step.approved for a in self.state.answers)
+        return msgspec.structs.replace(compensation, approved=gates) if by_people else compensation
 
-    @property
-    def _is_strict(self) -> bool:
-        return self.setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    # --- what other steps mean for a call ---
 
     @cached_property
     def progress(self) -> Progress:
@@ -557,14 +652,11 @@ class Acting:
 
     # --- approvals ---
 
-    def _unapproved(
-        self, name: str, step: StepState, call: EffectiveStep, params: dict[str, Any], key: str
-    ) -> c.Ask | c.Grant | None:
+    def _unapproved(self, step: StepState, asked: Resolved, gates: tuple[str, ...]) -> c.Ask | c.Grant | None:
         """The question whether a call may be made, or the policy that answers it; None if it has been answered."""
-        gates = gates_of(self.setting, self.course, name, params, self.progress)
-        if not needs_approval(call, gates):
+        name, params = asked.name, asked.params
+        if not needs_approval(asked.call, gates):
             return None
-        asked = Resolved(name=name, call=call, params=params, key=key)
         bound = call_digest(self.state, self.setting, asked, gates)
         if step.approved == bound:
             return None
@@ -592,6 +684,7 @@ class Acting:
                 continue
             try:
                 params = resolve(call.params, self.results, self.setting.evidence, is_bounded=self._is_strict)
+                compensation = self._compensation(call, params)
             except ResolutionError:
                 continue
             action = self._new_action(call, params)
@@ -599,7 +692,7 @@ class Acting:
                 continue
             if gates_of(self.setting, self.course, other, params, self.progress) == gates:
                 keys.add(action[1])
-                yield Resolved(name=other, call=call, params=params, key=action[1])
+                yield Resolved(name=other, call=call, params=params, key=action[1], compensation=compensation)
 
 
 def _failed(step: Step, code: str, reason: str) -> c.Skip | c.Fault:

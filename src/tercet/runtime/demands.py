@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tercet.contracts.plan import Plan
 from tercet.critic.dispatch import NO_PROGRESS, Progress, resolved_review
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates
 from tercet.critic.review import Refusals, Review
 from tercet.critic.rules import policies_hold
+from tercet.journal.events import Undo
 from tercet.runtime.setting import Course, Setting
 
 
@@ -27,6 +29,17 @@ def gates_of(
         gates = _demanded(setting, course, name, params, progress)
         known = course.demanded[name] = ((params, progress), gates)
     return known[1]
+
+
+def compensation_gates(setting: Setting, plan: Plan, name: str, undo: Undo) -> tuple[str, ...]:
+    """Return the names of the gates that a proposed compensation waits for; `plan` holds it as a step of this name."""
+    if not setting.compiled.gates:
+        return ()
+    called = resolved_review(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+    _exhaust(policies_hold(called))
+    demand_gates(called)
+    demanded = (demand.gate for demand in called.demands if demand.step_id == name)
+    return tuple(dict.fromkeys((*demanded, *(undo.bound.gates if undo.bound is not None else ()))))
 
 
 def _demanded(

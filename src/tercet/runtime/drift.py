@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from tercet.contracts.effective import EffectiveStep
 from tercet.journal.events import Need
-from tercet.runtime.asking import accepting
+from tercet.runtime.asking import accepting, dated_evidence
 from tercet.runtime.changes import ROLE_LOST
 from tercet.runtime.gate_fold import acceptances
 from tercet.runtime.setting import Setting
@@ -41,7 +41,7 @@ def approved_drift(
     objection: Objection,
 ) -> Drift | None:
     """The first thing that speaks against a call that was reviewed and approved; None if nothing does."""
-    for ref in call.step.evidence_refs if setting.expiry else ():
+    for ref in dated_evidence(setting, call) if setting.expiry else ():
         if setting.expiry.get(ref, now + 1) <= now:
             return Drift(code="evidence_expired", reason=f"the evidence {ref} has expired")
     for gate in state.approved.values():

@@ -30,7 +30,7 @@ from tercet.runtime.quality_fold import with_quality
 from tercet.runtime.rounds import told_round
 from tercet.runtime.saga_fold import effects_kept
 from tercet.runtime.session_fold import ending, extended, revived
-from tercet.runtime.state import Answer, Entered, OpenGate, State, StepState
+from tercet.runtime.state import UNDO, Answer, Entered, OpenGate, State, StepState
 from tercet.runtime.step_fold import complete, did_not_happen
 
 P = Phase
@@ -187,6 +187,8 @@ def _shown(gate: OpenGate, waiting: list[str]) -> dict[str, Any]:
 
 
 def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    if gate.step.startswith(UNDO):  # the run is ending already: only this compensation is not made
+        return _refused(state, gate, f"{event.actor} denied it: {event.note}".rstrip(": "), "denied")
     about = "the outputs" if gate.kind == "output" else gate.step
     reason = f"{event.actor} denied {about}: {event.note}".rstrip(": ")
     return ending(changed(state, gates=_without(state, gate)), "rejected", reason)
@@ -198,8 +200,16 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     if gate.kind == "output":
         quality = with_quality(state, feedback=event.note, stage="", escalation={})
         return changed(state, gates=_without(state, gate), phase=P.REPAIR, quality=quality)
+    demand(
+        state, event, is_met=not gate.step.startswith(UNDO), why="no plan can change a compensation by now"
+    )
     for name in gate.covers:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
+    return _refused(state, gate, event.note, MODIFIED)
+
+
+def _refused(state: State, gate: OpenGate, reason: str, code: str) -> State:
+    """Return the state in which the call that a gate is about is not made, because of what a person said."""
     refused = with_step(
         state,
         gate.step,
@@ -207,8 +217,8 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         outcome="refused",
         gate="",
         approved="",
-        error=event.note,
-        code=MODIFIED,
+        error=reason,
+        code=code,
         is_retriable=False,
     )
     return changed(state, steps=refused, gates=_without(state, gate), unjudged=(*state.unjudged, gate.step))

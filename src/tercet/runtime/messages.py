@@ -27,7 +27,7 @@ from tercet.policy import schemas
 from tercet.runtime.changes import ANSWERS, POLICY
 from tercet.runtime.gate_fold import can_be_held, gate_for
 from tercet.runtime.session_fold import EXTENSIBLE, is_extension
-from tercet.runtime.state import OpenGate, State
+from tercet.runtime.state import UNDO, OpenGate, State
 
 TEMPLATE = "template"
 """The name of the planner that proposes the pack's own plans."""
@@ -396,6 +396,12 @@ def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
 
 def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
     _may_refuse(said, gate, state)
+    if gate.step.startswith(UNDO):
+        raise UsageError(
+            f"gate {gate.id} is about a compensation, which no plan can change by now",
+            code="compensation_fixed",
+            remedy="approve it, or deny it: then the effect is listed for an operator",
+        )
     if gate.kind != "output":  # outputs are repaired, whoever planned them
         _demand_planner(state, "deny it, and run the changed plan")
     if not said.note:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tercet.contracts import references
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
@@ -66,7 +67,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         replies=(),
         earlier=_earlier(state, kept),
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
-        needed=frozenset(ids) if event.origin == "planner" else _needed(plan),
+        needed=frozenset(ids) if event.origin == "planner" else _needed(plan, state),
     )
 
 
@@ -124,10 +125,16 @@ def _is_objected(state: State) -> bool:
     return bool(state.feedback) or is_refused or is_sent_back
 
 
-def _needed(plan: Plan) -> frozenset[str]:
-    """The steps whose results a parameter, a condition or an output refers to."""
+def _needed(plan: Plan, state: State) -> frozenset[str]:
+    """The steps whose results a parameter, a condition, a compensation or an output refers to."""
     found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
     found += references.scan(plan.memory)
+    if Behaviour.STRICT_CALLS in state.start.get(
+        "behaviour", ()
+    ):  # before, compensations were resolved at the end
+        found += [
+            item for step in plan.steps if step.compensate for item in references.scan(step.compensate.params)
+        ]
     named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
     return frozenset(
         named.union(*(references.names(step.when) for step in plan.steps if step.when is not None))

@@ -25,6 +25,7 @@ from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.references import LITERAL
 from tercet.contracts.tool import ToolSpec
+from tercet.critic.compensation import compensating_step
 from tercet.critic.dispatch import Progress
 from tercet.critic.reading import with_params
 from tercet.journal.events import Undo
@@ -112,8 +113,8 @@ class Course:
         repr=False,
     )
     """The gates that each step waits for with its resolved parameters and what is known of the others, worked out once."""
-    costs: dict[str, int] = field(default_factory=dict[str, int], compare=False, repr=False)
-    """What a call of each tool costs, in micro-cents."""
+    tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec], compare=False, repr=False)
+    """The tools by which a step may be compensated."""
 
     @classmethod
     def of(
@@ -134,23 +135,20 @@ class Course:
                 step.id: (-step.priority, -waiting[position], position)
                 for position, step in enumerate(plan.steps)
             },
-            costs={
-                name: spec.cost_microcents
-                for name, spec in (surface if tools is None else tools).items()
-                if spec.cost_microcents
-            },
+            tools=surface if tools is None else tools,
         )
 
     def way_back(self, call: EffectiveStep) -> tuple[int, int]:
         """How many calls and micro-cents are kept back so that a call can be taken back."""
         if call.compensate is None or call.reversibility is Reversibility.PURE:
             return 0, 0
-        return 1, self.costs.get(call.compensate.tool, 0)
+        tool = self.tools.get(call.compensate.tool)
+        return 1, 0 if tool is None else tool.cost_microcents
 
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> Course:
         """The same course with the steps that take others back, none of which can end the run."""
         ways = {f"{UNDO}{way.step}": way for way in undo if way.tool}
-        steps = {name: _undoing(name, way) for name, way in ways.items()}
+        steps = {name: _compensating(way) for name, way in ways.items()}
         calls = {name: effective(-1, step, tools[ways[name].tool]) for name, step in steps.items()}
         order = {name: (0, 0, position) for position, name in enumerate(ways)}
         return replace(
@@ -161,10 +159,10 @@ class Course:
         )
 
 
-def _undoing(name: str, way: Undo) -> Step:
-    # No plan can name such a step, so it is not validated as one.
+def _compensating(way: Undo) -> Step:
     params = {key: {LITERAL: value} for key, value in way.params.items()}
-    return Step.model_construct(id=name, tool=way.tool, params=params, optional=True)
+    evidence = way.bound.evidence if way.bound is not None else ()
+    return compensating_step(way.step, way.tool, params, evidence)
 
 
 def _downstream(drawn: graph.Graph) -> list[int]:

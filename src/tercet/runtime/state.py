@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from tercet.contracts.loop import Phase
+from tercet.contracts.plan import COMPENSATES
 from tercet.contracts.session import SessionStatus
 from tercet.journal.events import Need, Undo
 from tercet.journal.events.gate import GateKind
@@ -17,7 +18,7 @@ Ending = Literal["", "failed", "rejected", "expired", "cancelled"]
 
 TERMINAL: frozenset[SessionStatus] = frozenset({"completed", "failed", "expired", "rejected", "cancelled"})
 
-UNDO = "~"
+UNDO = COMPENSATES
 """With this before its name, a step stands for taking that step back; no plan can name one so."""
 
 

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from tercet.contracts import references
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.mode import Reversibility
@@ -20,6 +23,7 @@ from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.contracts.tool import ToolSpec
 from tercet.journal import events as e
 from tercet.policy.resolution import ResolutionError, resolve
+from tercet.runtime.compensation import resolved_params
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import UNDO, State
@@ -80,6 +84,9 @@ def ways_back(
         if call is None:  # the session was moved to a pack without it
             ways.append(e.Undo(step=label, note=f"{effect.intent.tool} is not there"))
             continue
+        if setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+            ways.append(_bound_way(label, effect, call, _value(effect, blobs), setting, tools))
+            continue
         sources = {
             **results,
             references.REQUEST: setting.compiled.input(),
@@ -88,6 +95,33 @@ def ways_back(
         }
         ways.append(_way(label, effect, call, sources, setting, tools))
     return tuple(reversed(ways))
+
+
+def _bound_way(
+    label: str,
+    effect: Effect,
+    call: EffectiveStep,
+    result: Any,
+    setting: Setting,
+    tools: Mapping[str, ToolSpec],
+) -> e.Undo:
+    """Return the compensation of an effect as it was bound when the effect was dispatched."""
+    bound = effect.intent.compensation
+    if bound is None:
+        return e.Undo(step=label, note=_why_not(call, None))
+    if bound.tool not in tools:
+        return e.Undo(step=label, note=f"{bound.tool} is not there")
+    try:
+        params = resolved_params(bound, setting, effect.intent.params, result)
+    except ResolutionError as error:
+        return e.Undo(step=label, note=f"its compensation cannot be resolved: {error.message}")
+    return e.Undo(
+        step=label,
+        tool=bound.tool,
+        params=params,
+        key=digest(["undo", setting.ctx.tenant, effect.intent.key, bound.tool]),
+        bound=msgspec.structs.replace(bound, params={}) if bound.proposed else None,
+    )
 
 
 def _value(effect: Effect, blobs: Mapping[str, Any]) -> Any:
@@ -102,6 +136,7 @@ def _way(
     setting: Setting,
     tools: Mapping[str, ToolSpec],
 ) -> e.Undo:
+    # For sessions of before: the compensation is resolved by what the steps' names mean at the end.
     way = call.compensate
     if call.reversibility is Reversibility.IRREVERSIBLE or way is None or way.tool not in tools:
         return e.Undo(step=label, note=_why_not(call, way))

@@ -359,6 +359,7 @@ class Work:
             call=call_hash(call.tool.name, command.params),
             hold_calls=back_calls,
             hold_cost=back_cost,
+            compensation=command.compensation,
         )
 
     def judge(

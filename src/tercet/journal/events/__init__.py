@@ -49,6 +49,7 @@ from tercet.journal.events.session import (
 )
 from tercet.journal.events.step import (
     Abort,
+    BoundCompensation,
     Complete,
     Intent,
     RetryScheduled,
@@ -109,6 +110,7 @@ __all__ = [
     "Abort",
     "AcceptanceLapsed",
     "ApprovalGranted",
+    "BoundCompensation",
     "BudgetExtended",
     "CompensationBegun",
     "Complete",

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tercet.journal.events.fact import Fact
+from tercet.journal.events.step import BoundCompensation
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -18,6 +19,8 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     params: dict[str, Any] = {}
     key: str = ""
     note: str = ""
+    bound: BoundCompensation | None = None
+    """How it was bound with its step, where the plan proposed it; its parameters are those above."""
 
 
 class CompensationBegun(Fact, frozen=True, kw_only=True, tag="compensation_begun"):

@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from tercet.journal.events.fact import Fact
+
+
+class BoundCompensation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The call that compensates a step, as it was resolved when the step was dispatched."""
+
+    tool: str
+    params: dict[str, Any] = {}
+    """By their own names: values as `$literal`, and references where they read the step's own result."""
+    error: str = ""
+    """Why it could not be resolved; then nothing can be called."""
+    proposed: bool = False
+    """Whether the plan proposed it; otherwise the step's tool declares it."""
+    evidence: tuple[str, ...] = ()
+    """What the step pinned."""
+    gates: tuple[str, ...] = ()
+    """The gates that it needs because one of its values has no trusted source."""
+    sources: dict[str, str] = {}
+    """Where each of its parameters came from, and whether that place is trusted."""
+    approved: tuple[str, ...] | None = None
+    """The gates at which people approved exactly this call together with its step; None if they did not."""
 
 
 class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
@@ -26,6 +48,8 @@ class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
     hold_calls: int = 0
     """How many calls are kept back for taking it back."""
     hold_cost: int = 0
+    compensation: BoundCompensation | None = None
+    """What compensates it, bound here: nothing that happens later changes what it refers to."""
 
 
 class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):

@@ -1,0 +1,128 @@
+"""Compensations that a plan proposes, checked as the calls that they are.
+
+Each becomes a step of its own behind the plan's steps: named after its step with `~` before it, without gates of its own
+choice, and with the evidence of its step. The checks of ordinary calls run over that longer plan, so a rule for calls
+never has to be written twice. The compensation that a tool declares is the pack's own word, and is none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tercet.contracts import pointer, references
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.context import Check
+from tercet.contracts.effective import EffectiveStep, unaliased
+from tercet.contracts.plan import COMPENSATES, CompensatingStep, Compensation, Plan, Step
+from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.verdict import Refusal
+from tercet.critic.arguments import arguments_are_permitted
+from tercet.critic.checks import evidence_is_pinned
+from tercet.critic.conditions import preconditions_are_met
+from tercet.critic.feasibility import actions_are_not_repeated
+from tercet.critic.gates import gates_are_present
+from tercet.critic.review import Refusals, Review
+from tercet.critic.rules import policies_hold
+
+_CHECKS: tuple[tuple[Callable[[Review], Refusals], Check | None], ...] = (
+    (evidence_is_pinned, None),
+    (arguments_are_permitted, None),
+    (gates_are_present, None),
+    (preconditions_are_met, "preconditions"),
+    (policies_hold, None),
+    (actions_are_not_repeated, "duplicates"),
+)
+"""What is asked of a proposed compensation beyond `own_compensations_fit` and the flow of its values."""
+
+
+def compensations_are_permitted(review: Review) -> Refusals:
+    """A compensation that the plan proposes passes what every call has to pass, beside the calls of the plan."""
+    if not review.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return
+    proposed = [
+        (call, own)
+        for call in review.calls
+        if (own := call.step.compensate) is not None and own.tool in review.compiled.surface
+    ]
+    if not proposed:
+        return
+    extended = _extended(review, proposed)
+    for check, name in _CHECKS:
+        if name is not None and name not in review.checks:
+            continue
+        for refusal in check(extended):
+            if refusal.step in extended.hosts:
+                yield _at_host(review, refusal, review.position[extended.hosts[refusal.step]])
+            elif refusal.step is None and check is policies_hold and not _is_refused_without(review):
+                yield refusal
+
+
+def _at_host(review: Review, refusal: Refusal, host: int) -> Refusal:
+    """Return the refusal of a compensation at the step that proposes it."""
+    place = refusal.place.removeprefix(f"/steps/{refusal.step}")
+    inner = place if place.startswith("/params") else ""
+    return review.refuse(refusal.code, refusal.reason, refusal.remedy, step=host, place=f"/compensate{inner}")
+
+
+def _is_refused_without(review: Review) -> bool:
+    """Whether a policy over the plan fails already for the plan's own steps, which is refused by itself."""
+    plain = Review(review.ctx, review.compiled, review.spec, review.plan, review.reading)
+    return any(refusal.step is None for refusal in policies_hold(plain))
+
+
+def _extended(review: Review, proposed: list[tuple[EffectiveStep, Compensation]]) -> Review:
+    """Return the review of the plan with a step for each proposed compensation behind its own."""
+    plan, surface = review.plan, review.compiled.surface
+    steps = [
+        compensating_step(
+            call.step.id,
+            own.tool,
+            _with_own_params(unaliased(own.params, surface[own.tool].aliases)[0], call.params),
+            review.pinned[call.position],
+        )
+        for call, own in proposed
+    ]
+    return Review(review.ctx, review.compiled, review.spec, with_steps(plan, (*plan.steps, *steps)))
+
+
+def compensating_step(host: str, tool: str, params: dict[str, Any], evidence: tuple[str, ...]) -> Step:
+    """Return the step that stands for the compensation of another; `#2` behind its name is the second time that it ran."""
+    return CompensatingStep(
+        id=f"{COMPENSATES}{host}",
+        tool=tool,
+        params=params,
+        depends_on=(host.partition("#")[0],),
+        evidence_refs=evidence,
+        optional=True,
+    )
+
+
+def with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
+    """Return a plan with other steps, which may be more than a planner may propose."""
+    fields = {name: getattr(plan, name) for name in Plan.model_fields}
+    return Plan.model_construct(**{**fields, "steps": steps})
+
+
+def _with_own_params(value: Any, params: dict[str, Any]) -> Any:
+    """Return a compensation's value with what the plan itself writes in place of references to `params`.
+
+    What lies behind a reference of the step's parameters is left open, and decided when the compensation is due.
+    """
+    members = as_object(value)
+    if members is not None:
+        reference = references.as_reference(members)
+        if reference is None:
+            return (
+                value
+                if references.LITERAL in members
+                else {key: _with_own_params(member, params) for key, member in members.items()}
+            )
+        if reference.target != references.PARAMS or "$" in reference.pointer:
+            return value
+        try:
+            return pointer.follow(params, reference.pointer)
+        except pointer.PointerError:
+            return value
+    items = as_list(value)
+    return value if items is None else [_with_own_params(item, params) for item in items]

@@ -1,0 +1,109 @@
+"""Binding compensations: what would undo a call is resolved when the call is dispatched, and kept with its INTENT.
+
+From then on nothing can change it: a later plan may give its steps other meanings, but the compensation holds values by
+then. Only what it reads of the result of its own step is resolved once that result is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tercet.contracts import references
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.effective import EffectiveStep, unaliased
+from tercet.contracts.mode import Reversibility
+from tercet.contracts.shape import as_list, as_object
+from tercet.critic.flow import compensation_origins, describe_origins
+from tercet.critic.reading import pinned
+from tercet.critic.review import Review
+from tercet.journal.events import BoundCompensation
+from tercet.policy.resolution import ResolutionError, look_up, resolve
+from tercet.runtime.setting import Course, Setting
+
+
+def bind_compensation(
+    setting: Setting, course: Course, call: EffectiveStep, params: dict[str, Any], results: Mapping[str, Any]
+) -> BoundCompensation | None:
+    """Return the compensation of a call that is about to be made with these parameters; None if it has none.
+
+    Raises `ResolutionError` if one that the plan proposes cannot be resolved. One that the tool declares is then kept with
+    the reason: the pack may allow calls that it cannot undo.
+    """
+    way = call.compensate
+    is_final = call.leaves_nothing or call.reversibility is Reversibility.IRREVERSIBLE
+    if way is None or is_final or not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return None
+    tool = course.tools.get(way.tool)
+    given = way.params if tool is None else unaliased(way.params, tool.aliases)[0]
+    if call.step.compensate is None:
+        try:
+            return BoundCompensation(
+                tool=way.tool,
+                params=_bound(given, params, results, setting.evidence),
+                evidence=pinned(call.step),
+            )
+        except ResolutionError as error:
+            return BoundCompensation(tool=way.tool, error=error.message)
+    review = Review(setting.ctx, setting.compiled, setting.spec, course.plan)
+    origins, is_trusted = compensation_origins(review, call.step.id)
+    unbound = setting.spec.unbound_gate
+    return BoundCompensation(
+        tool=way.tool,
+        params=_bound(given, params, results, setting.evidence),
+        proposed=True,
+        evidence=pinned(call.step),
+        gates=() if is_trusted or unbound is None else (unbound,),
+        sources=describe_origins(origins),
+    )
+
+
+def _bound(
+    value: Any, params: dict[str, Any], results: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> Any:
+    """Return a value with each reference replaced by what it stands for, but for those to the step's own result."""
+    members = as_object(value)
+    if members is not None:
+        reference = references.as_reference(members)
+        if reference is None:
+            if references.LITERAL in members:
+                return value
+            return {name: _bound(member, params, results, evidence) for name, member in members.items()}
+        if references.SELF in reference.names:
+            return value
+        sources = {name: results[name] for name in reference.names if name in results}
+        return {references.LITERAL: look_up(reference, {**sources, references.PARAMS: params}, evidence)}
+    items = as_list(value)
+    return value if items is None else [_bound(item, params, results, evidence) for item in items]
+
+
+def is_complete(bound: BoundCompensation) -> bool:
+    """Whether a bound compensation is known to the last value, before its step has any result."""
+    return not bound.error and not any(
+        isinstance(found, references.Reference) for found in references.scan(bound.params)
+    )
+
+
+def resolved_params(
+    bound: BoundCompensation, setting: Setting, params: dict[str, Any], result: Any
+) -> dict[str, Any]:
+    """Return what a bound compensation is called with, by the result of its step; raises `ResolutionError`."""
+    if bound.error:
+        raise ResolutionError(bound.error)
+    sources = {
+        references.REQUEST: setting.compiled.input(),
+        references.PARAMS: params,
+        references.SELF: result,
+    }
+    return resolve(bound.params, sources, setting.evidence)
+
+
+def shown_params(value: Any) -> Any:
+    """Return bound parameters as approvers see them: values, and references where they read the step's own result."""
+    members = as_object(value)
+    if members is not None:
+        if references.LITERAL in members:
+            return members[references.LITERAL]
+        return {name: shown_params(member) for name, member in members.items()}
+    items = as_list(value)
+    return value if items is None else [shown_params(item) for item in items]
