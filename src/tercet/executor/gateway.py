@@ -60,13 +60,13 @@ class Gateway:
 
         A tool that does not take a context needs none.
         """
-        began = self._clock.now()
+        began = self._clock.monotonic()
         function = partial(tool.call, **_arguments(tool.call, params, context))
         return Attempt(
             tool,
             function,
             timeout_ms,
-            lambda ended: tell(_timed(ended, self._clock.now() - began)),
+            lambda ended: tell(_timed(ended, self._clock.monotonic() - began)),
             self.threads,
             check,
         )

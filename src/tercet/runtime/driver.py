@@ -38,6 +38,7 @@ from tercet.runtime import commands as c
 from tercet.runtime import deciding, mail, messages, undoing
 from tercet.runtime.calls import Calls
 from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED
+from tercet.runtime.desk import Tenure
 from tercet.runtime.drift import accepted_drift, approved_drift
 from tercet.runtime.expiry import overdue
 from tercet.runtime.gate_fold import acceptances
@@ -80,14 +81,14 @@ class Driver:
     """One session in one process, under one lease."""
 
     def __init__(
-        self, around: Surroundings, setting: Setting, state: State, lease: Lease, *, tail_bytes: int = 0
+        self, around: Surroundings, setting: Setting, state: State, tenure: Tenure, *, tail_bytes: int = 0
     ) -> None:
         self.around = around
         self._rest = Rest()
-        self.ledger = Ledger(around, state, lease, tail_bytes=tail_bytes)
+        self.ledger = Ledger(around, state, tenure.lease, tail_bytes=tail_bytes)
         self.state = state
         """As the ledger has it: all the rest reads it here."""
-        self.calls = Calls(around, lease, nudge=self._rest.nudge)
+        self.calls = Calls(around, tenure, nudge=self._rest.nudge)
         self.halt: Halt | None = None
         """Set once nothing more shall begin."""
         self._stirred = asyncio.Event()
@@ -156,12 +157,13 @@ class Driver:
 
     @property
     def lease(self) -> Lease:
-        """The right to write, which somebody else may renew."""
-        return self.calls.lease
+        """The right to write."""
+        return self.tenure.lease
 
-    @lease.setter
-    def lease(self, lease: Lease) -> None:
-        self.calls.lease = lease
+    @property
+    def tenure(self) -> Tenure:
+        """The lease and how long it still runs; the keeper renews it."""
+        return self.calls.tenure
 
     def look_into_inbox(self) -> None:
         """Somebody may have said something to this session."""
