@@ -18,7 +18,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import ApprovalMode, Trust
-from tercet.contracts.plain import not_json, not_plain
+from tercet.contracts.plain import is_small, not_json, not_plain
 from tercet.contracts.request import Request
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import scalars
@@ -131,3 +131,40 @@ def test_plain_data_always_has_a_canonical_form(value: Any) -> None:
         return
     # A float beyond 2^53 can be printed, but is read back as an integer that cannot.
     assert any(isinstance(leaf.value, float) and abs(leaf.value) >= 2**53 for leaf in scalars(value))
+
+
+PARTS = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.just("\ud800"), st.just((1,))
+    ),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.one_of(st.text(), st.just("\ud800")), inner)),
+)
+
+
+@given(PARTS)
+def test_a_value_is_plain_exactly_if_each_of_its_parts_is(value: Any) -> None:
+    """The fast look at a whole value agrees with a look at every part."""
+
+    def is_plain(part: Any) -> bool:
+        if isinstance(part, dict):
+            return all(is_plain(each) for pair in part.items() for each in pair)
+        return all(map(is_plain, part)) if isinstance(part, list) else not_json(part) is None
+
+    assert (not_plain(value) is None) == is_plain(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, True),
+        ({"a": [1, 2.5, "text", True]}, True),
+        ([0] * 10_000, False),
+        ("x" * 1_000_000, False),
+        ({"x" * 1_000_000: 1}, False),
+        ([["x"] * 100] * 100, False),
+        (object(), False),
+    ],
+)
+def test_a_small_value_is_one_that_is_read_at_once(value: Any, expected: bool) -> None:
+    """Many parts and long texts are large, and so may be what is not JSON."""
+    assert is_small(value) is expected

@@ -8,17 +8,36 @@ import time
 
 import pytest
 
-from tercet.executor.clock import Clock, SystemClock
+from tercet.executor.clock import AnchoredClock, Clock, SystemClock
 from tercet.testing.clock import EPOCH_MS, VirtualClock
 
+HOUR_MS = 3_600_000
 
-def test_the_system_clock_tells_wall_time_and_never_runs_backwards() -> None:
-    """It begins at the machine's time and never runs backwards from there."""
+
+def test_the_system_clock_tells_both_kinds_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wall time is the machine's, also when it is set back; monotonic time goes on regardless."""
     clock: Clock = SystemClock()
-    assert abs(clock.now() - time.time() * 1000) < 1_000
-    times = [clock.now() for _ in range(1_000)]
+    wall = iter([1_000.0, 5_000.0, 400.0])
+    monkeypatch.setattr(time, "time_ns", lambda: int(next(wall) * 1e9))
+    assert [clock.now() for _ in range(3)] == [1_000_000, 5_000_000, 400_000]
+    times = [clock.monotonic() for _ in range(1_000)]
     assert times == sorted(times)
     asyncio.run(clock.sleep(-5))
+
+
+@pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
+def test_an_anchored_clock_does_not_follow_a_jump(shift_ms: int) -> None:
+    """It goes on from where it began, and begins no earlier than it is told."""
+    source = VirtualClock()
+    clock = AnchoredClock(source)
+    source.advance(1_000)
+    source.shift_wall(shift_ms)
+    source.advance(1_000)
+    assert clock.now() == EPOCH_MS + 2_000
+    assert source.now() == EPOCH_MS + 2_000 + shift_ms
+    later = AnchoredClock(source, earliest=EPOCH_MS + 2 * HOUR_MS)
+    source.advance(5)
+    assert (later.now(), later.monotonic()) == (EPOCH_MS + 2 * HOUR_MS + 5, 2_005)
 
 
 def test_virtual_time_passes_only_while_everybody_sleeps() -> None:

@@ -26,7 +26,6 @@ from tercet.cli.standing import Commands
 from tercet.cli.stores import library_at
 from tercet.cli.text import listed, printable, took
 from tercet.contracts.errors import TercetError, UsageError
-from tercet.executor.clock import SystemClock
 from tercet.journal import events as e
 from tercet.journal.errors import JournalFull, LeaseHeld
 from tercet.observe.settings import TelemetrySettings
@@ -159,11 +158,11 @@ class Patience:
         """Say for how long, once; raise `UsageError` if the lease is renewed meanwhile."""
         if self._first is None:
             self._first = found
-            left = took(max(0, found.until - SystemClock().now()))
+            left = took(found.wait_ms)
             self._progress.say(
                 f"· {process_name(found.owner)} has this session; unless it is alive, its lease ends in {left}: waiting"
             )
-        elif found.until > self._first.until and self._gives_up:
+        elif found.lease != self._first.lease and self._gives_up:
             raise UsageError(
                 f"{process_name(found.owner)} carries session {found.stream} on, and is alive",
                 code="session_running",

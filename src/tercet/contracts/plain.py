@@ -39,8 +39,62 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+_SMALL = 4_000
+"""How many parts a small value has at most; 64 characters count as one."""
+
+
+def is_small(value: Any) -> bool:
+    """Return whether reading all of a JSON value takes no noticeable time. Looks at a bounded part of it; False for a value
+    of another type, which may hold anything."""
+    left = _SMALL
+    stack: list[Any] = [value]
+    while stack and left >= 0:
+        item = stack.pop()
+        left -= 1
+        kind = cast("type[object]", type(item))
+        if kind is str:
+            left -= len(item) >> 6
+        elif kind is dict or kind is list:
+            left -= len(item)
+            if left < 0:
+                return False
+            if kind is dict:
+                left -= sum(len(key) >> 6 if type(key) is str else _SMALL for key in item)
+                stack.extend(item.values())
+            else:
+                stack.extend(item)
+        elif item is not None and kind not in (int, float, bool):
+            return False
+    return left >= 0
+
+
 def not_plain(value: Any) -> str | None:
     """Where and why a value is no plain data, or None if it is."""
+    return None if _is_plain(value) else _first_fault(value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is plain data, level by level: ten times as fast as keeping the place of every part."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[Any] = []
+        for item in level:
+            kind = cast("type[object]", type(item))
+            if kind is dict:
+                if not all(map(is_text, item)):
+                    return False
+                below.extend(item.values())
+            elif kind is list:
+                below.extend(item)
+            elif not_json(item) is not None:
+                return False
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _first_fault(value: Any) -> str | None:
     stack: list[tuple[Any, Place]] = [(value, ())]
     while stack:
         item, place = stack.pop()

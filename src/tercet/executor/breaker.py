@@ -30,7 +30,8 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
         """What the breaker does at this time."""
         if not self.opened_at:
             return CircuitState.CLOSED
-        return CircuitState.HALF_OPEN if now >= self.opened_at + COOLDOWN_MS else CircuitState.OPEN
+        # Another process wrote that time: where its clock was ahead of this one, the circuit is not open for longer.
+        return CircuitState.OPEN if abs(now - self.opened_at) < COOLDOWN_MS else CircuitState.HALF_OPEN
 
     def failed(self, now: int) -> Circuit:
         """After one more failure."""
@@ -58,7 +59,7 @@ class Breakers:
 
     async def refresh(self, tool: str, now: int) -> None:
         """Look at a tool again if this process has not done so lately."""
-        if now - self._looked.get(tool, -FRESH_MS) >= FRESH_MS:
+        if abs(now - self._looked.get(tool, -FRESH_MS)) >= FRESH_MS:
             self._looked[tool] = now
             await self._read(tool)
 

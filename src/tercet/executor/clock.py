@@ -1,4 +1,9 @@
-"""Time as an argument: the one place where the runtime learns what time it is, and waits."""
+"""Time as an argument: the one place where the runtime learns what time it is, and waits.
+
+There are two kinds of time. *Wall time* says when something happened, and is recorded; it may jump, because somebody or a
+time server sets the machine's clock. *Monotonic time* measures how long something takes, and never jumps. Every duration
+(a delay, a deadline, a lease, a budget of time) is measured on the monotonic clock.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +13,62 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time in milliseconds since 1970 in UTC, and waits. Never runs backwards within one process."""
+    """Tells both kinds of time in milliseconds, and waits."""
 
     def now(self) -> int:
-        """The time."""
+        """Return the wall time since 1970 in UTC. It may jump in both directions."""
+        ...
+
+    def monotonic(self) -> int:
+        """Return the time since some moment in the past. It never jumps, and counts the time of a suspended machine."""
         ...
 
     async def sleep(self, ms: int) -> None:
-        """Wait; may be cancelled."""
+        """Wait on the monotonic clock; may be cancelled."""
         ...
 
 
+_COUNTS_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""Linux stops CLOCK_MONOTONIC while the machine is suspended, others do not; a lease must run out meanwhile."""
+
+
 class SystemClock:
-    """The wall clock of this machine, which never runs backwards here.
-
-    Not the monotonic clock: that one stands still while a machine is suspended, and a lease that ran out meanwhile
-    would look as if it still ran.
-    """
-
-    def __init__(self) -> None:
-        self._last = 0
+    """The clocks of this machine."""
 
     def now(self) -> int:
-        """The time."""
-        now = time.time_ns() // 1_000_000
-        if now > self._last:
-            self._last = now
-        return self._last
+        """Return the wall time."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> int:
+        """Return the time since the machine was started."""
+        if _COUNTS_SUSPENSION is None:
+            return time.monotonic_ns() // 1_000_000
+        return time.clock_gettime_ns(_COUNTS_SUSPENSION) // 1_000_000
 
     async def sleep(self, ms: int) -> None:
         """Wait."""
         await asyncio.sleep(max(0, ms) / 1000)
+
+
+class AnchoredClock:
+    """A clock whose wall time is read once and then follows the monotonic clock, so that it never jumps.
+
+    Each process that continues a session has one for it. `earliest` is the time of the session's last event: where the
+    wall clock is behind it, because it was set back or another machine's was ahead, time goes on from there.
+    """
+
+    def __init__(self, clock: Clock, *, earliest: int = 0) -> None:
+        self._clock = clock
+        self._offset = max(clock.now(), earliest) - clock.monotonic()
+
+    def now(self) -> int:
+        """Return the wall time at the anchor and the time that has passed since."""
+        return self._clock.monotonic() + self._offset
+
+    def monotonic(self) -> int:
+        """Return the monotonic time."""
+        return self._clock.monotonic()
+
+    async def sleep(self, ms: int) -> None:
+        """Wait."""
+        await self._clock.sleep(ms)

@@ -22,7 +22,7 @@ from pydantic_core import to_jsonable_python
 
 from tercet.contracts.errors import GatewayError, NotDone, Unusable
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.plain import not_plain, storable
+from tercet.contracts.plain import is_small, not_plain, storable
 from tercet.contracts.references import MAX_DEPTH
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import Clock
@@ -32,6 +32,8 @@ from tercet.tools import Tool, ToolContext, reconcile
 
 MAX_RESULT_BYTES = 32 * 2**20
 _SUSPECT = re.compile(rb"null|\d{16}|[eE]\+?\d\d")
+_SEARCHED_BYTES = 2**20
+_LONGEST_SUSPECT = 16
 
 
 Check: TypeAlias = Callable[[], Awaitable[NotHappened | None]]
@@ -60,15 +62,17 @@ class Gateway:
 
         A tool that does not take a context needs none.
         """
-        began = self._clock.now()
-        function = partial(tool.call, **_arguments(tool.call, params, context))
+        began = self._clock.monotonic()
+        prepare = partial(_prepared, tool.call, params, context)
+        is_large = not is_small(params)
         return Attempt(
             tool,
-            function,
+            prepare if is_large else prepare(),
             timeout_ms,
-            lambda ended: tell(_timed(ended, self._clock.now() - began)),
+            lambda ended: tell(_timed(ended, self._clock.monotonic() - began)),
             self.threads,
             check,
+            is_prepared=not is_large,
         )
 
     async def call(
@@ -114,10 +118,13 @@ class Gateway:
 class Attempt:
     """One call under way: a task and a timer, and whichever ends first is told.
 
+    Whatever takes longer for a larger value is done in a thread: copying the parameters, before the timer starts, and
+    checking the result, after it has stopped.
+
     A callback rather than a coroutine that waits: a step then costs one task and one timer, and its end one wake-up.
     """
 
-    __slots__ = ("_read", "_task", "_tell", "_timeout_ms", "_timer", "_tool")
+    __slots__ = ("_read", "_task", "_tell", "_threads", "_timeout_ms", "_timer", "_tool")
 
     def __init__(
         self,
@@ -127,22 +134,43 @@ class Attempt:
         tell: Callable[[Ended], None],
         threads: ToolThreads,
         check: Check | None = None,
+        *,
         read: Callable[[Tool, Any], Ended] | None = None,
+        is_prepared: bool = True,
     ) -> None:
-        loop = asyncio.get_running_loop()
+        """`function` makes the call, or makes the function that does, in a thread, if that is not prepared yet."""
         self._tool = tool
         self._read = read or _usable
+        self._threads = threads
         self._timeout_ms = timeout_ms
         self._tell: Callable[[Ended], None] | None = tell
-        self._task = loop.create_task(_run(function, threads, check))
+        self._timer: asyncio.TimerHandle | None = None
+        running = self._run(function, check) if is_prepared else self._prepare(function, check)
+        self._task = asyncio.get_running_loop().create_task(running)
         self._task.add_done_callback(self._answered)
-        self._timer = loop.call_later(timeout_ms / 1000, self._run_out)
+        if is_prepared:
+            self._start_timer()
 
     def abandon(self) -> None:
         """Stop waiting: the tool is told to stop, and nobody hears any more how it ended."""
         self._tell = None
-        self._timer.cancel()
+        self._stop_timer()
         self._task.cancel()
+
+    def _start_timer(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._timeout_ms / 1000, self._run_out)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _prepare(self, prepare: Callable[[], Callable[[], Any]], check: Check | None) -> Any:
+        function = await asyncio.get_running_loop().run_in_executor(self._threads, prepare)
+        self._start_timer()
+        return await self._run(function, check)
+
+    async def _run(self, function: Callable[[], Any], check: Check | None) -> Any:
+        return await _run(function, self._threads, check)
 
     def _run_out(self) -> None:
         if self._task.done():
@@ -152,14 +180,21 @@ class Attempt:
         self._task.cancel()
 
     def _answered(self, task: asyncio.Task[Any]) -> None:
-        if self._tell is not None:
+        if self._tell is None:
+            if not task.cancelled():
+                task.exception()  # taken, so that nobody warns that it was never taken
+        elif task.cancelled() or task.exception() is not None or is_small(task.result()):
             self._end(_ended(self._tool, task, self._read))
-        elif not task.cancelled():
-            task.exception()  # taken, so that nobody warns that it was never taken
+        else:
+            self._stop_timer()  # it was in time, however long its result takes to be checked
+            checking = asyncio.get_running_loop().run_in_executor(
+                self._threads, _ended, self._tool, task, self._read
+            )
+            checking.add_done_callback(lambda checked: self._end(checked.result()))
 
     def _end(self, ended: Ended) -> None:
         tell, self._tell = self._tell, None
-        self._timer.cancel()
+        self._stop_timer()
         if tell is not None:
             tell(ended)
 
@@ -279,7 +314,13 @@ def _usable(tool: Tool, value: Any) -> Ended:
 
 def _is_suspect(data: bytes) -> bool:
     """Whether JSON may stand for something else: NaN is printed as null, and long numbers and depths are not exact."""
-    return _SUSPECT.search(data) is not None or data.count(b"[") + data.count(b"{") > MAX_DEPTH
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+        return True
+    # In pieces, since nothing else runs in the process during one search.
+    return any(
+        _SUSPECT.search(data, start, start + _SEARCHED_BYTES + _LONGEST_SUSPECT)
+        for start in range(0, len(data), _SEARCHED_BYTES)
+    )
 
 
 def _is_plain(value: Any) -> bool:
@@ -322,6 +363,13 @@ def _look_up_arguments(
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in accepted.values())
     named = {name: value for name, value in params.items() if takes_all or name in accepted}
     return _arguments(function, named, context)
+
+
+def _prepared(
+    function: Callable[..., Any], params: dict[str, Any], context: ToolContext | None
+) -> Callable[[], Any]:
+    """Return the call of a tool with its arguments."""
+    return partial(function, **_arguments(function, params, context))
 
 
 def _timed(ended: Ended, latency_ms: int) -> Ended:

@@ -118,13 +118,27 @@ class DatabaseJournal:
         return ClaimHolder(*rows[0]) if rows else None
 
     async def acquire(
-        self, tenant: str, stream: str, *, owner: str, now_ms: int, ttl_ms: int, grace_ms: int = 0
+        self,
+        tenant: str,
+        stream: str,
+        *,
+        owner: str,
+        now_ms: int,
+        ttl_ms: int,
+        grace_ms: int = 0,
+        replacing: Lease | None = None,
     ) -> Lease:
         """Begin a new epoch."""
         check_names(tenant, stream, owner)
         return await self._writer.submit(
             Acquire(
-                tenant=tenant, stream=stream, owner=owner, now_ms=now_ms, ttl_ms=ttl_ms, grace_ms=grace_ms
+                tenant=tenant,
+                stream=stream,
+                owner=owner,
+                now_ms=now_ms,
+                ttl_ms=ttl_ms,
+                grace_ms=grace_ms,
+                replacing=replacing,
             )
         )
 

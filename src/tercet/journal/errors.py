@@ -22,6 +22,7 @@ After the others nothing was written either, except where `AppendUnknown` says t
 from __future__ import annotations
 
 from tercet.contracts.errors import TercetError
+from tercet.journal.protocol import Lease
 
 
 class JournalError(TercetError):
@@ -50,14 +51,17 @@ class LeaseHeld(JournalError):
 
     default_code = "lease_held"
 
-    def __init__(self, *, stream: str, owner: str, until: int) -> None:
+    def __init__(self, lease: Lease) -> None:
         super().__init__(
-            f"stream {stream} is leased to {owner} until {until} ms",
+            f"stream {lease.stream} is leased to {lease.owner} until {lease.until} ms",
             remedy="wait until the lease and the grace after it have run out, or let its owner release it",
         )
-        self.stream = stream
-        self.owner = owner
-        self.until = until
+        self.lease = lease
+        self.stream = lease.stream
+        self.owner = lease.owner
+        self.until = lease.until
+        self.wait_ms = 0
+        """After how long a process that watches the lease may replace it, if it is not renewed."""
 
 
 class LeaseLost(JournalError):

@@ -147,13 +147,27 @@ class MemoryJournal:
         return self._claims.get((tenant, key))
 
     async def acquire(
-        self, tenant: str, stream: str, *, owner: str, now_ms: int, ttl_ms: int, grace_ms: int = 0
+        self,
+        tenant: str,
+        stream: str,
+        *,
+        owner: str,
+        now_ms: int,
+        ttl_ms: int,
+        grace_ms: int = 0,
+        replacing: Lease | None = None,
     ) -> Lease:
         """Begin a new epoch."""
         self._check(tenant, stream, owner)
         return self._act(
             Acquire(
-                tenant=tenant, stream=stream, owner=owner, now_ms=now_ms, ttl_ms=ttl_ms, grace_ms=grace_ms
+                tenant=tenant,
+                stream=stream,
+                owner=owner,
+                now_ms=now_ms,
+                ttl_ms=ttl_ms,
+                grace_ms=grace_ms,
+                replacing=replacing,
             )
         )
 

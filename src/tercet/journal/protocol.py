@@ -172,9 +172,18 @@ class Journal(Protocol):
         ...
 
     async def acquire(
-        self, tenant: str, stream: str, *, owner: str, now_ms: int, ttl_ms: int, grace_ms: int = 0
+        self,
+        tenant: str,
+        stream: str,
+        *,
+        owner: str,
+        now_ms: int,
+        ttl_ms: int,
+        grace_ms: int = 0,
+        replacing: Lease | None = None,
     ) -> Lease:
-        """Begin a new epoch. Raises `LeaseHeld` while another owner's lease and the grace after it run."""
+        """Begin a new epoch. Raises `LeaseHeld` while another owner's lease and the grace after it run, unless that lease
+        is exactly the one to be replaced: same owner, epoch and end. The caller knows that it is not renewed any more."""
         ...
 
     async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:

@@ -45,6 +45,7 @@ class Acquire(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     now_ms: int
     ttl_ms: int
     grace_ms: int
+    replacing: Lease | None = None
 
 
 class Renew(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -102,9 +103,12 @@ def lease(state: StreamState, act: LeaseAct) -> tuple[StreamState, Lease]:
 
 
 def _acquire(state: StreamState, act: Acquire) -> tuple[StreamState, Lease]:
-    other = state.owner is not None and state.owner != act.owner
-    if state.owner is not None and other and act.now_ms < state.until + act.grace_ms:
-        raise LeaseHeld(stream=act.stream, owner=state.owner, until=state.until)
+    if state.owner is not None and state.owner != act.owner:
+        held = Lease(
+            tenant=act.tenant, stream=act.stream, owner=state.owner, epoch=state.epoch, until=state.until
+        )
+        if act.now_ms < state.until + act.grace_ms and held != act.replacing:
+            raise LeaseHeld(held)
     after = _leased(state, act.owner, state.epoch + 1, act.now_ms + act.ttl_ms)
     return after, Lease(
         tenant=act.tenant, stream=act.stream, owner=act.owner, epoch=after.epoch, until=after.until

@@ -12,8 +12,8 @@ from tercet.executor.attempt import Ended, NotHappened
 from tercet.executor.gateway import Attempt, takes_context
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError, LeaseLost
-from tercet.journal.protocol import Lease
 from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED
+from tercet.runtime.desk import Tenure
 from tercet.runtime.noticeboard import Stop
 from tercet.runtime.observing import call_traceparent
 from tercet.runtime.spectators import unmeasured
@@ -29,8 +29,8 @@ Stopping: TypeAlias = Callable[[Stop | None], None]
 class Calls:
     """Calls under way, by step, and those that have ended and are not recorded yet; `nudge` is told that one has ended."""
 
-    def __init__(self, around: Surroundings, lease: Lease, *, nudge: Callable[[], None]) -> None:
-        self.lease = lease
+    def __init__(self, around: Surroundings, tenure: Tenure, *, nudge: Callable[[], None]) -> None:
+        self.tenure = tenure
         self._around = around
         self._nudge = nudge
         self._under_way: dict[str, tuple[e.Intent, Attempt]] = {}
@@ -99,7 +99,7 @@ class Calls:
             idempotency_key=key,
             attempt=attempt,
             deadline=moment(deadline) if deadline else None,
-            fencing_token=self.lease.epoch,
+            fencing_token=self.tenure.lease.epoch,
             session_id=start["session"],
             root_session=start.get("root", ""),
             depth=start.get("depth", 0),
@@ -121,7 +121,7 @@ class Calls:
     async def _withheld(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
         """Why a call is not made after all, looked at just before it."""
         now = self._around.clock.now()
-        if now >= self.lease.until and not await self._has_renewed(stop):
+        if self.tenure.has_ended and not await self._has_renewed(stop):
             return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
         if max(began, now) >= intent.deadline:
             # It had time when its INTENT was written: the journal was away meanwhile, and there may be time for another.
@@ -139,9 +139,8 @@ class Calls:
 
     async def _has_renewed(self, stop: Stopping) -> bool:
         """Renew a lease that has run out, which works unless somebody else has the session by now: then stop."""
-        now, ttl = self._around.clock.now(), self._around.lease_ms
         try:
-            self.lease = await self._around.journal.renew(self.lease, now_ms=now, ttl_ms=ttl)
+            await self.tenure.renew()
         except LeaseLost:
             stop(None)
             return False

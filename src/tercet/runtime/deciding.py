@@ -493,10 +493,10 @@ class Acting:
             )
         if self._is_rechecked(step, call, params):
             ctx, compiled, spec = self.setting.ctx, self.setting.compiled, self.setting.spec
-            asked = ctx, compiled, spec, self.course.plan, name, params, self.progress
-            if not self._only_reads(name) and self._is_learning(name) and undecided_policies(*asked):
+            call_in_plan = ctx, compiled, spec, self.course.plan, name, params, self.progress
+            if not self._only_reads(name) and self._is_learning(name) and undecided_policies(*call_in_plan):
                 return None  # reads that are under way may tell what the policies depend on
-            if (refusal := recheck(*asked)) is not None:
+            if (refusal := recheck(*call_in_plan)) is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         occurrence, key = action
         if (shortage := self._shortage(step, call)) is not None:

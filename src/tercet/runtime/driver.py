@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import is_
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import Trust
+from tercet.contracts.plain import is_small
 from tercet.contracts.plan import Plan
 from tercet.contracts.session import ProgressEnvelope
 from tercet.contracts.shape import as_object
@@ -39,6 +40,7 @@ from tercet.runtime import commands as c
 from tercet.runtime import deciding, mail, messages, undoing
 from tercet.runtime.calls import Calls
 from tercet.runtime.changes import INTERRUPTED, NOT_MADE, STOPPED
+from tercet.runtime.desk import Tenure
 from tercet.runtime.drift import accepted_drift, approved_drift
 from tercet.runtime.expiry import overdue
 from tercet.runtime.gate_fold import acceptances
@@ -56,6 +58,8 @@ from tercet.runtime.state import UNDO, State
 from tercet.runtime.surroundings import Surroundings, untold
 from tercet.runtime.thinking import Thinking
 
+_T = TypeVar("_T")
+
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 _BEGINNING = (
@@ -63,6 +67,8 @@ _BEGINNING = (
     c.Attack, c.Critique, c.FetchEvidence, c.Repair,
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
+HEAVY = 512 * 1024
+"""A session whose values and events have more bytes is worked on in a thread: the event loop must go on to turn."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
 
@@ -82,14 +88,14 @@ class Driver:
     """One session in one process, under one lease."""
 
     def __init__(
-        self, around: Surroundings, setting: Setting, state: State, lease: Lease, *, tail_bytes: int = 0
+        self, around: Surroundings, setting: Setting, state: State, tenure: Tenure, *, tail_bytes: int = 0
     ) -> None:
         self.around = around
         self._rest = Rest()
-        self.ledger = Ledger(around, state, lease, tail_bytes=tail_bytes)
+        self.ledger = Ledger(around, state, tenure.lease, tail_bytes=tail_bytes)
         self.state = state
         """As the ledger has it: all the rest reads it here."""
-        self.calls = Calls(around, lease, nudge=self._rest.nudge)
+        self.calls = Calls(around, tenure, nudge=self._rest.nudge)
         self.halt: Halt | None = None
         """Set once nothing more shall begin."""
         self._stirred = asyncio.Event()
@@ -111,6 +117,7 @@ class Driver:
         self._course_of: tuple[Any, Any] = (state.plan, state.undo) if not state.plan else (None, None)
         self.blobs: dict[str, Any] = {}
         """The large results at hand, by their digest."""
+        self._blob_bytes = 0
 
     # Nothing that a driver holds points back at it: so a run is let go of at its end, with all that belongs to it, and
     # the collector of cycles, which would look at everything in the process, has nothing to find.
@@ -162,12 +169,13 @@ class Driver:
 
     @property
     def lease(self) -> Lease:
-        """The right to write, which somebody else may renew."""
-        return self.calls.lease
+        """The right to write."""
+        return self.tenure.lease
 
-    @lease.setter
-    def lease(self, lease: Lease) -> None:
-        self.calls.lease = lease
+    @property
+    def tenure(self) -> Tenure:
+        """The lease and how long it still runs; the keeper renews it."""
+        return self.calls.tenure
 
     def look_into_inbox(self) -> None:
         """Somebody may have said something to this session."""
@@ -217,7 +225,16 @@ class Driver:
 
     async def _load(self, digests: Iterable[str]) -> None:
         for digest in {*digests} - {"", *self.blobs}:
-            self.blobs[digest] = msgspec.json.decode(await self.blob(digest))
+            data = await self.blob(digest)
+            self._blob_bytes += len(data)
+            self.blobs[digest] = await self.aside(partial(_read_json, data))
+
+    async def aside(self, work: Callable[[], _T]) -> _T:
+        """Do work that is pure and takes longer the larger the session's values are: in a thread if they are large, so that
+        leases are renewed meanwhile."""
+        if self._blob_bytes + self.ledger.weight <= HEAVY:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self.around.gateway.threads, work)
 
     # --- the loop ---
 
@@ -247,7 +264,7 @@ class Driver:
         while True:
             wake: int | None = None
             position = self.state.position
-            for command in deciding.decide(self.state, self.setting, self.course, self.blobs):
+            for command in await self.aside(self._due):
                 not_before: int = getattr(command, "not_before", 0)
                 if not_before and not_before > self.around.clock.now():
                     wake = not_before if wake is None else min(wake, not_before)
@@ -256,6 +273,9 @@ class Driver:
                     break
             if self.state.position == position or self._is_all_under_way():
                 return wake
+
+    def _due(self) -> tuple[c.Command, ...]:
+        return deciding.decide(self.state, self.setting, self.course, self.blobs)
 
     def _is_all_under_way(self) -> bool:
         """Whether every step that could be looked at is being called, so that nothing can be due."""
@@ -294,7 +314,7 @@ class Driver:
         for intent, ended in self.calls.ended():
             if (waiting := self.around.crash("after_answer")) is not None:
                 await waiting
-            self._ended(intent, ended)
+            await self._ended(intent, ended)
             await self._count(intent.tool, ended)
 
     async def _wait_for_calls(self, halt: Halt) -> None:
@@ -309,7 +329,7 @@ class Driver:
             if self.halt is not None:
                 halt = self.halt  # a pause turns into a stop of the process
         for intent in self.calls.abandon():
-            self._ended(intent, Unknown(error="the process was told to stop", code=STOPPED))
+            await self._ended(intent, Unknown(error="the process was told to stop", code=STOPPED))
 
     def _grace(self, now: float, grace_ms: int) -> float:
         """How many seconds are left of the grace, which begins when it is first asked for."""
@@ -328,7 +348,7 @@ class Driver:
     async def _carry_out(self, command: c.Command) -> None:
         match command:
             case c.Dispatch():
-                self._dispatch(command)
+                await self._dispatch(command)
             case c.Judge():
                 now, draw = self.now(), self.around.draw
                 for event in self.around.work.judge(
@@ -360,14 +380,17 @@ class Driver:
                 await self._look_back(command)
             case c.Review():
                 changes = await self._changes_outside()
+                now, work = self.now(), self.around.work
                 self._record(
-                    self.around.work.review(self.state, self._plan(), self.setting, self.now(), changes)
+                    await self.aside(
+                        lambda: work.review(self.state, self._plan(), self.setting, now, changes)
+                    )
                 )
                 self.ledger.point(str(self.state.verdict.get("outcome", "")))
                 for tool in {step.tool for step in self._plan().steps if step.tool}:
                     await self.around.breakers.refresh(tool, self.now())
             case _:
-                self._record(self._fact(command))
+                self._record(await self.aside(partial(self._fact, command)))
 
     async def _changes_outside(self) -> tuple[str, ...]:
         """What the plan's tools reach outside that is no longer what a person has accepted; a rehearsal does not look."""
@@ -424,7 +447,7 @@ class Driver:
 
     async def events(self) -> Sequence[e.Event]:
         """All that has happened, and the large results that belong to it at hand."""
-        events = await self.ledger.events()
+        events = await self.ledger.events(aside=self.aside)
         await self._load(event.blob for event in events if isinstance(event, e.Complete))
         return events
 
@@ -466,12 +489,14 @@ class Driver:
 
     async def _look_back(self, command: c.Score | c.End | c.HandOver | c.TakeBack) -> None:
         """Commands that read all that has happened."""
-        work = self.around.work
-        events = await self.ledger.events()
+        work, now = self.around.work, self.now()
+        events = await self.ledger.events(aside=self.aside)
         match command:
             case c.Score():
                 self._record(
-                    work.score(self.state, self.setting, self.course, events, self.blobs, self.now())
+                    await self.aside(
+                        lambda: work.score(self.state, self.setting, self.course, events, self.blobs, now)
+                    )
                 )
                 self.ledger.point("run")
             case c.End() if (lapsed := self._lapsed()) is not None:
@@ -479,14 +504,17 @@ class Driver:
             case c.End():
                 await self._thinking.remember()
                 await self._judging.teach(events)
-                ended, record = work.end(
-                    self.state, self.setting, self.course, events, self.blobs, command.status, self.now()
+                now, status = self.now(), command.status
+                ended, record = await self.aside(
+                    lambda: work.end(self.state, self.setting, self.course, events, self.blobs, status, now)
                 )
                 self.ledger.unit.blobs.append(record)
                 self._record(ended)
                 self.ledger.point(command.status)
             case c.HandOver():
-                opened, packet = work.hand_over(self.state, self.setting, events, self.now())
+                opened, packet = await self.aside(
+                    lambda: work.hand_over(self.state, self.setting, events, now)
+                )
                 self.ledger.unit.blobs.append(packet)
                 self._record(opened)
             case c.TakeBack():
@@ -496,7 +524,7 @@ class Driver:
         """Take the effects of the run back, ask whether to, or leave them, where there are any."""
         done = undoing.effects(events)
         await self._load(effect.blob for effect in done)
-        ways = undoing.ways_back(done, self.setting, self.around.tools, self.blobs)
+        ways = await self.aside(lambda: undoing.ways_back(done, self.setting, self.around.tools, self.blobs))
         now = self.now()
         if not ways or command.how == "keep":
             self._record(e.EffectsKept(at=now))
@@ -505,14 +533,14 @@ class Driver:
         else:
             self._record(e.CompensationBegun(at=now, undo=ways))
 
-    def _dispatch(self, command: c.Dispatch) -> None:
+    async def _dispatch(self, command: c.Dispatch) -> None:
         now = self.now()
         call = self._call(command.step)
         tool = self.around.tools[call.tool.name]
         if (stop := self.around.board.stopped(tool.name)) is not None:
             self._stop_for(stop)
             return
-        if (drift := self._drift(command.step, call, now)) is not None:
+        if (drift := await self.aside(partial(self._drift, command.step, call, now))) is not None:
             self._record(drift)
             return
         circuit = self.around.breakers.glance(tool.name).state(now).value
@@ -532,8 +560,9 @@ class Driver:
                 )
             )
             return
-        intent = self.around.work.intent(
-            self.state, self.setting, self._followed(), command, now, self.lease.epoch, circuit
+        work, course, epoch = self.around.work, self._followed(), self.lease.epoch
+        intent = await self.aside(
+            lambda: work.intent(self.state, self.setting, course, command, now, epoch, circuit)
         )
         self._record(intent)
         self.ledger.unit.claims.append(intent.key)
@@ -589,7 +618,7 @@ class Driver:
         now, due = self.now(), step.since + call.tool.settle_after_ms
         match found:
             case Done():
-                self._completed(name, found, is_reconciled=True)
+                await self._completed(name, found, is_reconciled=True)
             case NotHappened() if now >= due:
                 # That a process stopped is not the tool's fault: the call that it cut off is no retry.
                 is_cut_off = step.code in (INTERRUPTED, STOPPED)
@@ -631,11 +660,11 @@ class Driver:
 
     # --- calls ---
 
-    def _ended(self, intent: e.Intent, ended: Ended) -> None:
+    async def _ended(self, intent: e.Intent, ended: Ended) -> None:
         """Fold the end of a call into an event."""
         match ended:
             case Done():
-                self._completed(intent.step, ended)
+                await self._completed(intent.step, ended)
             case NotHappened() | Unknown():
                 is_known = isinstance(ended, NotHappened)
                 self._record(
@@ -653,14 +682,14 @@ class Driver:
                     )
                 )
 
-    def _completed(self, name: str, ended: Done, *, is_reconciled: bool = False) -> None:
+    async def _completed(self, name: str, ended: Done, *, is_reconciled: bool = False) -> None:
         """Record a call that happened, its value as a blob if it is large; what was reserved for it is spent."""
         step = self.state.steps[name]
-        data = msgspec.json.encode(ended.value)
-        blob = hash_bytes(data) if len(data) > LARGE else ""
+        data, blob = await self._encoded(ended.value)
         declared: list[str] = self.state.plan.get("declared_outputs", []) if blob else []
         carries = tuple(output for output in declared if output in (as_object(ended.value) or ()))
         if blob:
+            self._blob_bytes += len(data)
             self.ledger.unit.blobs.append(data)
             if name in self.state.needed or carries:
                 self.blobs[blob] = ended.value
@@ -680,6 +709,14 @@ class Driver:
             )
         )
 
+    async def _encoded(self, value: Any) -> tuple[bytes, str]:
+        """The bytes of a value, and their digest if they are stored as a blob."""
+        if is_small(value):
+            return _write_json(value)
+        return await asyncio.get_running_loop().run_in_executor(
+            self.around.gateway.threads, _write_json, value
+        )
+
     async def _count(self, tool: str, ended: Ended) -> None:
         is_success = isinstance(ended, Done)
         if isinstance(ended, NotHappened) and ended.code in NOT_MADE:
@@ -696,7 +733,7 @@ class Driver:
 
     async def _flush(self, *, is_folded: bool = False) -> None:
         """Write what has been recorded, then begin the calls whose INTENT is now durable."""
-        unit = await self.ledger.write(is_folded=is_folded)
+        unit = await self.ledger.write(aside=self.aside, is_folded=is_folded)
         if unit is None:
             return
         if self.ledger.bell != self._bell:
@@ -756,3 +793,13 @@ class Driver:
     def now(self) -> int:
         """The time, which never runs backwards within a session."""
         return max(self.around.clock.now(), self.state.at)
+
+
+def _write_json(value: Any) -> tuple[bytes, str]:
+    """The bytes of a value, and their digest if they are too many for an event."""
+    data = msgspec.json.encode(value)
+    return data, hash_bytes(data) if len(data) > LARGE else ""
+
+
+def _read_json(data: bytes) -> Any:
+    return msgspec.json.decode(data)

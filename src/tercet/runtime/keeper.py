@@ -13,14 +13,12 @@ from contextlib import suppress
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalError, JournalUnavailable, LeaseLost
 from tercet.journal.protocol import Journal
+from tercet.runtime.desk import tick_ms
 from tercet.runtime.driver import Driver
 from tercet.runtime.expiry import overdue
 from tercet.runtime.noticeboard import Noticeboard
 from tercet.runtime.spectators import Signal
 from tercet.runtime.state import State
-
-LISTEN_MS = 500
-"""How often runs that write nothing at the moment are looked after."""
 
 
 class Keeper:
@@ -85,7 +83,7 @@ class Keeper:
 
     async def _tend(self) -> None:
         while self._drivers:
-            await self._clock.sleep(min(LISTEN_MS, self._lease_ms // 3))
+            await self._clock.sleep(tick_ms(self._lease_ms))
             tended = (*(self._renew(driver) for driver in self), self._listen())
             for fault in await asyncio.gather(*tended, return_exceptions=True):
                 # Whatever goes wrong for one of them, or here, the others need their leases.
@@ -93,12 +91,11 @@ class Keeper:
                     self._signal("tending_failed", {"error": f"{type(fault).__name__}: {fault}"})
 
     async def _renew(self, driver: Driver) -> None:
-        """Renew a lease of which more than a third has passed."""
-        now = self._clock.now()
-        if driver.lease.until - now > self._lease_ms * 2 / 3:
+        """Renew a lease when it is time to."""
+        if not driver.tenure.is_due:
             return
         try:
-            driver.lease = await self._journal.renew(driver.lease, now_ms=now, ttl_ms=self._lease_ms)
+            await driver.tenure.renew()
         except LeaseLost:
             driver.stop()
         except JournalError:
@@ -110,8 +107,7 @@ class Keeper:
             await self._board.refresh(bell)
         except JournalError:
             return  # whoever appends will say more
-        now = self._clock.now()
         for driver in self:
-            if bell != self._heard or overdue(driver.state, now) is not None:
+            if bell != self._heard or overdue(driver.state, driver.now()) is not None:
                 driver.look_into_inbox()
         self._heard = bell

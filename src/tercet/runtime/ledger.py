@@ -7,14 +7,16 @@ given.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from tercet.contracts.errors import InternalError
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError
-from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow
+from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow, Stored
 from tercet.runtime import checkpoint
 from tercet.runtime.machine import evolve
 from tercet.runtime.rows import row_of
@@ -24,6 +26,17 @@ from tercet.runtime.surroundings import Surroundings
 
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""
+
+
+_T = TypeVar("_T")
+
+
+class Aside(Protocol):
+    """Does work that takes longer the larger the session is, where it does not hold the event loop."""
+
+    async def __call__(self, work: Callable[[], _T], /) -> _T:
+        """What the work comes to."""
+        ...
 
 
 @dataclass
@@ -52,7 +65,8 @@ class Ledger:
         """What the journal's bell said with the last append."""
         self._around = around
         self._tenant, self._stream, self._epoch = lease.tenant, lease.stream, lease.epoch
-        self._tail_bytes = tail_bytes
+        self._tail_bytes = self.weight = tail_bytes
+        """`weight` is how many bytes of events this process has read or written."""
         self._fold_bytes = 0
         self._listed: tuple[tuple[Any, ...], int] = ((), 0)
         """What the session's row says, and since when."""
@@ -70,23 +84,30 @@ class Ledger:
         """A checkpoint at the end of this unit; of several only the last one says anything that the others do not."""
         self.unit.verdict = verdict
 
-    async def write(self, *, is_folded: bool = False) -> Unit | None:
+    async def write(self, *, aside: Aside, is_folded: bool = False) -> Unit | None:
         """Append what has been recorded: the unit that is durable now, None if there was nothing to write."""
         unit = self.unit
         if not unit.events:
             return None
         self.unit = Unit()
-        encoded = tuple(map(codec.encode, unit.events))
-        self._tail_bytes += sum(map(len, encoded))
-        checkpoints = unit.checkpoints = self._checkpoints(unit, is_folded=is_folded)
+        encoded = await aside(partial(self._encoded, unit, is_folded=is_folded))
         if (waiting := self._around.crash("before_append")) is not None:
             await waiting
-        position = await self._append(unit, encoded, checkpoints)
+        position = await self._append(unit, encoded, unit.checkpoints)
         if (waiting := self._around.crash("after_append")) is not None:
             await waiting
         self.bell = position.bell
         self.log += unit.events
         return unit
+
+    def _encoded(self, unit: Unit, *, is_folded: bool) -> tuple[bytes, ...]:
+        """The bytes of a unit's events; its checkpoints are made with them."""
+        encoded = tuple(map(codec.encode, unit.events))
+        size = sum(map(len, encoded))
+        self._tail_bytes += size
+        self.weight += size
+        unit.checkpoints = self._checkpoints(unit, is_folded=is_folded)
+        return encoded
 
     def _checkpoints(self, unit: Unit, *, is_folded: bool) -> tuple[NewCheckpoint, ...]:
         """A point where something was decided, and a fold where the tail behind the last one has outgrown it."""
@@ -152,7 +173,7 @@ class Ledger:
                 case _:
                     pass
 
-    async def events(self) -> list[e.Event]:
+    async def events(self, *, aside: Aside) -> list[e.Event]:
         """Every event of the session, from the journal where this process has not written them all."""
         unwritten = self.unit.events
         if len(self.log) + len(unwritten) == self.state.position:
@@ -163,5 +184,10 @@ class Ledger:
             page = await self._around.journal.read(self._tenant, self._stream, after=len(found))
             if not page:
                 raise InternalError(f"the journal ends at {len(found)}, before position {written}")
-            found += [codec.decode(stored.data) for stored in page]
+            self.weight += sum(len(stored.data) for stored in page)
+            found += await aside(partial(_decoded, page))
         return [*found, *unwritten]
+
+
+def _decoded(page: Sequence[Stored]) -> list[e.Event]:
+    return [codec.decode(stored.data) for stored in page]

@@ -80,5 +80,5 @@ async def _forget(desk: Desk, session: str) -> bool:
     # The session itself goes last: whatever interrupts this, it is found again.
     for stream in (*beside, session):
         if (await journal.head(tenant, stream)).seq:
-            await journal.forget(await desk.acquire(stream))
+            await journal.forget((await desk.acquire_ended(stream)).lease)
     return True

@@ -39,18 +39,18 @@ from tercet.evidence.opening import open_evidence
 from tercet.evidence.retrieval import Retriever
 from tercet.evidence.store import EvidenceStore
 from tercet.executor.breaker import Breakers
-from tercet.executor.clock import Clock, SystemClock
+from tercet.executor.clock import AnchoredClock, Clock, SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.journal import events as e
 from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Journal, Lease
+from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.models.opening import open_model
 from tercet.packs.pack import Pack
 from tercet.runtime import artifacts, mail, messages, nesting, opening, progress, retention
 from tercet.runtime.artifacts import Artifact
-from tercet.runtime.desk import LEASE_MS, Desk, Held
+from tercet.runtime.desk import LEASE_MS, Desk, Held, Tenure
 from tercet.runtime.driver import Driver
 from tercet.runtime.given import Fields, as_actor, as_envelope, as_pack, as_plan, as_request, demand_journal
 from tercet.runtime.interview import Inquirer
@@ -234,7 +234,11 @@ class Runtime(People):
             stack.push_async_callback(self._observers.close)
         stack.push_async_callback(self._models.aclose)
         self._desk = Desk(
-            journal=self.journal, tenant=self.tenant, clock=self._clock, lease_ms=self._lease_ms
+            journal=self.journal,
+            tenant=self.tenant,
+            clock=self._clock,
+            lease_ms=self._lease_ms,
+            signal=self._signal,
         )
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
@@ -329,7 +333,8 @@ class Runtime(People):
         claims = () if shadow else opening.claims_of(request, self.pack, owner)
         if claims and (known := await self._submitted(request, body, owner, planner)) is not None:
             return known
-        now = self._clock.now()
+        clock = AnchoredClock(self._clock)
+        now = clock.now()
         session = f"ses_{self._ids()}"
         async with AsyncExitStack() as owed:
             place = await self._place(parent, session)
@@ -365,7 +370,8 @@ class Runtime(People):
             )
             await self._pin(session, "", shelf.snapshot)
             owed.push_async_callback(self._unpin, session, shelf.snapshot)
-            driver = self._driver(self.pack, setting, State(), await self._desk.acquire(session), work)
+            tenure = await self._desk.acquire(session)
+            driver = self._driver(self.pack, setting, State(), tenure, work, clock)
             driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
             if plan is not None:
                 # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
@@ -582,14 +588,16 @@ class Runtime(People):
         session = str(restored.state.start["session"])
         if restored.state.phase not in (Phase.COMMIT, Phase.FAIL):
             opening.demand_extras(setting)
-        lease = await self._desk.wait_for(session, held)
+        tenure = await self._desk.wait_for(session, held)
+        if tenure is None:
+            return RunResult.of(await self.state(session))
         try:
-            driver = await self._taken_over(pack, setting, lease, planner, restored)
+            driver = await self._taken_over(pack, setting, tenure, planner, restored)
         except BaseException:
-            await self.journal.release(lease)
+            await self.journal.release(tenure.lease)
             raise
         if driver.state.is_over:
-            await self.journal.release(lease)
+            await self.journal.release(tenure.lease)
             return RunResult.of(driver.state)
         if moved is not None:
             frozen = opening.freeze(pack, setting.compiled.snapshot, moved.shelf)
@@ -600,11 +608,18 @@ class Runtime(People):
         return await self._carry(driver)
 
     async def _taken_over(
-        self, pack: Pack, setting: Setting, lease: Lease, planner: AnyPlanner | None, known: opening.Restored
+        self,
+        pack: Pack,
+        setting: Setting,
+        tenure: Tenure,
+        planner: AnyPlanner | None,
+        known: opening.Restored,
     ) -> Driver:
         """A driver for the session of a lease, where it stands now."""
+        lease = tenure.lease
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
+        clock = AnchoredClock(self._clock, earliest=state.at)
         is_callers = state.plan_origin == "caller" and bool(state.plan)
         proposing = (
             None if is_callers else opening.planner_of(state, planner, self._usual(pack, setting, state))
@@ -616,10 +631,10 @@ class Runtime(People):
             read_plan(state.plan) if is_callers else None,
             limit_for=_limits(pack, setting),
         )
-        driver = self._driver(pack, setting, state, lease, work, tail_bytes=restored.tail_bytes)
+        driver = self._driver(pack, setting, state, tenure, work, clock, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
         if not state.is_over:
-            now = max(self._clock.now(), state.at)
+            now = driver.now()
             # What was said before is heard before: resuming what was handed to a person would close their gate.
             letters = await mail.unread(self.journal, self.tenant, state)
             for event, _ in mail.heard(state, letters, now, outside=True):
@@ -663,17 +678,24 @@ class Runtime(People):
         return pack, setting
 
     def _driver(
-        self, pack: Pack, setting: Setting, state: State, lease: Lease, work: Work, *, tail_bytes: int = 0
+        self,
+        pack: Pack,
+        setting: Setting,
+        state: State,
+        tenure: Tenure,
+        work: Work,
+        clock: AnchoredClock,
+        *,
+        tail_bytes: int = 0,
     ) -> Driver:
         around = Surroundings(
             journal=self.journal,
-            clock=self._clock,
+            clock=clock,
             gateway=self._gateway,
             breakers=self._breakers,
             tools=self._lines.bind(pack.tools) if pack is not self.pack else self._tools,
             lines=self._lines,
             work=work,
-            lease_ms=self._lease_ms,
             draw=self._draw,
             board=self._board,
             critics=self._critics or self._models.named(pack, pack.models.critic),
@@ -686,7 +708,7 @@ class Runtime(People):
             progress=self._progress,
             signal=self._signal,
         )
-        return Driver(around, setting, state, lease, tail_bytes=tail_bytes)
+        return Driver(around, setting, state, tenure, tail_bytes=tail_bytes)
 
     def _teller(self, pack: Pack) -> Callable[[State, e.Event], None]:
         """Tells everybody who wants to hear of what has become durable."""
@@ -718,7 +740,7 @@ class Runtime(People):
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
         driver = self._keeper.get(said.session)
         if driver is not None:
-            messages.event_of(said, driver.state, self._clock.now())  # what is wrong already is told at once
+            messages.event_of(said, driver.state, driver.now())  # what is wrong already is told at once
             position = await mail.post(self.journal, self.tenant, said)
             if (state := await driver.read_up_to(position)) is not None:
                 return RunResult.of(await mail.answer_to(self.journal, self.tenant, state, position))

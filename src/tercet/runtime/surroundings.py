@@ -39,8 +39,6 @@ class Surroundings:
     lines: Lines
     """The ways to what tools reach outside of this process."""
     work: Work
-    lease_ms: int
-    """How long a lease runs."""
     draw: Callable[[], float]
     """Draws from [0, 1): the jitter of retries."""
     board: Noticeboard

@@ -16,6 +16,7 @@ from typing import Any
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionRules
+from tercet.executor.clock import AnchoredClock
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import LeaseHeld
@@ -78,6 +79,10 @@ class Watchdog:
         self._carrying: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._is_stopped = False
+        self._clock = AnchoredClock(ward.desk.clock)
+        """Goes on when the wall clock is set back: a session whose process is gone is found no later for it."""
+        self._doubtful_ms = 0
+        """How long the leases still have to be watched that have ended by the wall clock alone."""
 
     async def watch(self, period_ms: int) -> None:
         """Look every so often, until cancelled; the first time after one period, so that a short life costs nothing."""
@@ -89,17 +94,26 @@ class Watchdog:
                 self._failed("", error)
 
     async def sweep(self) -> Swept:
-        """Look once, and wait until what was taken over has come as far as it goes."""
+        """Look once, and again if a lease has to be watched before; wait until what was taken over has come as far as it
+        goes."""
         swept = await self.look()
+        if self._doubtful_ms:
+            await self._clock.sleep(self._doubtful_ms)
+            then = await self.look()
+            swept = Swept(
+                expired=swept.expired + then.expired,
+                paused=swept.paused + then.paused,
+                carried=swept.carried + then.carried,
+            )
         await asyncio.gather(*(self._carrying[name] for name in swept.carried if name in self._carrying))
         return swept
 
     async def look(self) -> Swept:
         """Look once; what is taken over goes on beside."""
-        desk, found = self._ward.desk, _Found()
+        desk, found, self._doubtful_ms = self._ward.desk, _Found(), 0
         self._is_stopped = await self._ward.is_stopped()
         async for row in each_once(
-            lambda limit: desk.journal.due(desk.tenant, now_ms=desk.clock.now(), limit=limit)
+            lambda limit: desk.journal.due(desk.tenant, now_ms=self._now(), limit=limit)
         ):
             session = row.session_id
             if self._ward.is_carried(session) or session in self._carrying:
@@ -126,22 +140,26 @@ class Watchdog:
         rules = self._ward.rules(row.pack_hash)
         if details_of(row).ending and rules is None:
             return  # all that is left to do takes its pack
-        now = desk.clock.now()
         lease = await desk.journal.lease(desk.tenant, session)
-        if lease is not None and lease.until > now:
+        if lease is not None and (left := desk.watch(lease)):
+            if lease.until <= self._now():
+                self._doubtful_ms = max(self._doubtful_ms, left)
             return
         state = (await opening.restore(desk.journal, desk.tenant, session)).state
-        if overdue(state, now) is not None:
+        if overdue(state, desk.clock.now()) is not None:
             state = await mail.absorb(desk, session)
             found.expired.append(session)
         if state.phase in (Phase.COMMIT, Phase.FAIL):
             if rules is not None and not state.is_over and not state.gates:
                 self._carry(session, found)
-        elif is_lost(state, lease, now):
+        elif is_lost(state, lease, self._now()):
             if rules is not None and rules.on_heartbeat_loss == "resume":
                 self._carry(session, found)
             elif await self._pause(session):
                 found.paused.append(session)
+
+    def _now(self) -> int:
+        return max(self._clock.now(), self._ward.desk.clock.now())
 
     async def _pause(self, session: str) -> bool:
         """Pause a session whose process is gone; False if it has moved on meanwhile."""

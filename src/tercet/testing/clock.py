@@ -35,14 +35,23 @@ class VirtualClock:
 
     def __init__(self, start_ms: int = EPOCH_MS, *, patience_s: float = 5.0) -> None:
         self._start = self._now = start_ms
+        self._shift = 0
         self._patience_s = patience_s
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self._held = 0
 
     def now(self) -> int:
-        """The time in milliseconds since 1970."""
-        return self._now
+        """Return the wall time in milliseconds since 1970."""
+        return self._now + self._shift
+
+    def monotonic(self) -> int:
+        """Return the time that was made to pass, in milliseconds; `shift_wall` does not change it."""
+        return self._now - self._start
+
+    def shift_wall(self, ms: int) -> None:
+        """Set the wall clock ahead, or back, as a time server does: nobody wakes up, and no time passes."""
+        self._shift += ms
 
     async def sleep(self, ms: int) -> None:
         """Wait until this much time was made to pass; sleeping for nothing lets others run once."""

@@ -161,10 +161,18 @@ class BundleJournal:
         _refuse()
 
     async def acquire(
-        self, tenant: str, stream: str, *, owner: str, now_ms: int, ttl_ms: int, grace_ms: int = 0
+        self,
+        tenant: str,
+        stream: str,
+        *,
+        owner: str,
+        now_ms: int,
+        ttl_ms: int,
+        grace_ms: int = 0,
+        replacing: Lease | None = None,
     ) -> Lease:
         """Raises `UsageError`."""
-        del tenant, stream, owner, now_ms, ttl_ms, grace_ms
+        del tenant, stream, owner, now_ms, ttl_ms, grace_ms, replacing
         _refuse()
 
     async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
