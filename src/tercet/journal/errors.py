@@ -12,6 +12,7 @@
     ├── JournalUnavailable    cannot be opened, read or written
     │   └── AppendUnknown     the store went away during an append, and did not come back to tell
     ├── JournalCorrupt        what is stored is not what was written; names the place
+    ├── JournalDamaged        durable commits are missing; names the streams that lost events
     ├── NewerJournal          written by a newer version of Tercet
     └── JournalClosed         used after close
 
@@ -20,6 +21,8 @@ After the others nothing was written either, except where `AppendUnknown` says t
 """
 
 from __future__ import annotations
+
+import msgspec
 
 from tercet.contracts.errors import TercetError
 
@@ -182,6 +185,36 @@ class JournalCorrupt(JournalError):
             remedy="keep the file as it is, restore a copy from before the damage, and compare the two",
         )
         self.place = place
+
+
+class LostStream(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """A stream that moved in a lost commit, and where it ended then; position 0 if it was removed."""
+
+    tenant: str
+    stream: str
+    seq: int
+
+
+class JournalDamaged(JournalError):
+    """Commits that were acknowledged are missing from the journal, and calls made after them would be repeated."""
+
+    default_code = "journal_damaged"
+
+    def __init__(self, place: str, *, commits: int, streams: tuple[LostStream, ...]) -> None:
+        named = ", ".join(f"{each.stream} (had {each.seq} events)" for each in streams[:_MOST_NAMED])
+        more = f" and {len(streams) - _MOST_NAMED} more" if len(streams) > _MOST_NAMED else ""
+        super().__init__(
+            f"the journal {place} has lost its last {commits} durable commits, of {named or 'unknown streams'}{more}; "
+            "nothing was changed",
+            remedy="restore the newest copy, or see what is left with tercet journal check and go on with "
+            "tercet journal accept, which keeps the sessions that lost events from being resumed",
+        )
+        self.place = place
+        self.commits = commits
+        self.streams = streams
+
+
+_MOST_NAMED = 5
 
 
 class NewerJournal(JournalError):
