@@ -104,15 +104,19 @@ def find_loss(records: Iterable[Record], number: int) -> Loss | None:
 
 
 class Heads:
-    """The commit log, open for writing."""
+    """The commit log of a journal that is written to. The file is opened, or made, before the first commit."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            self._file = _open(path)
-        except OSError as error:
-            raise _unavailable(path, error) from error
+        self._file: int | None = None
         self._unwritten: tuple[int, bytes] | None = None
+
+    def demand_written(self) -> None:
+        """Raise `JournalUnavailable` while commits cannot be recorded, the last one among them."""
+        try:
+            self._write()
+        except OSError as error:
+            raise _unavailable(self._path, error) from error
 
     def write(self, number: int, moved: Mapping[tuple[str, str], int]) -> None:
         """Record a commit. One that cannot be written is kept, and `demand_written` refuses the next commit."""
@@ -120,23 +124,19 @@ class Heads:
         with suppress(OSError):
             self._write()
 
-    def demand_written(self) -> None:
-        """Raise `JournalUnavailable` while the record of the last commit cannot be written."""
-        if self._unwritten is not None:
-            try:
-                self._write()
-            except OSError as error:
-                raise _unavailable(self._path, error) from error
-
     def clear(self) -> None:
-        """Forget every record: the database as it is now is accepted."""
-        os.pwrite(self._file, bytes(SLOTS * SLOT_BYTES), 0)
+        """Forget every record: the database is accepted as it is now."""
+        self._unwritten = (0, bytes(SLOTS * SLOT_BYTES))
+        self.demand_written()
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        if self._file is not None:
+            os.close(self._file)
 
     def _write(self) -> None:
+        if self._file is None:
+            self._file = _open(self._path)
         if self._unwritten is not None:
             offset, slot = self._unwritten
             os.pwrite(self._file, slot, offset)

@@ -102,8 +102,8 @@ class Writer:
         if not is_cleared:
             demand_whole(self._path, patience_s=self._patience_s)
         connection = connect_writer(self._path, patience_s=self._patience_s)
+        heads = Heads(self._path)
         try:
-            heads = Heads(self._path)
             if is_cleared:
                 heads.clear()
         except BaseException:
@@ -137,6 +137,8 @@ class Writer:
     def _commit(self, batcher: Batcher, acts: Sequence[Act]) -> Sequence[Outcome]:
         try:
             return batcher.run(acts)
+        except JournalError as error:
+            return [error for _ in acts]
         except sqlite3.Error as error:
             if len(acts) == 1 or is_busy(error):
                 return [translate(error, str(self._path)) for _ in acts]
