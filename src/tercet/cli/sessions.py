@@ -26,7 +26,8 @@ from tercet.executor.clock import SystemClock
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal, Lease, SessionRow
-from tercet.runtime import undoing
+from tercet.journal.side_stream import read_all
+from tercet.runtime import opening, undoing
 from tercet.runtime.machine import evolve
 from tercet.runtime.records import read_record
 from tercet.runtime.rows import details_of
@@ -232,11 +233,11 @@ async def _read_on(
     journal: Journal, session: str, state: State, progress: Progress | Silence, *, as_json: bool
 ) -> State:
     """Read and show what has been appended since; the state after it."""
-    while page := await journal.read(TENANT, session, after=state.position):
-        for stored in page:
-            event = codec.decode(stored.data)
-            state = evolve(state, event)
-            progress.tell(state, event)
-            if as_json:
-                print_json({"seq": stored.seq, "event": msgspec.to_builtins(event)}, is_line=True)
+    for stored in await read_all(journal, TENANT, session, after=state.position):
+        event = codec.decode(stored.data)
+        opening.demand_own(TENANT, session, [event])
+        state = evolve(state, event)
+        progress.tell(state, event)
+        if as_json:
+            print_json({"seq": stored.seq, "event": msgspec.to_builtins(event)}, is_line=True)
     return state

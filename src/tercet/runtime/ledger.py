@@ -8,6 +8,7 @@ given.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from tercet.contracts.errors import InternalError
@@ -52,6 +53,8 @@ class Ledger:
         """What the journal's bell said with the last append."""
         self._around = around
         self._tenant, self._stream, self._epoch = lease.tenant, lease.stream, lease.epoch
+        self._before_last = state
+        """The state before the last event: what a fold holds, so that the event can carry its hash."""
         self._tail_bytes = tail_bytes
         self._fold_bytes = 0
         self._listed: tuple[tuple[Any, ...], int] = ((), 0)
@@ -59,10 +62,10 @@ class Ledger:
 
     def record(self, event: e.Event) -> State:
         """Fold an event, which the next write makes durable; a new phase is a checkpoint. Raises `IllegalEvent`."""
-        before = self.state.phase
-        self.state = evolve(self.state, event)
+        after = evolve(self.state, event)
+        self._before_last, self.state = self.state, after
         self.unit.events.append(event)
-        if self.state.phase is not before:
+        if after.phase is not self._before_last.phase:
             self.point(str(self.state.phase))
         return self.state
 
@@ -76,27 +79,30 @@ class Ledger:
         if not unit.events:
             return None
         self.unit = Unit()
-        encoded = tuple(map(codec.encode, unit.events))
+        encoded = [codec.encode(event) for event in unit.events]
         self._tail_bytes += sum(map(len, encoded))
-        checkpoints = unit.checkpoints = self._checkpoints(unit, is_folded=is_folded)
+        folds = self._folds(is_folded=is_folded)
+        for fold in folds:
+            encoded[-1] = codec.encode(unit.events[-1], fold=sha256(fold.data).digest())
+        points = (checkpoint.point(self.state, unit.verdict),) if unit.verdict else ()
+        checkpoints = unit.checkpoints = (*points, *folds)
         if (waiting := self._around.crash("before_append")) is not None:
             await waiting
-        position = await self._append(unit, encoded, checkpoints)
+        position = await self._append(unit, tuple(encoded), checkpoints)
         if (waiting := self._around.crash("after_append")) is not None:
             await waiting
         self.bell = position.bell
         self.log += unit.events
         return unit
 
-    def _checkpoints(self, unit: Unit, *, is_folded: bool) -> tuple[NewCheckpoint, ...]:
-        """A point where something was decided, and a fold where the tail behind the last one has outgrown it."""
-        points = (checkpoint.point(self.state, unit.verdict),) if unit.verdict else ()
+    def _folds(self, *, is_folded: bool) -> tuple[NewCheckpoint, ...]:
+        """A fold, where the tail behind the last one has outgrown it or one is asked for."""
         outgrown = max(checkpoint.SMALLEST_FOLD, checkpoint.TAIL * self._fold_bytes)
-        if not is_folded and self._tail_bytes <= outgrown:
-            return points
-        folded = checkpoint.fold(self.state)
+        if not self._before_last.position or (not is_folded and self._tail_bytes <= outgrown):
+            return ()
+        folded = checkpoint.fold(self._before_last)
         self._fold_bytes, self._tail_bytes = len(folded.data), 0
-        return (*points, folded)
+        return (folded,)
 
     async def _append(
         self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]

@@ -31,6 +31,8 @@ SLOT_BYTES = 1024
 _HEADER = struct.Struct(">8sIH")
 """Checksum over the rest, commit number, number of bytes that follow."""
 _CHECKSUM = 8
+_ENVELOPE = 20
+"""The most bytes that a record, or one stream in it, takes besides its names."""
 _MODULUS = 2**32
 
 
@@ -166,14 +168,15 @@ def _open(path: Path) -> int:
 
 def _encode(number: int, moved: Mapping[tuple[str, str], int]) -> bytes:
     """A record as the bytes of its slot, with as many streams as fit."""
-    streams = [LostStream(tenant=tenant, stream=stream, seq=seq) for (tenant, stream), seq in moved.items()]
-    kept = streams
-    while True:
-        record = Record(number=number, streams=tuple(kept), is_complete=len(kept) == len(streams))
-        data = msgspec.msgpack.encode(record)
-        if _HEADER.size + len(data) <= SLOT_BYTES:
+    streams: list[LostStream] = []
+    room = SLOT_BYTES - _HEADER.size - _ENVELOPE
+    for (tenant, stream), seq in moved.items():
+        room -= len(tenant.encode()) + len(stream.encode()) + _ENVELOPE
+        if room < 0:
             break
-        kept = kept[: len(kept) // 2]
+        streams.append(LostStream(tenant=tenant, stream=stream, seq=seq))
+    record = Record(number=number, streams=tuple(streams), is_complete=len(streams) == len(moved))
+    data = msgspec.msgpack.encode(record)
     rest = _HEADER.pack(b"", number, len(data))[_CHECKSUM:] + data
     return (sha256(rest).digest()[:_CHECKSUM] + rest).ljust(SLOT_BYTES, b"\0")
 
