@@ -72,8 +72,8 @@ def test_a_damaged_or_cut_log_is_refused_with_what_it_lost(
     wal.write_bytes(log)
     error = asyncio.run(refusal(JournalDamaged, end_of(killed)))
     assert error.code == "journal_damaged"
-    assert [(each.stream, each.seq) for each in error.streams] == [("ses_1", 2 * COMMITS)]
-    assert 0 < error.commits <= COMMITS
+    assert [(each.stream, each.seq) for each in error.loss.streams] == [("ses_1", 2 * COMMITS)]
+    assert 0 < error.loss.commits <= COMMITS
     assert "ses_1 (had 80 events)" in error.message
     assert wal.read_bytes() == bytes(log)  # left as it is for whoever wants to save something
 
@@ -121,7 +121,7 @@ def test_an_older_database_beside_a_newer_commit_log_is_refused(tmp_path: Path) 
     asyncio.run(_append_more(path, 10))
     shutil.copy(tmp_path / "backup.db", path)
     error = asyncio.run(refusal(JournalDamaged, end_of(path)))
-    assert [(each.stream, each.seq) for each in error.streams] == [("ses_1", 11)]
+    assert [(each.stream, each.seq) for each in error.loss.streams] == [("ses_1", 11)]
 
 
 async def _append_more(path: Path, expected: int) -> None:
@@ -202,7 +202,7 @@ def test_commit_numbers_wrap_around(tmp_path: Path) -> None:
     assert asyncio.run(end_of(path)) == 9
     shutil.copy(tmp_path / "backup.db", path)
     error = asyncio.run(refusal(JournalDamaged, end_of(path)))
-    assert error.commits == 2
+    assert error.loss.commits == 2
 
 
 def test_processes_that_share_a_journal_record_every_commit(tmp_path: Path) -> None:

@@ -187,6 +187,11 @@ class JournalCorrupt(JournalError):
         self.place = place
 
 
+def claim_without_stream(key: str) -> JournalCorrupt:
+    """Return the error for a claim that names a stream which is not there: who holds the key is not known."""
+    return JournalCorrupt(f"the claim on {key}", "the stream that holds it is not there")
+
+
 class LostStream(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A stream that moved in a lost commit, and where it ended then; position 0 if it was removed."""
 
@@ -195,23 +200,33 @@ class LostStream(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=
     seq: int
 
 
+class Loss(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The durable commits that a database lacks."""
+
+    commits: int
+    streams: tuple[LostStream, ...]
+    """The last recorded end of each stream that is known to have moved in them."""
+    is_complete: bool
+    """Whether these are all streams that moved."""
+
+
 class JournalDamaged(JournalError):
     """Commits that were acknowledged are missing from the journal, and calls made after them would be repeated."""
 
     default_code = "journal_damaged"
 
-    def __init__(self, place: str, *, commits: int, streams: tuple[LostStream, ...]) -> None:
-        named = ", ".join(f"{each.stream} (had {each.seq} events)" for each in streams[:_MOST_NAMED])
-        more = f" and {len(streams) - _MOST_NAMED} more" if len(streams) > _MOST_NAMED else ""
+    def __init__(self, place: str, loss: Loss) -> None:
+        named = [f"{each.stream} (had {each.seq} events)" for each in loss.streams[:_MOST_NAMED]]
+        more = len(loss.streams) - len(named)
+        others = [f"{more} more"] if more else [] if loss.is_complete else ["others"]
         super().__init__(
-            f"the journal {place} has lost its last {commits} durable commits, of {named or 'unknown streams'}{more}; "
-            "nothing was changed",
+            f"the journal {place} has lost its last {loss.commits} durable commits, which moved "
+            f"{', '.join((*named, *others))}; nothing was changed",
             remedy="restore the newest copy, or see what is left with tercet journal check and go on with "
             "tercet journal accept, which keeps the sessions that lost events from being resumed",
         )
         self.place = place
-        self.commits = commits
-        self.streams = streams
+        self.loss = loss
 
 
 _MOST_NAMED = 5

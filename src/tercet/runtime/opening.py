@@ -12,7 +12,7 @@ from tercet.context import compile as compile_context
 from tercet.contracts.behaviour import demand_known
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.context import RunContext
-from tercet.contracts.errors import ReplayError, UsageError
+from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
@@ -20,7 +20,7 @@ from tercet.contracts.request import Request
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt
-from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.packs.pack import Pack
 from tercet.packs.people import people_of
@@ -298,7 +298,7 @@ async def restore(journal: Journal, tenant: str, session: str, *, known: Restore
     if point is not None and state.position == point.seq:
         checkpoint.compare(state, point)
     for record in await read_all(journal, tenant, session, after=state.position):
-        state = evolve(state, codec.decode(record.data))
+        state = fold_stored(state, record, session)
         tail_bytes += len(record.data)
         if point is not None and state.position == point.seq:
             checkpoint.compare(state, point)
@@ -310,6 +310,20 @@ async def restore(journal: Journal, tenant: str, session: str, *, known: Restore
         )
     _demand_name(tenant, session, str(state.start["tenant"]), str(state.start["session"]))
     return Restored(state=state, tail_bytes=tail_bytes)
+
+
+def fold_stored(state: State, record: Stored, session: str) -> State:
+    """Return the state after a stored event. Raises `JournalCorrupt` for one that nothing sensible follows from."""
+    event = codec.decode(record.data)
+    try:
+        return evolve(state, event)
+    except TercetError:
+        raise
+    except Exception as error:
+        raise JournalCorrupt(
+            f"event {record.seq} of stream {session}",
+            f"it does not fit what was recorded before it ({type(error).__name__}: {error})",
+        ) from error
 
 
 async def _sealed_fold(journal: Journal, tenant: str, session: str) -> State:

@@ -28,7 +28,7 @@ from typing import TypeAlias
 import msgspec
 
 from tercet.journal import stream as rules
-from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
+from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError, claim_without_stream
 from tercet.journal.protocol import Append, Lease, Position, SessionRow
 from tercet.journal.sqlite.connection import QUERIES
 from tercet.journal.sqlite.heads import Heads, signed
@@ -155,8 +155,12 @@ class Batcher:
         """Who holds the keys that these acts claim."""
         keys = [(act.tenant, key) for act in acts if isinstance(act, Append) for key in act.claims]
         wanted = msgspec.json.encode(keys).decode()
-        found = self._connection.execute(_FIND_CLAIMS, (wanted,))
-        return {(tenant, key): stream for tenant, key, stream in found}
+        found: dict[tuple[str, str], str] = {}
+        for tenant, key, stream in self._connection.execute(_FIND_CLAIMS, (wanted,)):
+            if stream is None:
+                raise claim_without_stream(key)
+            found[tenant, key] = stream
+        return found
 
     def _attempt(self, act: Act) -> Outcome:
         try:

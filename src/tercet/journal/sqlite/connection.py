@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 from tercet.contracts.errors import UsageError
-from tercet.journal.errors import JournalDamaged, JournalUnavailable, NewerJournal
+from tercet.journal.errors import JournalDamaged, JournalUnavailable, Loss, NewerJournal
 from tercet.journal.sqlfiles import Migration, read_migrations, read_queries, read_schema
 from tercet.journal.sqlite.faults import is_busy, primary_code
-from tercet.journal.sqlite.heads import Loss, find_loss, read_records
+from tercet.journal.sqlite.heads import find_loss, read_records
 
 QUERIES = read_queries("tercet.journal.sqlite")
 MIGRATIONS = read_migrations("tercet.journal.sqlite")
@@ -62,14 +62,20 @@ def demand_whole(path: Path, *, patience_s: float, address: str = "") -> None:
     """Raise `JournalDamaged` for a database that lacks durable commits."""
     loss = read_loss(path, patience_s=patience_s, address=address)
     if loss is not None:
-        raise JournalDamaged(str(path), commits=loss.commits, streams=loss.streams)
+        raise JournalDamaged(str(path), loss)
 
 
 def connect_reader(path: Path | str, *, patience_s: float) -> sqlite3.Connection:
     """A connection that can only read; a text is an address that `find_way` has found."""
     connection = _connect(path, patience_s)
+    # One text that is damaged must not hide the rows beside it.
+    connection.text_factory = _decode_text
     connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def _decode_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 def find_way(path: Path, *, patience_s: float) -> str:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from tercet.journal.errors import JournalUnavailable, LostStream
+from tercet.journal.errors import JournalUnavailable, Loss, LostStream
 
 SLOTS = 256
 SLOT_BYTES = 1024
@@ -43,16 +43,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fals
     streams: tuple[LostStream, ...]
     is_complete: bool
     """Whether all streams of the commit fitted into the slot."""
-
-
-class Loss(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The commits that a database lacks."""
-
-    commits: int
-    streams: tuple[LostStream, ...]
-    """The last recorded end of each stream that is known to have moved in them."""
-    is_complete: bool
-    """Whether these are all streams that moved."""
 
 
 def heads_path(path: Path) -> Path:

@@ -32,8 +32,7 @@ class SqliteJournal(DatabaseJournal):
         """Open or create a file; `patience_s` is how long to wait for another process's lock.
 
         With `may_be_read_only` a file that is there and may not be written is opened too, and refuses every append.
-        Raises `JournalDamaged` if durable commits are missing, unless `accepts_loss`, after which they are not
-        missed any more.
+        Raises `JournalDamaged` if durable commits are missing, unless `accepts_loss`; `Heads.clear` then forgets them.
         """
         _demand_version()
         writer = Writer(path, patience_s=patience_s, accepts_loss=accepts_loss)
@@ -51,6 +50,11 @@ class SqliteJournal(DatabaseJournal):
             await journal.close()
             raise
         return journal
+
+    async def store_faults(self) -> list[str]:
+        """Return what SQLite's own check of the whole file finds."""
+        rows = await self._reader.rows("integrity_check")
+        return [text for (text,) in rows if text != "ok"]
 
     @classmethod
     def open_to_inspect(cls, path: Path, *, patience_s: float = 5.0) -> SqliteJournal:

@@ -98,8 +98,8 @@ class Writer:
     def _connect(self) -> tuple[sqlite3.Connection, Heads]:
         """The writing connection and the commit log, once it is sure that the database lacks no durable commit."""
         # The log of a database that was removed says nothing about the new one.
-        is_cleared = self._accepts_loss or (not self._path.exists() and heads_path(self._path).exists())
-        if not is_cleared:
+        is_cleared = not self._path.exists() and heads_path(self._path).exists()
+        if not (is_cleared or self._accepts_loss):
             demand_whole(self._path, patience_s=self._patience_s)
         connection = connect_writer(self._path, patience_s=self._patience_s)
         heads = Heads(self._path)
