@@ -26,11 +26,10 @@ from tercet.contracts.session import SessionStatus
 from tercet.executor.clock import SystemClock
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import Journal, Lease, SessionRow
 from tercet.journal.side_stream import read_all
 from tercet.runtime import opening, undoing
-from tercet.runtime.damage import DamagedSession, damaged, legible, row_fault
+from tercet.runtime.damage import DamagedSession, legible, row_fault
 from tercet.runtime.machine import evolve
 from tercet.runtime.records import read_record
 from tercet.runtime.rows import details_of
@@ -101,13 +100,7 @@ async def _rows(url: str, status: str | None) -> list[SessionRow]:
 def damaged_row(row: SessionRow) -> DamagedSession | None:
     """Return what a list shows in the place of a row that cannot be read; None if it can."""
     reason = row_fault(row)
-    if not reason:
-        try:
-            details_of(row)
-        except JournalCorrupt as error:
-            return damaged(row.session_id, error)
-        return None
-    return DamagedSession(session_id=legible(row.session_id), reason=reason)
+    return DamagedSession(session_id=legible(row.session_id), reason=reason) if reason else None
 
 
 def standing_in(row: SessionRow) -> Standing:

@@ -8,8 +8,9 @@ import msgspec
 
 from tercet.contracts.errors import TercetError
 from tercet.contracts.session import SessionStatus
-from tercet.journal.errors import JournalBusy, JournalClosed, JournalUnavailable
+from tercet.journal.errors import JournalBusy, JournalClosed, JournalCorrupt, JournalUnavailable
 from tercet.journal.protocol import SessionRow
+from tercet.runtime.rows import details_of
 
 _STATUSES = frozenset(get_args(SessionStatus))
 _LATEST_MS = 253_402_300_799_999
@@ -32,6 +33,10 @@ def row_fault(row: SessionRow) -> str:
         return f"its row has an unknown status {row.status!r}"
     if not all(type(at) is int and 0 <= at <= _LATEST_MS for at in (row.started_at, row.updated_at)):
         return "its row has times outside of the calendar"
+    try:
+        details_of(row)
+    except JournalCorrupt as error:
+        return error.message
     return ""
 
 
