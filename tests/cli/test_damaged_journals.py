@@ -5,11 +5,20 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+
+from tercet.journal import codec
+from tercet.journal import events as e
+from tercet.journal.chain import ZERO, extend_chain
+from tercet.replay.bundle.manifest import StreamEntry, encode_manifest
+from tercet.replay.bundle.reading import open_bundle
+from tercet.replay.bundle.writing import BundleWriter
 
 from .harness import Answer, Tercet
 from .runs import BAKERY, LOOK, ORDER_881, REFUND, Kitchen
@@ -275,3 +284,70 @@ def test_a_damaged_schema_is_told_as_damage(
     found = tercet(*words)
     assert found.code in (2, 5)
     assert "this is a bug" not in found.text
+
+
+def test_an_error_message_that_quotes_damaged_text_is_told_as_damage(
+    tercet: Tercet, sessions: tuple[str, str, str]
+) -> None:
+    """SQLite names the broken table in its message, in bytes that are not text."""
+    content = Path("tercet.db").read_bytes()
+    damaged = content.replace(b"CREATE TABLE events", b"CREATE TAB\xff\xfe events")
+    Path("tercet.db").write_bytes(damaged.replace(b"tableeventsevents", b"tableev\xffntsev\xffnts"))
+    found = tercet("sessions", "list", "--json")
+    assert (found.code, found.json["error"]["code"]) == (2, "journal_corrupt")
+
+
+def forge(source: Path, target: Path, change: Callable[[e.Event], e.Event]) -> None:
+    """Write a bundle with other events and without checkpoints, in which every hash holds."""
+    with open_bundle(source) as bundle, target.open("wb") as file:
+        events = [codec.encode(change(codec.decode(stored.data))) for stored in bundle.events()]
+        entry = StreamEntry(
+            name=bundle.manifest.session, events=len(events), chain=extend_chain(ZERO, events)[-1].hex()
+        )
+        writer = BundleWriter(file)
+        writer.add("manifest", encode_manifest(msgspec.structs.replace(bundle.manifest, streams=(entry,))))
+        for seq, data in enumerate(events, start=1):
+            writer.add("event", data, stream=entry.name, seq=seq)
+        for digest in bundle.blobs:
+            writer.add("blob", bundle.blob(digest))
+        writer.finish()
+
+
+def _another(kind: type[e.Event], **fields: Any) -> Callable[[e.Event], e.Event]:
+    """Replace fields of every event of a kind."""
+
+    def change(event: e.Event) -> e.Event:
+        return msgspec.structs.replace(event, **fields) if isinstance(event, kind) else event
+
+    return change
+
+
+FORGERIES: dict[str, Callable[[e.Event], e.Event]] = {
+    "a session without an actor": _another(e.SessionStarted, actor={}),
+    "a request without an intent": _another(e.SessionStarted, request={}),
+    "another session": _another(e.SessionStarted, session="ses_other"),
+    "evidence that is a pack": _another(e.SessionStarted, evidence="PACK"),
+    "a plan that is none": _another(e.PlanProposed, plan={"steps": 7}),
+    "a plan without steps": _another(e.PlanProposed, plan={}),
+    "a call of nothing": _another(e.Intent, tool="", params={"a": []}),
+    "a report that is none": _another(e.RunReported, report={"score": 3}),
+    "a step that is not there": _another(e.Complete, step="zebra"),
+    "a time before all times": _another(e.Complete, at=-(10**17)),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_bundle_gets_a_typed_answer(
+    tercet: Tercet, sessions: tuple[str, str, str], forgery: str
+) -> None:
+    """Every hash holds, and the events say what nobody could have recorded: refused, and never called a bug."""
+    tercet("export", sessions[0], "-o", "run.tercet")
+    change = FORGERIES[forgery]
+    if "pack" in forgery:
+        with open_bundle("run.tercet") as bundle:
+            change = _another(e.SessionStarted, evidence=bundle.blobs[0])
+    forge(Path("run.tercet"), Path("forged.tercet"), change)
+    for command in (("provenance",), ("report", "-o", "x.html", "--force"), ("replay",), ("verify-bundle",)):
+        found = tercet(*command, "forged.tercet")
+        assert found.code in (0, 2, 3), found
+        assert "this is a bug" not in found.text

@@ -20,7 +20,7 @@ from tercet.contracts.canonical import digest
 from tercet.contracts.evidence import Citation
 from tercet.contracts.record import AuditRecord, PhaseCost, Provenance
 from tercet.runtime import opening
-from tercet.runtime.provenance import audit_of, provenance_of, read_trail
+from tercet.runtime.provenance import Trail, audit_of, provenance_of, read_trail
 from tercet.runtime.state import State
 
 EXAMPLES = """\
@@ -36,7 +36,19 @@ def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson =
     it follows from the recorded events, each checkpoint is compared with what they come to, and the hash is over the
     whole: two people who have the same run get the same one.
     """
-    state, origin, audit = asyncio.run(_read(run, journal))
+    asyncio.run(_tell(run, journal, as_json=as_json))
+    return ExitCode.ACCEPTED
+
+
+async def _tell(run: str, url: str, *, as_json: bool) -> None:
+    async with run_at(run, url) as source:
+        await opening.restore(source.journal, source.tenant, source.session)  # says if it is not there
+        trail = await read_trail(source.journal, source.tenant, source.session)
+        _print(trail, as_json=as_json)
+
+
+def _print(trail: Trail, *, as_json: bool) -> None:
+    state, origin, audit = trail.state, provenance_of(trail), audit_of(trail)
     if as_json:
         print_json(
             {
@@ -52,14 +64,6 @@ def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson =
         )
     else:
         _show(Screen(), state, origin, audit)
-    return ExitCode.ACCEPTED
-
-
-async def _read(run: str, url: str) -> tuple[State, Provenance, AuditRecord]:
-    async with run_at(run, url) as source:
-        await opening.restore(source.journal, source.tenant, source.session)  # says if it is not there
-        trail = await read_trail(source.journal, source.tenant, source.session)
-        return trail.state, provenance_of(trail), audit_of(trail)
 
 
 def _show(screen: Screen, state: State, origin: Provenance, audit: AuditRecord) -> None:

@@ -11,11 +11,13 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tercet.cli.journals import TENANT, journal_at
-from tercet.contracts.errors import TercetError
+from tercet.contracts.errors import ReplayError, TercetError
+from tercet.journal.codec import CodecError
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.reading import Bundle, open_bundle
+from tercet.runtime.machine import IllegalEvent
 
 RunName: TypeAlias = Annotated[
     str, typer.Argument(metavar="RUN", help="A session (ses_…) of the journal, or the file of a bundle.")
@@ -47,7 +49,7 @@ async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
     recorded: what was made up can make reading fail in any way.
     """
     if is_file(name):
-        with open_bundle(name) as bundle, _translated(bundle_fault):
+        with open_bundle(name) as bundle, _as_bundle_damage(), _translated(_bundle_fault):
             manifest = bundle.manifest
             yield Source(
                 journal=bundle.journal(), tenant=manifest.tenant, session=manifest.session, bundle=bundle
@@ -58,9 +60,20 @@ async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
             yield Source(journal=journal, tenant=TENANT, session=name)
 
 
-def bundle_fault(reason: str) -> BundleDamaged:
+def _bundle_fault(reason: str) -> BundleDamaged:
     """Return the error for a bundle whose bytes are whole and whose events nobody could have recorded."""
     return BundleDamaged(record=0, name="the events", damage="inconsistent", reason=reason)
+
+
+@contextmanager
+def _as_bundle_damage() -> Generator[None]:
+    """Whatever is wrong with the run in a bundle is wrong with the bundle."""
+    try:
+        yield
+    except BundleDamaged:
+        raise
+    except (JournalCorrupt, ReplayError, IllegalEvent, CodecError) as error:
+        raise _bundle_fault(error.message) from error
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -10,7 +9,7 @@ from typing import TypeVar
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import Loss
 from tercet.journal.sqlite.connection import read_loss
-from tercet.journal.sqlite.faults import translate
+from tercet.journal.sqlite.faults import FAILURES, translate
 from tercet.journal.sqlite.heads import Heads
 from tercet.journal.sqlite.journal import SqliteJournal
 
@@ -44,5 +43,5 @@ async def accepted_loss(
 def _loss(path: Path, patience_s: float) -> Loss | None:
     try:
         return read_loss(path, patience_s=patience_s)
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise translate(error, str(path)) from error

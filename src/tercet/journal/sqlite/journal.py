@@ -9,7 +9,7 @@ from tercet.contracts.errors import UsageError
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.sqlite.connection import demand_whole, find_way
-from tercet.journal.sqlite.faults import translate
+from tercet.journal.sqlite.faults import FAILURES, translate
 from tercet.journal.sqlite.reader import Reader
 from tercet.journal.sqlite.writer import NoWriter, Writer
 
@@ -43,8 +43,7 @@ class SqliteJournal(DatabaseJournal):
             await journal.close()
             if not may_be_read_only:
                 raise
-            address = _way(path, patience_s)
-            demand_whole(path, patience_s=patience_s, address=address)
+            address = _way(path, patience_s, is_whole=True)
             return cls(NoWriter(path), Reader(path, patience_s=patience_s, address=address))
         except BaseException:
             await journal.close()
@@ -72,8 +71,12 @@ def _demand_version() -> None:
         )
 
 
-def _way(path: Path, patience_s: float) -> str:
+def _way(path: Path, patience_s: float, *, is_whole: bool = False) -> str:
+    """The address by which a file is read; with `is_whole` one that lacks commits is refused."""
     try:
-        return find_way(path, patience_s=patience_s)
-    except sqlite3.Error as error:
+        address = find_way(path, patience_s=patience_s)
+        if is_whole:
+            demand_whole(path, patience_s=patience_s, address=address)
+    except FAILURES as error:
         raise translate(error, str(path)) from error
+    return address

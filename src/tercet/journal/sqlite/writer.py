@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from tercet.journal.errors import JournalClosed, JournalError, JournalUnavailable
 from tercet.journal.sqlite.batch import Batcher, Outcome
 from tercet.journal.sqlite.connection import connect_writer, demand_whole
-from tercet.journal.sqlite.faults import is_busy, translate
+from tercet.journal.sqlite.faults import FAILURES, is_busy, translate
 from tercet.journal.sqlite.heads import Heads, heads_path
 from tercet.journal.stream import Act
 
@@ -83,8 +83,8 @@ class Writer:
         try:
             connection, heads = self._connect()
         except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for the opening
-            known = isinstance(error, sqlite3.Error)
-            self._call(_settle_error, self._opened, translate(error, str(self._path)) if known else error)
+            told = translate(error, str(self._path)) if isinstance(error, FAILURES) else error
+            self._call(_settle_error, self._opened, told)
             self._call(_settle, [self._ended], [None])
             return
         self._call(_settle, [self._opened], [None])
@@ -139,7 +139,7 @@ class Writer:
             return batcher.run(acts)
         except JournalError as error:
             return [error for _ in acts]
-        except sqlite3.Error as error:
+        except FAILURES as error:
             if len(acts) == 1 or is_busy(error):
                 return [translate(error, str(self._path)) for _ in acts]
         except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it and the thread live on
