@@ -9,6 +9,7 @@ import msgspec
 import typer
 from rich.text import Text
 
+from tercet.cli.damage_view import damage_exit, damage_json, show_damage
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gate_page import GatePage, show_page
 from tercet.cli.gate_view import question
@@ -23,6 +24,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import HandOff
 from tercet.executor.clock import SystemClock
 from tercet.journal import events as e
+from tercet.runtime.damage import DamagedSession
 from tercet.runtime.lists import open_gates
 from tercet.runtime.messages import session_of
 from tercet.runtime.state import OpenGate, State
@@ -44,22 +46,26 @@ tercet gates show ses_0123456789abcdef.g1 --actors examples/refunds
 
 
 def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """List the gates that wait for an answer. Each with what it asks, whom, and until when: at most 200."""
-    found = asyncio.run(_open_gates(journal))
+    """List the gates that wait for an answer. Each with what it asks, whom, and until when: at most 200.
+
+    Sessions that are damaged are named behind them, and the exit code is then 5.
+    """
+    unreadable: list[DamagedSession] = []
+    found = asyncio.run(_open_gates(journal, unreadable))
     if as_json:
-        print_json(
-            {"gates": [{**gate_json(gate), "session_id": state.start["session"]} for state, gate in found]}
-        )
-        return ExitCode.ACCEPTED
+        gates = [{**gate_json(gate), "session_id": state.start["session"]} for state, gate in found]
+        print_json({"gates": gates, "damaged": damage_json(unreadable)})
+        return damage_exit(unreadable)
     screen, now = Screen(), SystemClock().now()
     for state, gate in found:
         _show_line(screen, state, gate, now)
     if found:
         screen.say(Text("Look at one before you answer it:", style="dim"))
         screen.show_command(Commands(journal=journal).show_gate(found[0][1].id))
-    else:
+    elif not unreadable:
         screen.say("No gate waits.")
-    return ExitCode.ACCEPTED
+    show_damage(screen, unreadable, journal)
+    return damage_exit(unreadable)
 
 
 def _show_line(screen: Screen, state: State, gate: OpenGate, now: int) -> None:
@@ -82,9 +88,9 @@ def _deadline(gate: OpenGate, now: int) -> str:
     return f"expires {ahead(gate.expires - now)}" if gate.expires > now else "expired"
 
 
-async def _open_gates(url: str) -> list[tuple[State, OpenGate]]:
+async def _open_gates(url: str, unreadable: list[DamagedSession]) -> list[tuple[State, OpenGate]]:
     async with journal_at(url) as journal:
-        return await open_gates(journal, TENANT, MOST)
+        return await open_gates(journal, TENANT, MOST, unreadable=unreadable)
 
 
 def show(

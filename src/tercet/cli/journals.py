@@ -62,7 +62,7 @@ async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False
     Without `is_written` it may also be one that this user may only read.
     """
     if not is_new:
-        _demand_file(url)
+        demand_file(url)
     try:
         journal = await open_journal(url, may_be_read_only=not (is_new or is_written))
     except JournalUnavailable as error:
@@ -76,7 +76,8 @@ async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False
         await journal.close()
 
 
-def _demand_file(url: str) -> None:
+def demand_file(url: str) -> None:
+    """Raise `UsageError` if an address names a file that is not there."""
     prefix = "sqlite:///"
     if url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists():
         raise UsageError(

@@ -104,6 +104,8 @@ COMMANDS: dict[str, Entry] = {
     "stop tenant": Entry("stops", "stop_tenant", "TENANT_EXAMPLES"),
     "stop list": Entry("stops", "list_stops", "LIST_EXAMPLES"),
     "stop lift": Entry("stops", "lift", "LIFT_EXAMPLES"),
+    "journal check": Entry("journal", "check", "CHECK_EXAMPLES"),
+    "journal accept": Entry("journal", "accept", "ACCEPT_EXAMPLES"),
     "replay": Entry("replay", "replay", "EXAMPLES", "Judge recorded runs again, offline."),
     "golden add": Entry("golden", "add", "ADD_EXAMPLES"),
     "golden check": Entry("golden", "check", "CHECK_EXAMPLES"),
@@ -150,6 +152,7 @@ COMMANDS: dict[str, Entry] = {
 GROUPS = {
     "sessions": "Look at runs, follow them, steer them, and go on with them.",
     "gates": "Look at the questions that runs wait with, and answer them.",
+    "journal": "Verify a whole journal, and go on with one that lost commits.",
     "evidence": "Bring facts in, freeze them in snapshots, look at them.",
     "tools": "The tools of a pack, and which MCP tools are pinned.",
     "signing-keys": "The keys that bundles are signed with.",

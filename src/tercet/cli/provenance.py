@@ -36,7 +36,18 @@ def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson =
     it follows from the recorded events, each checkpoint is compared with what they come to, and the hash is over the
     whole: two people who have the same run get the same one.
     """
-    trail = asyncio.run(_read(run, journal))
+    asyncio.run(_tell(run, journal, as_json=as_json))
+    return ExitCode.ACCEPTED
+
+
+async def _tell(run: str, url: str, *, as_json: bool) -> None:
+    async with run_at(run, url) as source:
+        await opening.restore(source.journal, source.tenant, source.session)  # says if it is not there
+        trail = await read_trail(source.journal, source.tenant, source.session)
+        _print(trail, as_json=as_json)
+
+
+def _print(trail: Trail, *, as_json: bool) -> None:
     state, origin, audit = trail.state, provenance_of(trail), audit_of(trail)
     if as_json:
         print_json(
@@ -53,13 +64,6 @@ def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson =
         )
     else:
         _show(Screen(), state, origin, audit)
-    return ExitCode.ACCEPTED
-
-
-async def _read(run: str, url: str) -> Trail:
-    async with run_at(run, url) as source:
-        await opening.restore(source.journal, source.tenant, source.session)  # says if it is not there
-        return await read_trail(source.journal, source.tenant, source.session)
 
 
 def _show(screen: Screen, state: State, origin: Provenance, audit: AuditRecord) -> None:

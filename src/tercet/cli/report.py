@@ -101,8 +101,8 @@ async def _page(url: str, run: str) -> tuple[Page, bytes]:
 
     async with run_at(run, url) as source:
         case = await read_case(source.journal, source.tenant, source.session)
-    page = tell(case, Wording(secrets_of(os.environ)))
-    return page, render(page).encode()
+        page = tell(case, Wording(secrets_of(os.environ)))
+        return page, render(page).encode()
 
 
 def _demand_place(target: Path, *, is_forced: bool) -> None:

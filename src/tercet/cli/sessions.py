@@ -9,6 +9,7 @@ import msgspec
 import typer
 from rich.text import Text
 
+from tercet.cli.damage_view import damage_exit, damage_json, show_damage
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import process_name
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story
@@ -26,7 +27,9 @@ from tercet.executor.clock import SystemClock
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal, Lease, SessionRow
-from tercet.runtime import undoing
+from tercet.journal.side_stream import read_all
+from tercet.runtime import opening, undoing
+from tercet.runtime.damage import DamagedSession, legible, row_fault
 from tercet.runtime.machine import evolve
 from tercet.runtime.records import read_record
 from tercet.runtime.rows import details_of
@@ -64,7 +67,8 @@ def list_sessions(
     """List the sessions of the journal, newest first: at most 200.
 
     Each is shown with its state, the gate that it waits at or the step that comes next, and how it is ending if it is.
-    Escalated are those paused sessions that were handed to a person.
+    Escalated are those paused sessions that were handed to a person. Sessions that are damaged are named behind the
+    others, and the exit code is then 5.
     """
     if status is not None and status not in STATES:
         raise UsageError(
@@ -72,19 +76,31 @@ def list_sessions(
             code="unknown_status",
             remedy=f"choose one of {', '.join(STATES)}",
         )
-    rows = asyncio.run(_rows(journal, status))
+    found = asyncio.run(_rows(journal, status))
+    unreadable = [each for row in found if (each := damaged_row(row)) is not None]
+    rows = [row for row in found if damaged_row(row) is None]
+    rows = [row for row in rows if status != ESCALATED or standing_in(row) == ESCALATED]
     if as_json:
-        print_json({"sessions": [_row_json(row) for row in rows]})
+        print_json({"sessions": [_row_json(row) for row in rows], "damaged": damage_json(unreadable)})
     else:
-        _show_rows(Screen(), rows, SystemClock().now())
-    return ExitCode.ACCEPTED
+        screen = Screen()
+        if not found:
+            screen.say("There is no session of this kind.")
+        _show_rows(screen, rows, SystemClock().now())
+        show_damage(screen, unreadable, journal)
+    return damage_exit(unreadable)
 
 
 async def _rows(url: str, status: str | None) -> list[SessionRow]:
     recorded = "paused" if status == ESCALATED else status
     async with journal_at(url) as journal:
-        rows = await journal.sessions(TENANT, status=recorded, limit=MOST)
-    return [row for row in rows if status != ESCALATED or standing_in(row) == ESCALATED]
+        return await journal.sessions(TENANT, status=recorded, limit=MOST)
+
+
+def damaged_row(row: SessionRow) -> DamagedSession | None:
+    """Return what a list shows in the place of a row that cannot be read; None if it can."""
+    reason = row_fault(row)
+    return DamagedSession(session_id=legible(row.session_id), reason=reason) if reason else None
 
 
 def standing_in(row: SessionRow) -> Standing:
@@ -114,8 +130,6 @@ def _row_json(row: SessionRow) -> dict[str, Any]:
 
 
 def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
-    if not rows:
-        screen.say("There is no session of this kind.")
     table = [
         (row.session_id, _word(row), printable(row.intent, 30), ago(now - row.updated_at), _next(row))
         for row in rows
@@ -232,11 +246,11 @@ async def _read_on(
     journal: Journal, session: str, state: State, progress: Progress | Silence, *, as_json: bool
 ) -> State:
     """Read and show what has been appended since; the state after it."""
-    while page := await journal.read(TENANT, session, after=state.position):
-        for stored in page:
-            event = codec.decode(stored.data)
-            state = evolve(state, event)
-            progress.tell(state, event)
-            if as_json:
-                print_json({"seq": stored.seq, "event": msgspec.to_builtins(event)}, is_line=True)
+    for stored in await read_all(journal, TENANT, session, after=state.position):
+        event = codec.decode(stored.data)
+        opening.demand_own(TENANT, session, [event])
+        state = evolve(state, event)
+        progress.tell(state, event)
+        if as_json:
+            print_json({"seq": stored.seq, "event": msgspec.to_builtins(event)}, is_line=True)
     return state

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -11,8 +11,13 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tercet.cli.journals import TENANT, journal_at
+from tercet.contracts.errors import ReplayError, TercetError
+from tercet.journal.codec import CodecError
+from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import Journal
+from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.reading import Bundle, open_bundle
+from tercet.runtime.machine import IllegalEvent
 
 RunName: TypeAlias = Annotated[
     str, typer.Argument(metavar="RUN", help="A session (ses_…) of the journal, or the file of a bundle.")
@@ -38,13 +43,44 @@ def is_file(name: str) -> bool:
 
 @asynccontextmanager
 async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
-    """The run of this name: a file is a bundle, everything else a session of the journal at `url`."""
+    """The run of this name: a file is a bundle, everything else a session of the journal at `url`.
+
+    What is done with it fails with `BundleDamaged` or `JournalCorrupt` where the run holds what nobody could have
+    recorded: what was made up can make reading fail in any way.
+    """
     if is_file(name):
-        with open_bundle(name) as bundle:
+        with open_bundle(name) as bundle, _as_bundle_damage(), _translated(_bundle_fault):
             manifest = bundle.manifest
             yield Source(
                 journal=bundle.journal(), tenant=manifest.tenant, session=manifest.session, bundle=bundle
             )
         return
     async with journal_at(url) as journal:
-        yield Source(journal=journal, tenant=TENANT, session=name)
+        with _translated(lambda reason: JournalCorrupt(f"stream {name}", reason)):
+            yield Source(journal=journal, tenant=TENANT, session=name)
+
+
+def _bundle_fault(reason: str) -> BundleDamaged:
+    """Return the error for a bundle whose bytes are whole and whose events nobody could have recorded."""
+    return BundleDamaged(record=0, name="the events", damage="inconsistent", reason=reason)
+
+
+@contextmanager
+def _as_bundle_damage() -> Generator[None]:
+    """Whatever is wrong with the run in a bundle is wrong with the bundle."""
+    try:
+        yield
+    except BundleDamaged:
+        raise
+    except (JournalCorrupt, ReplayError, IllegalEvent, CodecError) as error:
+        raise _bundle_fault(error.message) from error
+
+
+@contextmanager
+def _translated(fault: Callable[[str], TercetError]) -> Generator[None]:
+    try:
+        yield
+    except (TercetError, OSError):
+        raise
+    except Exception as error:
+        raise fault(f"what is recorded does not fit together ({type(error).__name__}: {error})") from error

@@ -105,6 +105,10 @@ class Commands:
         """Look at a gate."""
         return self._line("gates", "show", gate)
 
+    def check_journal(self) -> str:
+        """Verify the whole journal."""
+        return self._line("journal", "check")
+
     def lift(self, kind: str, name: str) -> str:
         """Lift an emergency stop."""
         return self._said("stop", "lift", *((kind,) if kind == "tenant" else (kind, name)))

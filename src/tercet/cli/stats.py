@@ -10,18 +10,20 @@ from typing import Annotated
 
 import typer
 
+from tercet.cli.damage_view import damage_exit, damage_json, show_damage
 from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions import standing_in
+from tercet.cli.sessions import damaged_row, standing_in
 from tercet.cli.stats_view import show_figures
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of
 from tercet.observe.tally import Tally
 from tercet.runtime import opening
+from tercet.runtime.damage import DamagedSession, damaged, row_fault
 from tercet.runtime.state import TERMINAL
 from tercet.runtime.transcript import timestamp
 
@@ -54,11 +56,14 @@ def stats(
 
     The figures are counted from the events of every run, rehearsals left out, with the same rules as the metrics of
     `--telemetry`. Runs that have not ended are told by where they stand: waiting, escalated, paused, ending or in
-    progress. Nothing is written.
+    progress. Runs that are damaged are named and not counted, and the exit code is then 5. Nothing is written.
     """
     now = SystemClock().now()
     after = 0 if since is None else now - read_duration(since)
-    found, unfinished = asyncio.run(_figures(journal, after, intent, Screen(stderr=True), is_quiet=as_json))
+    unreadable: list[DamagedSession] = []
+    found, unfinished = asyncio.run(
+        _figures(journal, after, intent, Screen(stderr=True), unreadable, is_quiet=as_json)
+    )
     if as_json:
         since_when = timestamp(after) if after else None
         print_json(
@@ -67,25 +72,40 @@ def stats(
                 "intent": intent,
                 "figures": found.as_json(),
                 "unfinished": unfinished,
+                "damaged": damage_json(unreadable),
             }
         )
     else:
-        show_figures(Screen(), found, unfinished)
-    return ExitCode.ACCEPTED
+        screen = Screen()
+        show_figures(screen, found, unfinished)
+        show_damage(screen, unreadable, journal)
+    return damage_exit(unreadable)
 
 
 async def _figures(
-    url: str, after: int, intent: str | None, screen: Screen, *, is_quiet: bool
+    url: str,
+    after: int,
+    intent: str | None,
+    screen: Screen,
+    unreadable: list[DamagedSession],
+    *,
+    is_quiet: bool,
 ) -> tuple[Figures, dict[str, int]]:
-    """The figures of the runs, and how many of those that have not ended stand where."""
+    """The figures of the runs that can be read, and how many of those that have not ended stand where."""
     tally, number = Tally(), 0
     unfinished: Counter[str] = Counter()
     is_shown = screen.is_terminal and not is_quiet
     with screen.status("reading runs") if is_shown else nullcontext() as status:
         async with journal_at(url) as journal:
             async for row in _rows(journal, after):
-                if intent is None or row.intent == intent:
-                    count_run(tally, await _recorded(journal, row.session_id))
+                if (broken := damaged_row(row)) is not None:
+                    unreadable.append(broken)
+                elif intent is None or row.intent == intent:
+                    try:
+                        count_run(tally, await _recorded(journal, row.session_id))
+                    except Exception as error:  # noqa: BLE001 - what was changed may fail in any way
+                        unreadable.append(damaged(row.session_id, error))
+                        continue
                     number += 1
                     unfinished[standing_in(row)] += row.status not in TERMINAL
                     if status is not None and not number % 50:
@@ -98,9 +118,10 @@ async def _rows(journal: Journal, after: int) -> AsyncIterator[SessionRow]:
     before: str | None = None
     while page := await journal.sessions(TENANT, limit=_PAGE, before=before):
         for row in page:
-            if row.started_at < after:
+            if row_fault(row) or row.started_at >= after:
+                yield row
+            else:
                 return
-            yield row
         before = page[-1].session_id
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from tercet.journal.chain import START
 from tercet.journal.content import check_blob, checkpoint_from, digest_bytes, digest_text
+from tercet.journal.errors import claim_without_stream
 from tercet.journal.protocol import (
     Append,
     CheckpointKind,
@@ -27,6 +28,8 @@ from tercet.journal.stream import (
     check_unit,
     unknown_session,
 )
+
+CheckQuery: TypeAlias = Literal["check_streams", "check_claims", "check_blobs", "check_blob_uses"]
 
 
 class Writing(Protocol):
@@ -115,6 +118,8 @@ class DatabaseJournal:
         """Who holds an idempotency key."""
         check_names(tenant, key)
         rows = await self._reader.rows("read_claim", tenant, key)
+        if rows and rows[0][0] is None:
+            raise claim_without_stream(key)
         return ClaimHolder(*rows[0]) if rows else None
 
     async def acquire(
@@ -198,6 +203,18 @@ class DatabaseJournal:
         check_names(tenant, *statuses)
         rows = await self._reader.rows("list_ended", tenant, before_ms, list(statuses), max(limit, 0))
         return [_session(row) for row in rows]
+
+    async def inspect(self, query: CheckQuery, after: tuple[Any, Any], limit: int) -> list[Any]:
+        """Return a page of rows of all tenants behind a key: for checking a whole journal."""
+        return await self._reader.rows(query, *after, limit)
+
+    async def inspect_sessions(self, after: tuple[str, str], limit: int) -> list[SessionRow]:
+        """Return a page of the session rows of all tenants behind a tenant and a session."""
+        return [_session(row) for row in await self._reader.rows("check_sessions", *after, limit)]
+
+    async def store_faults(self) -> list[str]:
+        """Return what the database itself finds damaged."""
+        return []
 
     async def close(self) -> None:
         """Finish the appends under way and let the database go."""

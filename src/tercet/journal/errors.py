@@ -12,6 +12,7 @@
     ├── JournalUnavailable    cannot be opened, read or written
     │   └── AppendUnknown     the store went away during a write, and it cannot be told whether that was stored
     ├── JournalCorrupt        what is stored is not what was written; names the place
+    ├── JournalDamaged        durable commits are missing; names the streams that lost events
     ├── NewerJournal          written by a newer version of Tercet
     └── JournalClosed         used after close
 
@@ -20,6 +21,8 @@ After the others nothing was written either, except where `AppendUnknown` says t
 """
 
 from __future__ import annotations
+
+import msgspec
 
 from tercet.contracts.errors import TercetError
 from tercet.journal.protocol import Lease
@@ -186,6 +189,51 @@ class JournalCorrupt(JournalError):
             remedy="keep the file as it is, restore a copy from before the damage, and compare the two",
         )
         self.place = place
+
+
+def claim_without_stream(key: str) -> JournalCorrupt:
+    """Return the error for a claim that names a stream which is not there: who holds the key is not known."""
+    return JournalCorrupt(f"the claim on {key}", "the stream that holds it is not there")
+
+
+class LostStream(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """A stream that moved in a lost commit, and where it ended then; position 0 if it was removed."""
+
+    tenant: str
+    stream: str
+    seq: int
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The durable commits that a database lacks."""
+
+    commits: int
+    streams: tuple[LostStream, ...]
+    """The last recorded end of each stream that is known to have moved in them."""
+    is_complete: bool
+    """Whether these are all streams that moved."""
+
+
+class JournalDamaged(JournalError):
+    """Commits that were acknowledged are missing from the journal, and calls made after them would be repeated."""
+
+    default_code = "journal_damaged"
+
+    def __init__(self, place: str, loss: Loss) -> None:
+        named = [f"{each.stream} (had {each.seq} events)" for each in loss.streams[:_MOST_NAMED]]
+        more = len(loss.streams) - len(named)
+        others = [f"{more} more"] if more else [] if loss.is_complete else ["others"]
+        super().__init__(
+            f"the journal {place} has lost its last {loss.commits} durable commits, which moved "
+            f"{', '.join((*named, *others))}; nothing was changed",
+            remedy="restore the newest copy, or see what is left with tercet journal check and go on with "
+            "tercet journal accept, which keeps the sessions that lost events from being resumed",
+        )
+        self.place = place
+        self.loss = loss
+
+
+_MOST_NAMED = 5
 
 
 class NewerJournal(JournalError):

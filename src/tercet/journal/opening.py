@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.extras import extra_missing
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
+
+if TYPE_CHECKING:
+    from tercet.journal.database import DatabaseJournal
+    from tercet.journal.errors import Loss
+
+T = TypeVar("T")
 
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
@@ -81,6 +87,37 @@ async def _open(url: str, patience_s: float | None, *, may_be_read_only: bool) -
     scheme, colon, _ = url.partition(":")
     remedy = _REMEDY if colon or not url else f'for a file, say "{_SQLITE}{url}"; else {_REMEDY}'
     raise UsageError(f"{scheme!r} is no kind of journal", code="unknown_journal", remedy=remedy)
+
+
+async def open_to_inspect(url: str, *, patience_s: float = 5.0) -> tuple[DatabaseJournal, Loss | None]:
+    """Open a durable journal whatever is wrong with it, and return it with the durable commits that it lacks.
+
+    A SQLite file is only read. Raises one of `JournalError`'s kinds if it cannot be read at all.
+    """
+    if url.startswith(_SQLITE):
+        from tercet.journal.sqlite.inspection import inspect_file  # noqa: PLC0415 - as in _open
+
+        return inspect_file(_sqlite_path(url), patience_s=patience_s)
+    if not url.startswith(_POSTGRES):
+        raise UsageError(
+            f"the journal {url!r} is not kept, so there is nothing to check",
+            code="unknown_journal",
+            remedy='name one with --journal: "sqlite:///runs.db" or "postgresql://host/database"',
+        )
+    return cast("DatabaseJournal", await _open(url, patience_s, may_be_read_only=True)), None
+
+
+async def accept_loss(
+    url: str, mark: Callable[[DatabaseJournal, Loss], Awaitable[T]], *, patience_s: float = 5.0
+) -> T | None:
+    """Go on with a SQLite journal that lacks durable commits: let `mark` write down what is lost, then forget the loss.
+
+    Returns what `mark` returned; None if nothing is missing.
+    """
+    from tercet.journal.sqlite.inspection import accepted_loss  # noqa: PLC0415 - as in _open
+
+    path = _sqlite_path(url) if url.startswith(_SQLITE) else None
+    return None if path is None else await accepted_loss(path, mark, patience_s=patience_s)
 
 
 def short_of_slashes(url: str) -> str | None:

@@ -1,23 +1,65 @@
-"""Small streams that several writers share without a lease: read whole, and appended to wherever they end."""
+"""Reading a stream whole, its chain and its end checked; and appending to one that several writers share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tercet.journal.errors import PositionConflict
+from tercet.journal.chain import START, follow
+from tercet.journal.errors import JournalCorrupt, PositionConflict
 from tercet.journal.protocol import Append, Journal, Position, Stored
 
 _PAGE = 1000
 
 
 async def read_all(journal: Journal, tenant: str, stream: str, *, after: int = 0) -> list[Stored]:
-    """Every event of a stream behind a position."""
+    """Return every event of a stream behind a position, checked against the chain and the stream's recorded end.
+
+    Raises `JournalCorrupt` that names the first event which was changed, removed or inserted. A stream that is removed
+    meanwhile has no events. What lies at or before `after` is taken as it is stored.
+    """
+    end = await journal.head(tenant, stream)
+    start = await _position_at(journal, tenant, stream, after)
     found: list[Stored] = []
-    while page := await journal.read(tenant, stream, after=after + len(found), limit=_PAGE):
+    position = start
+    while page := await journal.read(tenant, stream, after=position.seq, limit=_PAGE):
+        position = follow(position, page, stream=stream)
         found += page
         if len(page) < _PAGE:
             break
+    if position != end:
+        last = await journal.head(tenant, stream)
+        if last.seq < end.seq:  # removed while it was read
+            return []
+        _check_end([start, *(Position(each.seq, each.chain) for each in found)], end, last, stream)
     return found
+
+
+async def _position_at(journal: Journal, tenant: str, stream: str, seq: int) -> Position:
+    """The chain at an event, from where those behind it are followed."""
+    if not seq:
+        return START
+    stored = await journal.read(tenant, stream, after=seq - 1, limit=1)
+    if not stored or stored[0].seq != seq:
+        raise JournalCorrupt(f"event {seq} of stream {stream}", "it is missing, and was read before")
+    return Position(seq, stored[0].chain)
+
+
+def _check_end(read: list[Position], end: Position, last: Position, stream: str) -> None:
+    """Refuse a stream that does not come to the end that was recorded before it was read, or that is longer than the
+    one that is recorded now."""
+    reached = read[-1].seq
+    if reached < end.seq:
+        raise JournalCorrupt(
+            f"event {reached + 1} of stream {stream}", f"it is missing; the stream ends at {end.seq}"
+        )
+    if reached > last.seq:
+        raise JournalCorrupt(
+            f"event {last.seq + 1} of stream {stream}", f"it was inserted; the stream ends at {last.seq}"
+        )
+    if all(position.chain != end.chain for position in read if position.seq == end.seq):
+        raise JournalCorrupt(
+            f"the end of stream {stream}", f"event {end.seq} does not carry the recorded last link"
+        )
 
 
 async def append_next(

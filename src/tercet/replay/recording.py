@@ -9,11 +9,10 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.chain import START, follow
-from tercet.journal.errors import BlobMissing, JournalCorrupt
-from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
+from tercet.journal.errors import BlobMissing
+from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.journal.side_stream import read_all
-from tercet.runtime.opening import checkpoints_of
+from tercet.runtime.opening import checkpoints_of, demand_own
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -36,8 +35,8 @@ async def load(journal: Journal, tenant: str, session: str) -> Recording:
             code="unknown_session",
             remedy="tercet sessions list shows those that are there",
         )
-    await _demand_whole(journal, tenant, session, stored)
     events = tuple(each.data for each in stored)
+    demand_own(tenant, session, [codec.decode(events[0])])
     # What is appended while this is read is not looked at, so neither are checkpoints of it.
     points = [point for point in await checkpoints_of(journal, tenant, session) if point.seq <= len(events)]
     return Recording(
@@ -47,15 +46,6 @@ async def load(journal: Journal, tenant: str, session: str) -> Recording:
         checkpoints=tuple(points),
         blobs=await _blobs(journal, tenant, map(codec.decode, events)),
     )
-
-
-async def _demand_whole(journal: Journal, tenant: str, session: str, stored: list[Stored]) -> None:
-    end = follow(START, stored, stream=session)
-    head = await journal.head(tenant, session)
-    if head.seq < end.seq or (head.seq == end.seq and head.chain != end.chain):
-        raise JournalCorrupt(
-            f"the end of stream {session}", f"event {end.seq} is not the one that was recorded last"
-        )
 
 
 async def _blobs(journal: Journal, tenant: str, events: Iterable[e.Event]) -> dict[str, bytes]:

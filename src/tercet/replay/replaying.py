@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 
-import msgspec
-
 from tercet.contracts.errors import ReplayError, UsageError
 from tercet.journal import codec
 from tercet.journal import events as e
@@ -30,7 +28,6 @@ from tercet.replay.rulebook import Rulebook
 from tercet.replay.scene import Scene
 from tercet.runtime import checkpoint
 from tercet.runtime.changes import IllegalEvent
-from tercet.runtime.state import State
 
 
 async def replay(
@@ -174,7 +171,7 @@ class _Replay:
     def _checkpoint(self, stored: StoredCheckpoint) -> Difference | None:
         self._compared += 1
         try:
-            is_same = _is_same(self._scene.state, stored)
+            is_same = checkpoint.is_taken_of(self._scene.state, stored)
         except ReplayError as error:
             return _other_checkpoint(stored, error.recorded, error.expected)
         if is_same:
@@ -237,7 +234,7 @@ def _tag(kind: type[e.Event]) -> str:
 
 
 def _is_as_recorded(derived: Derived, event: e.Event, data: bytes) -> bool:
-    return derived.event is event or codec.encode(derived.event) == data
+    return derived.event is event or codec.encode(derived.event) == codec.unsealed(data)
 
 
 def _by_position(stored: Iterable[StoredCheckpoint]) -> dict[int, list[StoredCheckpoint]]:
@@ -252,21 +249,6 @@ def _left_over(points: dict[int, list[StoredCheckpoint]]) -> Difference | None:
     for stored in (each for position in sorted(points) for each in points[position]):
         return _other_checkpoint(stored, stored.hash[:27], "none: the events end before it")
     return None
-
-
-def _is_same(state: State, stored: StoredCheckpoint) -> bool:
-    """Whether a checkpoint is the one that a state leaves. What a point calls its verdict is a word, not a judgement."""
-    if stored.kind == "point":
-        verdict = checkpoint.read_point(stored).verdict
-        return checkpoint.point(state, verdict).data == stored.data
-    # As the values that they hold and not as bytes: a set has no order, and zlib may compress otherwise.
-    packed = msgspec.msgpack.encode(state)
-    most = 2 * len(packed) + _SPARE
-    return checkpoint.read_fold(stored, most) == msgspec.msgpack.decode(packed, type=State)
-
-
-_SPARE = 2**16
-"""How much larger than a state, and than twice a state, a fold of it may be: one of another version says things otherwise."""
 
 
 def _other_checkpoint(stored: StoredCheckpoint, recorded: str, expected: str) -> Difference:

@@ -10,8 +10,10 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.journal import codec
 from tercet.journal import events as e
+from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.packs.declared import write_declarations
+from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.reading import open_bundle
 from tercet.replay.recording import Recording, load
 
@@ -24,7 +26,14 @@ async def load_bundle(path: Path) -> Recording:
     """The run in a bundle, every byte of which was checked. Its pack is taken as data, and no code comes from it."""
     with open_bundle(path) as bundle:
         manifest = bundle.manifest
-        recording = await load(bundle.journal(), manifest.tenant, manifest.session)
+        try:
+            recording = await load(bundle.journal(), manifest.tenant, manifest.session)
+        except BundleDamaged:
+            raise
+        except JournalCorrupt as error:
+            raise BundleDamaged(
+                record=0, name="the events", damage="inconsistent", reason=error.message
+            ) from error
         packs = {entry.hash: bundle.pack(entry.hash) for entry in manifest.packs if entry.included}
         kept = {found: write_declarations(pack) for found, pack in packs.items() if pack is not None}
         return msgspec.structs.replace(recording, blobs={**kept, **recording.blobs})

@@ -132,3 +132,16 @@ def compare(state: State, stored: StoredCheckpoint) -> None:
             expected=f"state {summary(state).hex()[:20]}",
             check="the journal was changed, or this version folds its events differently",
         )
+
+
+def is_taken_of(state: State, stored: StoredCheckpoint) -> bool:
+    """Return whether a checkpoint was taken of a state. What a point calls its verdict is a word, not a judgement."""
+    if stored.kind == "point":
+        return point(state, read_point(stored).verdict).data == stored.data
+    # As the values that they hold and not as bytes: a set has no order, and zlib may compress otherwise.
+    packed = msgspec.msgpack.encode(state)
+    return read_fold(stored, 2 * len(packed) + _SPARE) == _fold_decoder.decode(packed)
+
+
+_SPARE = 2**16
+"""How much larger than twice a state a fold of it may be: one of another version says things otherwise."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 
 from tercet.contracts.errors import InternalError
@@ -65,6 +66,8 @@ class Ledger:
         """What the journal's bell said with the last append."""
         self._around = around
         self._tenant, self._stream, self._epoch = lease.tenant, lease.stream, lease.epoch
+        self._before_last = state
+        """The state before the last event: what a fold holds, so that the event can carry its hash."""
         self._tail_bytes = self.weight = tail_bytes
         """`weight` is how many bytes of events this process has read or written."""
         self._fold_bytes = 0
@@ -73,10 +76,10 @@ class Ledger:
 
     def record(self, event: e.Event) -> State:
         """Fold an event, which the next write makes durable; a new phase is a checkpoint. Raises `IllegalEvent`."""
-        before = self.state.phase
-        self.state = evolve(self.state, event)
+        after = evolve(self.state, event)
+        self._before_last, self.state = self.state, after
         self.unit.events.append(event)
-        if self.state.phase is not before:
+        if after.phase is not self._before_last.phase:
             self.point(str(self.state.phase))
         return self.state
 
@@ -102,22 +105,25 @@ class Ledger:
 
     def _encoded(self, unit: Unit, *, is_folded: bool) -> tuple[bytes, ...]:
         """The bytes of a unit's events; its checkpoints are made with them."""
-        encoded = tuple(map(codec.encode, unit.events))
+        encoded = [codec.encode(event) for event in unit.events]
         size = sum(map(len, encoded))
         self._tail_bytes += size
         self.weight += size
-        unit.checkpoints = self._checkpoints(unit, is_folded=is_folded)
-        return encoded
-
-    def _checkpoints(self, unit: Unit, *, is_folded: bool) -> tuple[NewCheckpoint, ...]:
-        """A point where something was decided, and a fold where the tail behind the last one has outgrown it."""
+        folds = self._folds(is_folded=is_folded)
+        for fold in folds:
+            encoded[-1] = codec.encode(unit.events[-1], fold=sha256(fold.data).digest())
         points = (checkpoint.point(self.state, unit.verdict),) if unit.verdict else ()
+        unit.checkpoints = (*points, *folds)
+        return tuple(encoded)
+
+    def _folds(self, *, is_folded: bool) -> tuple[NewCheckpoint, ...]:
+        """A fold, where the tail behind the last one has outgrown it or one is asked for."""
         outgrown = max(checkpoint.SMALLEST_FOLD, checkpoint.TAIL * self._fold_bytes)
-        if not is_folded and self._tail_bytes <= outgrown:
-            return points
-        folded = checkpoint.fold(self.state)
+        if not self._before_last.position or (not is_folded and self._tail_bytes <= outgrown):
+            return ()
+        folded = checkpoint.fold(self._before_last)
         self._fold_bytes, self._tail_bytes = len(folded.data), 0
-        return (*points, folded)
+        return (folded,)
 
     async def _append(
         self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]

@@ -11,6 +11,7 @@ from tercet.journal.events.gate import GateKind
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.runtime import opening
 from tercet.runtime.changes import ANSWERS
+from tercet.runtime.damage import DamagedSession, damaged
 from tercet.runtime.rows import details_of
 from tercet.runtime.state import OpenGate, State
 from tercet.runtime.transcript import moment
@@ -117,23 +118,34 @@ class ListedGate:
         )
 
 
-async def open_gates(journal: Journal, tenant: str, most: int) -> list[tuple[State, OpenGate]]:
-    """The gates that wait for an answer, each with its session: at most so many."""
+async def open_gates(
+    journal: Journal, tenant: str, most: int, *, unreadable: list[DamagedSession] | None = None
+) -> list[tuple[State, OpenGate]]:
+    """Return the gates that wait for an answer, each with its session: at most so many.
+
+    A session that cannot be read goes into `unreadable`; without that list, its error is raised.
+    """
     found: list[tuple[State, OpenGate]] = []
-    async for session in _waiting(journal, tenant):
-        state = (await opening.restore(journal, tenant, session)).state
+    async for row in _unfinished(journal, tenant):
+        try:
+            # Only sessions whose rows name a gate are read whole.
+            has_gates = bool(details_of(row).gates)
+            state = (await opening.restore(journal, tenant, row.session_id)).state if has_gates else State()
+        except Exception as error:
+            if unreadable is None:
+                raise
+            unreadable.append(damaged(row.session_id, error))
+            continue
         found += [(state, gate) for gate in state.gates.values()]
         if len(found) >= most:
             break
     return found[:most]
 
 
-async def _waiting(journal: Journal, tenant: str) -> AsyncIterator[str]:
-    """The sessions whose rows name a gate; only those are read whole."""
+async def _unfinished(journal: Journal, tenant: str) -> AsyncIterator[SessionRow]:
     for status in _UNFINISHED:
         before: str | None = None
         while page := await journal.sessions(tenant, status=status, limit=_PAGE, before=before):
             for row in page:
-                if details_of(row).gates:
-                    yield row.session_id
+                yield row
             before = page[-1].session_id

@@ -14,7 +14,7 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import LeaseHeld
+from tercet.journal.errors import JournalCorrupt, LeaseHeld
 from tercet.journal.protocol import Append, Journal, Stored
 from tercet.journal.side_stream import append_next, read_all
 from tercet.runtime import messages, opening
@@ -57,6 +57,11 @@ def _event(letter: Stored, state: State, now: int, *, outside: bool) -> e.Event:
     """What a message becomes: an event that fits, or the note that it did not."""
     try:
         said = messages.decode(letter.data)
+        if said.session != state.start["session"]:
+            raise JournalCorrupt(
+                f"message {letter.seq} of stream {inbox_of(state.start['session'])}",
+                f"it was sent to session {said.session}",
+            )
         return messages.event_of(said, state, now, inbox=letter.seq, outside=outside)
     except UsageError as error:
         at = max(now, state.at)

@@ -14,6 +14,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
+from tercet.journal.side_stream import read_all
 
 STREAM = "stops"
 
@@ -78,12 +79,11 @@ class Noticeboard:
         if bell is not None and bell <= self._bell:
             return
         heard = await self._journal.bell(self._tenant)
-        while page := await self._journal.read(self._tenant, STREAM, after=self._position):
-            for stored in page:
-                if stored.seq > self._position:  # whoever looked at the same moment may have read further
-                    stop = read(stored.data, self._tenant)
-                    self._stops[stop.kind, stop.name] = stop
-                    self._position = stored.seq
+        for stored in await read_all(self._journal, self._tenant, STREAM, after=self._position):
+            if stored.seq > self._position:  # whoever looked at the same moment may have read further
+                stop = read(stored.data, self._tenant)
+                self._stops[stop.kind, stop.name] = stop
+                self._position = stored.seq
         self._bell = max(self._bell, heard)
 
     def stopped(self, tool: str) -> Stop | None:

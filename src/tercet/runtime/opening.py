@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 import msgspec
 
@@ -11,16 +12,15 @@ from tercet.context import compile as compile_context
 from tercet.contracts.behaviour import CURRENT, demand_known, is_outdated
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.context import RunContext
-from tercet.contracts.errors import ReplayError, UsageError
+from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.chain import START, follow
 from tercet.journal.errors import JournalCorrupt
-from tercet.journal.protocol import Journal, Position, StoredCheckpoint
+from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.packs.pack import Pack
 from tercet.packs.people import people_of
@@ -327,44 +327,84 @@ class Restored:
 
 
 async def restore(journal: Journal, tenant: str, session: str, *, known: Restored | None = None) -> Restored:
-    """The newest fold and the tail behind it; raises `UsageError` for a session that is not there.
+    """Return a session as its events say; raises `UsageError` for one that is not there.
 
-    The chain over the tail is followed to the stream's recorded end; `JournalCorrupt` names what does not continue it.
-    `known` is what the session was a moment ago: then only what came after it is read.
+    What is read is checked against the chain and the stream's recorded end; `JournalCorrupt` names what does not fit.
+    A fold is only a short cut: it is used if the chain vouches for it. `known` is what the session was a moment ago:
+    then only what came after it is read.
     """
-    end = await journal.head(tenant, session)
-    state, tail_bytes = (known.state, known.tail_bytes) if known else (State(), 0)
-    if known is None and (stored := await journal.newest(tenant, session, "fold")) is not None:
-        # A fold only saves time: one that another version wrote and this one cannot read is not needed.
-        with suppress(ReplayError):
-            state = checkpoint.read_fold(stored)
+    if known is None:
+        known = Restored(state=await _sealed_fold(journal, tenant, session), tail_bytes=0)
+    state, tail_bytes = known.state, known.tail_bytes
     point = await journal.newest(tenant, session, "point")
     if point is not None and state.position == point.seq:
         checkpoint.compare(state, point)
-    position = await _position(journal, tenant, session, state.position)
-    while page := await journal.read(tenant, session, after=state.position):
-        position = follow(position, page, stream=session)
-        for record in page:
-            state = evolve(state, codec.decode(record.data))
-            tail_bytes += len(record.data)
-            if point is not None and state.position == point.seq:
-                checkpoint.compare(state, point)
-    if position.seq < end.seq:
-        raise JournalCorrupt(
-            f"event {position.seq + 1} of stream {session}", f"it is missing; the stream ends at {end.seq}"
-        )
+    for record in await read_all(journal, tenant, session, after=state.position):
+        state = fold_stored(state, record, session)
+        tail_bytes += len(record.data)
+        if point is not None and state.position == point.seq:
+            checkpoint.compare(state, point)
     if not state.start:
         raise UsageError(
             f"there is no session {session}",
             code="unknown_session",
             remedy="tercet sessions list shows those that are there",
         )
+    _demand_name(tenant, session, str(state.start["tenant"]), str(state.start["session"]))
     return Restored(state=state, tail_bytes=tail_bytes)
 
 
+def fold_stored(state: State, record: Stored, session: str) -> State:
+    """Return the state after a stored event. Raises `JournalCorrupt` for one that nothing sensible follows from."""
+    event = codec.decode(record.data)
+    try:
+        return evolve(state, event)
+    except TercetError:
+        raise
+    except Exception as error:
+        raise JournalCorrupt(
+            f"event {record.seq} of stream {session}",
+            f"it does not fit what was recorded before it ({type(error).__name__}: {error})",
+        ) from error
+
+
+async def _sealed_fold(journal: Journal, tenant: str, session: str) -> State:
+    """The newest fold, if the event behind it carries its hash; else the state before the first event.
+
+    A fold that the chain does not cover may be anybody's, and one that another version wrote may be unreadable.
+    """
+    stored = await journal.newest(tenant, session, "fold")
+    if stored is None:
+        return State()
+    behind = await journal.read(tenant, session, after=stored.seq, limit=1)
+    if not behind or codec.seal_of(behind[0].data) != sha256(stored.data).digest():
+        return State()
+    try:
+        state = checkpoint.read_fold(stored)
+    except ReplayError:
+        return State()
+    return state if state.position == stored.seq else State()
+
+
+def demand_own(tenant: str, session: str, events: Sequence[e.Event]) -> None:
+    """Raise `JournalCorrupt` for events that begin another session than the name of their stream says."""
+    if events and isinstance(started := events[0], e.SessionStarted):
+        _demand_name(tenant, session, started.tenant, started.session)
+
+
+def _demand_name(tenant: str, session: str, recorded_tenant: str, recorded: str) -> None:
+    if (recorded_tenant, recorded) != (tenant, session):
+        raise JournalCorrupt(
+            f"stream {session} of tenant {tenant}",
+            f"it holds session {recorded} of tenant {recorded_tenant}",
+        )
+
+
 async def events_of(journal: Journal, tenant: str, session: str) -> list[e.Event]:
-    """Every event of a session."""
-    return [codec.decode(stored.data) for stored in await read_all(journal, tenant, session)]
+    """Return every event of a session, checked against its chain, its recorded end and its name."""
+    events = [codec.decode(stored.data) for stored in await read_all(journal, tenant, session)]
+    demand_own(tenant, session, events)
+    return events
 
 
 async def checkpoints_of(journal: Journal, tenant: str, session: str) -> list[StoredCheckpoint]:
@@ -373,18 +413,6 @@ async def checkpoints_of(journal: Journal, tenant: str, session: str) -> list[St
     while page := await journal.checkpoints(tenant, session, after=found[-1].seq if found else 0):
         found += page
     return found
-
-
-async def _position(journal: Journal, tenant: str, session: str, seq: int) -> Position:
-    """Where the tail behind a fold begins: the chain at the event that the fold was taken after."""
-    if not seq:
-        return START
-    found = await journal.read(tenant, session, after=seq - 1, limit=1)
-    if not found or found[0].seq != seq:
-        raise JournalCorrupt(
-            f"event {seq} of stream {session}", "it is missing, and a fold was taken after it"
-        )
-    return Position(seq, found[0].chain)
 
 
 def frame_of(state: State) -> tuple[RunContext, Request]:

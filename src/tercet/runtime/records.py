@@ -14,8 +14,8 @@ from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.record import DecisionRecord
 from tercet.journal import codec
-from tercet.journal import events as e
 from tercet.journal.protocol import Journal
+from tercet.journal.side_stream import read_all
 from tercet.runtime.state import State
 from tercet.runtime.transcript import transcript
 
@@ -35,9 +35,7 @@ def take_apart(record: DecisionRecord) -> tuple[str, bytes]:
 async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, Any]:
     """The record of a session that is over; raises `ReplayError` if it does not come to its hash."""
     kept: dict[str, Any] = msgspec.json.decode(await journal.blob(tenant, state.kept))
-    events: list[e.Event] = []
-    while page := await journal.read(tenant, state.start["session"], after=len(events)):
-        events += [codec.decode(stored.data) for stored in page]
+    events = [codec.decode(stored.data) for stored in await read_all(journal, tenant, state.start["session"])]
     entries = [entry.model_dump(mode="json", exclude_none=True) for entry in transcript(events, {})]
     data = canonical({**kept, _APART: entries})
     if hash_bytes(data) != state.record:

@@ -15,6 +15,7 @@ from tercet.journal.protocol import SessionRow
 from tercet.runtime import artifacts, nesting, opening
 from tercet.runtime.desk import Desk
 from tercet.runtime.feedback import feedback_of
+from tercet.runtime.lost_history import lost_of
 from tercet.runtime.messages import inbox_of
 from tercet.runtime.rows import each_once
 from tercet.runtime.state import TERMINAL
@@ -71,6 +72,7 @@ async def _forget(desk: Desk, session: str) -> bool:
         return False
     beside = [
         inbox_of(session),
+        lost_of(session),
         artifacts.rollback_of(session),
         feedback_of(session),
         nesting.family_of(session),

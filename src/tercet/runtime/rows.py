@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
+from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import SessionRow
 from tercet.runtime.expiry import due_at
 from tercet.runtime.state import State
@@ -26,8 +27,11 @@ _decode = msgspec.msgpack.Decoder(Details).decode
 
 
 def details_of(row: SessionRow) -> Details:
-    """What a row shows besides."""
-    return _decode(row.details) if row.details else Details()
+    """What a row shows besides. Raises `JournalCorrupt` for bytes that do not say it."""
+    try:
+        return _decode(row.details) if row.details else Details()
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
+        raise JournalCorrupt(f"the row of session {row.session_id}", f"its details: {error}") from error
 
 
 def row_of(state: State) -> SessionRow:

@@ -57,6 +57,7 @@ from tercet.runtime.interview import Inquirer
 from tercet.runtime.keeper import Keeper
 from tercet.runtime.library import NO_SHELF, Library, Shelf
 from tercet.runtime.lists import ListedGate, ListedSession, open_gates
+from tercet.runtime.lost_history import demand_history
 from tercet.runtime.messages import Said
 from tercet.runtime.named_models import MODEL, NamedModels, OpenModel, names_of, open_all
 from tercet.runtime.nesting import ALONE, Place
@@ -617,6 +618,7 @@ class Runtime(People):
     ) -> Driver:
         """A driver for the session of a lease, where it stands now."""
         lease = tenure.lease
+        await demand_history(self.journal, self.tenant, lease.stream)
         restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
         clock = AnchoredClock(self._clock, earliest=state.at)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from tercet.contracts.errors import TercetError, UsageError
@@ -169,15 +170,15 @@ class Watchdog:
             if before.status != "in_progress" or before.phase in (Phase.COMMIT, Phase.FAIL):
                 return False
             paused = e.SessionPaused(at=max(desk.clock.now(), before.at), reason=LOST, outside=True)
-            after = evolve(before, paused)
+            after, fold = evolve(before, paused), checkpoint.fold(before)
             await desk.journal.append(
                 Append(
                     tenant=desk.tenant,
                     stream=session,
                     expected=before.position,
                     epoch=lease.epoch,
-                    events=(codec.encode(paused),),
-                    checkpoints=(checkpoint.fold(after),),
+                    events=(codec.encode(paused, fold=sha256(fold.data).digest()),),
+                    checkpoints=(fold,),
                     row=row_of(after),
                 )
             )

@@ -207,7 +207,7 @@ SELECT digest
 -- name: read_claim
 SELECT s.stream, c.seq
   FROM tercet.claims AS c
-  JOIN tercet.streams AS s ON s.id = c.stream_id
+  LEFT JOIN tercet.streams AS s ON s.id = c.stream_id
  WHERE c.tenant = $1 AND c.key = $2
 
 -- name: read_session
@@ -238,3 +238,33 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
   FROM tercet.sessions
  WHERE tenant = $1 AND updated_at < $2 AND status = ANY($3::text[])
  ORDER BY updated_at, session_id LIMIT $4
+
+-- Checking a whole journal, a page behind the last key of the page before.
+
+-- name: check_streams
+SELECT tenant, stream FROM tercet.streams WHERE (tenant, stream) > ($1, $2) ORDER BY tenant, stream LIMIT $3
+
+-- name: check_sessions
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM tercet.sessions
+ WHERE (tenant, session_id) > ($1, $2)
+ ORDER BY tenant, session_id LIMIT $3
+
+-- name: check_claims
+SELECT c.tenant, c.key, c.seq, s.stream, s.seq
+  FROM tercet.claims AS c
+  LEFT JOIN tercet.streams AS s ON s.id = c.stream_id AND s.tenant = c.tenant
+ WHERE (c.tenant, c.key) > ($1, $2)
+ ORDER BY c.tenant, c.key LIMIT $3
+
+-- name: check_blobs
+SELECT tenant, digest FROM tercet.blobs WHERE (tenant, digest) > ($1, $2) ORDER BY tenant, digest LIMIT $3
+
+-- name: check_blob_uses
+SELECT u.tenant, u.digest
+  FROM tercet.blob_uses AS u
+  LEFT JOIN tercet.blobs AS b ON b.tenant = u.tenant AND b.digest = u.digest
+ WHERE b.digest IS NULL AND (u.tenant, u.digest) > ($1, $2)
+ GROUP BY u.tenant, u.digest
+ ORDER BY u.tenant, u.digest LIMIT $3

@@ -12,6 +12,9 @@ they were, since naming an indexed column in an UPDATE moves its entry even if n
 
 The cache, of streams, rows and bells, is true as long as nobody else wrote to the file, which `PRAGMA data_version` tells.
 It is dropped when somebody did, when a transaction failed, and when it grows too large.
+
+Every commit that changes something raises the journal's commit number and is recorded beside the file before anybody
+hears of it (`heads.py`).
 """
 
 from __future__ import annotations
@@ -25,9 +28,10 @@ from typing import TypeAlias
 import msgspec
 
 from tercet.journal import stream as rules
-from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
+from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError, claim_without_stream
 from tercet.journal.protocol import Append, Lease, Position, SessionRow
 from tercet.journal.sqlite.connection import QUERIES
+from tercet.journal.sqlite.heads import Heads, signed
 from tercet.journal.stream import NEW, Act, Forget, LeaseAct, StreamState
 
 Outcome: TypeAlias = Position | Lease | JournalError
@@ -67,8 +71,12 @@ class _ClaimsMatter(Exception):  # noqa: N818 - nothing went wrong: somebody has
 class Batcher:
     """Runs batches on the writing connection."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, heads: Heads) -> None:
         self._connection = connection
+        self._heads = heads
+        self._number = 0
+        self._moved: dict[tuple[str, str], int] = {}
+        """Where each stream ends that the batch changes."""
         self._streams: dict[tuple[str, str], _Known] = {}
         self._data_version = -1
         self._claims: dict[tuple[str, str], str] = {}
@@ -88,19 +96,26 @@ class Batcher:
 
     def _commit(self, acts: Sequence[Act], *, looks_at_claims: bool) -> list[Outcome]:
         self._looks_at_claims = looks_at_claims
+        self._heads.demand_written()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._prepare(acts)
             self._claims = self._find_claims(acts) if looks_at_claims else {}
             outcomes = [self._attempt(act) for act in acts]
             self._write()
+            if self._moved:
+                self._number += 1
+                self._connection.execute(f"PRAGMA user_version = {signed(self._number % 2**32)}")
             self._connection.execute("COMMIT")
         except BaseException:
             self._streams.clear()
             self._bells.clear()
+            self._data_version = -1
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+        if self._moved:
+            self._heads.write(self._number, self._moved)
         return self._told(acts, outcomes) if self._rung else outcomes
 
     def _told(self, acts: Sequence[Act], outcomes: list[Outcome]) -> list[Outcome]:
@@ -119,10 +134,12 @@ class Batcher:
             self._streams.clear()
             self._bells.clear()
             self._data_version = version
+            (self._number,) = self._connection.execute("PRAGMA user_version").fetchone()
         self._rows = {name: [] for name in _INSERTS}
         self._changed = {}
         self._sessions = {}
         self._rung = set()
+        self._moved = {}
         for tenant in {act.tenant for act in acts} - self._bells.keys():
             row = self._connection.execute(_READ_BELL, (tenant,)).fetchone()
             self._bells[tenant] = row[0] if row else 0
@@ -138,8 +155,12 @@ class Batcher:
         """Who holds the keys that these acts claim."""
         keys = [(act.tenant, key) for act in acts if isinstance(act, Append) for key in act.claims]
         wanted = msgspec.json.encode(keys).decode()
-        found = self._connection.execute(_FIND_CLAIMS, (wanted,))
-        return {(tenant, key): stream for tenant, key, stream in found}
+        found: dict[tuple[str, str], str] = {}
+        for tenant, key, stream in self._connection.execute(_FIND_CLAIMS, (wanted,)):
+            if stream is None:
+                raise claim_without_stream(key)
+            found[tenant, key] = stream
+        return found
 
     def _attempt(self, act: Act) -> Outcome:
         try:
@@ -166,6 +187,7 @@ class Batcher:
         for query in _FORGET:
             self._connection.execute(query, {"id": known.id, "tenant": act.tenant, "stream": act.stream})
         self._streams[key] = _Known(None, NEW)
+        self._moved[key] = 0
         self._claims = {claim: holder for claim, holder in self._claims.items() if (claim[0], holder) != key}
         return act.lease
 
@@ -232,6 +254,7 @@ class Batcher:
             assert known.id is not None  # noqa: S101 - for the type checker: an insert into a rowid table has one
         known.state = state
         self._changed[known.id] = known
+        self._moved[act.tenant, act.stream] = state.seq
         return known.id
 
     def _write(self) -> None:

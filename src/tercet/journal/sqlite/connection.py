@@ -9,16 +9,18 @@ from contextlib import closing
 from pathlib import Path
 
 from tercet.contracts.errors import UsageError
-from tercet.journal.errors import JournalUnavailable, NewerJournal
+from tercet.journal.errors import JournalDamaged, JournalUnavailable, Loss, NewerJournal
 from tercet.journal.sqlfiles import Migration, read_migrations, read_queries, read_schema
 from tercet.journal.sqlite.faults import is_busy, primary_code
+from tercet.journal.sqlite.heads import find_loss, read_records
 
 QUERIES = read_queries("tercet.journal.sqlite")
 MIGRATIONS = read_migrations("tercet.journal.sqlite")
 
 _RETRY_S = 0.01
-_LOG_PAGES = 4_000
-"""How long the write-ahead log may get before it is written back: about 16 MB."""
+_LOG_PAGES = 1_000
+"""How long the write-ahead log may get before it is written back: about 4 MB. What is in the file cannot be lost with
+the log."""
 
 
 def connect_writer(
@@ -34,7 +36,6 @@ def connect_writer(
         connection.execute("PRAGMA synchronous = FULL")
         # What is forgotten is overwritten, and not only marked as free.
         connection.execute("PRAGMA secure_delete = ON").fetchone()
-        # Pages that many commits change go from the log into the file less often than by default.
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}").fetchone()
         migrate(connection, str(path), migrations)
     except BaseException:
@@ -43,11 +44,38 @@ def connect_writer(
     return connection
 
 
+def read_loss(path: Path, *, patience_s: float, address: str = "") -> Loss | None:
+    """Return the durable commits that a database lacks; None if it has all that its commit log names.
+
+    The database is opened for reading only: closing a writing connection would write back and remove the damaged log.
+    """
+    records = read_records(path)
+    if not records or not path.exists():
+        return None
+    address = address or f"{path.absolute().as_uri()}?mode=ro"
+    with closing(connect_reader(address, patience_s=patience_s)) as connection:
+        (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return find_loss(records, number)
+
+
+def demand_whole(path: Path, *, patience_s: float, address: str = "") -> None:
+    """Raise `JournalDamaged` for a database that lacks durable commits."""
+    loss = read_loss(path, patience_s=patience_s, address=address)
+    if loss is not None:
+        raise JournalDamaged(str(path), loss)
+
+
 def connect_reader(path: Path | str, *, patience_s: float) -> sqlite3.Connection:
     """A connection that can only read; a text is an address that `find_way` has found."""
     connection = _connect(path, patience_s)
+    # One text that is damaged must not hide the rows beside it.
+    connection.text_factory = _decode_text
     connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def _decode_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 def find_way(path: Path, *, patience_s: float) -> str:

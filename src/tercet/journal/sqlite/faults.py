@@ -11,19 +11,25 @@ _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
 
-def primary_code(error: sqlite3.Error) -> int | None:
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What the module raises: the second one for an error message that quotes damaged text."""
+
+
+def primary_code(error: Exception) -> int | None:
     """SQLite's primary result code; errors of the Python module itself have none."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
 
-def is_busy(error: sqlite3.Error) -> bool:
+def is_busy(error: Exception) -> bool:
     """Whether somebody else holds the lock."""
     return primary_code(error) in _BUSY
 
 
-def translate(error: sqlite3.Error, place: str) -> JournalError:
+def translate(error: sqlite3.Error | UnicodeDecodeError, place: str) -> JournalError:
     """The journal's error for one of SQLite's."""
+    if isinstance(error, UnicodeDecodeError):
+        return JournalCorrupt(place, "it holds text that is not UTF-8")
     code = primary_code(error)
     if code in _BUSY:
         return JournalBusy(place, str(error))

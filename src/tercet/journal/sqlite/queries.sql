@@ -11,7 +11,7 @@ SELECT c.tenant, c.key, s.stream
   FROM json_each(?) AS wanted
  CROSS JOIN claims AS c
     ON c.tenant = json_extract(wanted.value, '$[0]') AND c.key = json_extract(wanted.value, '$[1]')
-  JOIN streams AS s ON s.id = c.stream_id
+  LEFT JOIN streams AS s ON s.id = c.stream_id
 
 -- name: find_checkpoint_hash
 SELECT hash FROM checkpoints WHERE stream_id = ? AND kind = ? AND seq = ?
@@ -124,7 +124,7 @@ SELECT digest
  ORDER BY digest LIMIT ?4
 
 -- name: read_claim
-SELECT s.stream, c.seq FROM claims AS c JOIN streams AS s ON s.id = c.stream_id WHERE c.tenant = ? AND c.key = ?
+SELECT s.stream, c.seq FROM claims AS c LEFT JOIN streams AS s ON s.id = c.stream_id WHERE c.tenant = ? AND c.key = ?
 
 -- name: read_session
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
@@ -154,3 +154,36 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
   FROM sessions
  WHERE tenant = ? AND updated_at < ? AND status IN (SELECT value FROM json_each(?))
  ORDER BY updated_at, session_id LIMIT ?
+
+-- Checking a whole journal, a page behind the last key of the page before.
+
+-- name: check_streams
+SELECT tenant, stream FROM streams WHERE (tenant, stream) > (?1, ?2) ORDER BY tenant, stream LIMIT ?3
+
+-- name: check_sessions
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM sessions
+ WHERE (tenant, session_id) > (?1, ?2)
+ ORDER BY tenant, session_id LIMIT ?3
+
+-- name: check_claims
+SELECT c.tenant, c.key, c.seq, s.stream, s.seq
+  FROM claims AS c
+  LEFT JOIN streams AS s ON s.id = c.stream_id AND s.tenant = c.tenant
+ WHERE (c.tenant, c.key) > (?1, ?2)
+ ORDER BY c.tenant, c.key LIMIT ?3
+
+-- name: check_blobs
+SELECT tenant, digest FROM blobs WHERE (tenant, digest) > (?1, ?2) ORDER BY tenant, digest LIMIT ?3
+
+-- name: check_blob_uses
+SELECT u.tenant, u.digest
+  FROM blob_uses AS u
+  LEFT JOIN blobs AS b ON b.tenant = u.tenant AND b.digest = u.digest
+ WHERE b.digest IS NULL AND (u.tenant, u.digest) > (?1, ?2)
+ GROUP BY u.tenant, u.digest
+ ORDER BY u.tenant, u.digest LIMIT ?3
+
+-- name: integrity_check
+PRAGMA integrity_check(100)

@@ -15,7 +15,7 @@ from msgspec import json
 
 from tercet.journal.errors import JournalClosed
 from tercet.journal.sqlite.connection import QUERIES, connect_reader
-from tercet.journal.sqlite.faults import translate
+from tercet.journal.sqlite.faults import FAILURES, translate
 
 _THREADS = 4
 
@@ -57,7 +57,7 @@ class Reader:
         try:
             with self._connection() as connection:
                 return act(connection)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise translate(error, str(self._path)) from error
 
     @contextmanager

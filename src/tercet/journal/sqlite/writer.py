@@ -22,8 +22,9 @@ from typing import Any, TypeAlias
 
 from tercet.journal.errors import JournalClosed, JournalError, JournalUnavailable
 from tercet.journal.sqlite.batch import Batcher, Outcome
-from tercet.journal.sqlite.connection import connect_writer
-from tercet.journal.sqlite.faults import is_busy, translate
+from tercet.journal.sqlite.connection import connect_writer, demand_whole
+from tercet.journal.sqlite.faults import FAILURES, is_busy, translate
+from tercet.journal.sqlite.heads import Heads, heads_path
 from tercet.journal.stream import Act
 
 Waiting: TypeAlias = tuple[Act, "asyncio.Future[Any]"]
@@ -35,9 +36,10 @@ _MOST = 1024
 class Writer:
     """Owns the writing connection and its thread."""
 
-    def __init__(self, path: Path, *, patience_s: float) -> None:
+    def __init__(self, path: Path, *, patience_s: float, accepts_loss: bool = False) -> None:
         self._path = path
         self._patience_s = patience_s
+        self._accepts_loss = accepts_loss
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[list[Waiting] | None] = queue.SimpleQueue()
         self._gathered: list[Waiting] = []
@@ -79,18 +81,35 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            connection = connect_writer(self._path, patience_s=self._patience_s)
+            connection, heads = self._connect()
         except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for the opening
-            known = isinstance(error, sqlite3.Error)
-            self._call(_settle_error, self._opened, translate(error, str(self._path)) if known else error)
+            told = translate(error, str(self._path)) if isinstance(error, FAILURES) else error
+            self._call(_settle_error, self._opened, told)
             self._call(_settle, [self._ended], [None])
             return
         self._call(_settle, [self._opened], [None])
         try:
-            self._serve(Batcher(connection))
+            self._serve(Batcher(connection, heads))
         finally:
             connection.close()
+            heads.close()
             self._call(_settle, [self._ended], [None])
+
+    def _connect(self) -> tuple[sqlite3.Connection, Heads]:
+        """The writing connection and the commit log, once it is sure that the database lacks no durable commit."""
+        # The log of a database that was removed says nothing about the new one.
+        is_cleared = not self._path.exists() and heads_path(self._path).exists()
+        if not (is_cleared or self._accepts_loss):
+            demand_whole(self._path, patience_s=self._patience_s)
+        connection = connect_writer(self._path, patience_s=self._patience_s)
+        heads = Heads(self._path)
+        try:
+            if is_cleared:
+                heads.clear()
+        except BaseException:
+            connection.close()
+            raise
+        return connection, heads
 
     def _serve(self, batcher: Batcher) -> None:
         """Commit batch after batch until the stop sign is taken from the queue."""
@@ -118,7 +137,9 @@ class Writer:
     def _commit(self, batcher: Batcher, acts: Sequence[Act]) -> Sequence[Outcome]:
         try:
             return batcher.run(acts)
-        except sqlite3.Error as error:
+        except JournalError as error:
+            return [error for _ in acts]
+        except FAILURES as error:
             if len(acts) == 1 or is_busy(error):
                 return [translate(error, str(self._path)) for _ in acts]
         except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it and the thread live on

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -19,9 +20,10 @@ from tercet.contracts.saga import RollbackResult
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.chain import START, follow
+from tercet.journal.chain import START
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal, Position
+from tercet.journal.side_stream import read_all
 from tercet.packs.declared import read_declarations
 from tercet.runtime import opening
 from tercet.runtime.artifacts import rollback_result
@@ -83,13 +85,11 @@ async def read_case(journal: Journal, tenant: str, session: str) -> Case:
 
 
 async def _events(journal: Journal, tenant: str, session: str) -> tuple[State, list[e.Event], Position]:
-    state, events, position = State(), list[e.Event](), START
-    while page := await journal.read(tenant, session, after=position.seq):
-        position = follow(position, page, stream=session)
-        for stored in page:
-            events.append(codec.decode(stored.data))
-            state = evolve(state, events[-1])
-    return state, events, position
+    stored = await read_all(journal, tenant, session)
+    events = [codec.decode(each.data) for each in stored]
+    opening.demand_own(tenant, session, events)
+    end = Position(stored[-1].seq, stored[-1].chain) if stored else START
+    return reduce(evolve, events, State()), events, end
 
 
 async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e.Event]) -> list[Found]:

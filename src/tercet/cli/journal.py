@@ -1,0 +1,152 @@
+"""`tercet journal`: verify a whole journal, and go on with one that lost commits."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, JournalUrl, demand_file
+from tercet.cli.options import AsJson
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.text import count, printable
+from tercet.contracts.errors import UsageError
+from tercet.journal.errors import JournalCorrupt
+from tercet.journal.opening import accept_loss, open_to_inspect
+from tercet.runtime.journal_check import JournalProblem, JournalReport, check_journal
+from tercet.runtime.lost_history import LostHistory, mark_lost
+
+CHECK_EXAMPLES = """\
+tercet journal check
+tercet journal check --journal sqlite:///runs.db --json
+"""
+ACCEPT_EXAMPLES = """\
+tercet journal accept --yes
+tercet journal accept --journal sqlite:///runs.db --yes --json
+"""
+_EVERY = 50
+
+
+def check(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
+    """Verify a whole journal, of all tenants, and list everything that is not as it was written.
+
+    It checks the database file, commits that are missing, the chain of every stream up to its recorded end, the session
+    that a stream is named after, checkpoints and session rows against the events, claims against their streams, and every
+    blob against its digest. One damaged stream does not end the check. Nothing is written. Exits with 0 if all is
+    well and with 5 if something is damaged.
+    """
+    report = asyncio.run(_check(journal, Screen(stderr=True), is_quiet=as_json))
+    if as_json:
+        print_json(_report_json(report))
+    else:
+        _show(Screen(), report)
+    return ExitCode.FAILED if report.problems else ExitCode.ACCEPTED
+
+
+async def _check(url: str, screen: Screen, *, is_quiet: bool) -> JournalReport:
+    demand_file(url)
+    try:
+        journal, loss = await open_to_inspect(url)
+    except JournalCorrupt as error:
+        report = JournalReport()
+        report.add(error.place, error.message, error.remedy or "")
+        return report
+    is_shown = screen.is_terminal and not is_quiet
+    try:
+        with screen.status("checking") if is_shown else nullcontext() as status:
+
+            def progress(report: JournalReport) -> None:
+                if status is not None and not (report.streams + report.claims + report.blobs) % _EVERY:
+                    status.update(f"checking: {_counted(report)}")
+
+            return await check_journal(journal, loss, progress=progress)
+    finally:
+        await journal.close()
+
+
+def _report_json(report: JournalReport) -> dict[str, Any]:
+    return {
+        "is_intact": not report.problems,
+        "streams": report.streams,
+        "events": report.events,
+        "sessions": report.sessions,
+        "claims": report.claims,
+        "blobs": report.blobs,
+        "problems": [msgspec.to_builtins(problem) for problem in report.problems],
+    }
+
+
+def _show(screen: Screen, report: JournalReport) -> None:
+    for problem in report.problems:
+        _show_problem(screen, problem)
+    if report.problems:
+        found = count(len(report.problems), "problem")
+        screen.say(Text.assemble((f"✗ {found}", "bold red"), f" in {_counted(report)}"))
+    else:
+        screen.say(Text.assemble(("✓ ", "green"), f"{_counted(report)}: all as they were written"))
+
+
+def _show_problem(screen: Screen, problem: JournalProblem) -> None:
+    where = f"{problem.stream}: " if problem.stream else ""
+    headline = Text.assemble(("✗ ", "red"), (printable(f"{where}{problem.place}", 200), "bold"))
+    screen.put(Text.assemble(headline, f": {printable(problem.what, 400)}"), rest="  ")
+    screen.put(printable(problem.remedy), first="  → ")
+
+
+def _counted(report: JournalReport) -> str:
+    return ", ".join(
+        (
+            count(report.streams, "stream"),
+            count(report.events, "event"),
+            count(report.sessions, "session"),
+            count(report.claims, "claim"),
+            count(report.blobs, "blob"),
+        )
+    )
+
+
+def accept(
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Go on without the lost commits; copy the files first.")
+    ] = False,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Go on with a SQLite journal that lost durable commits, such as a restored backup.
+
+    Sessions that lost events are marked, and cannot be resumed any more: which calls they made after the events that
+    are left is not known, and none of them is repeated. All others go on. A run that was lost whole is not known any
+    more, so the same request starts a new one. Exits with 0 if the journal can be used, and with 2 without --yes.
+    """
+    demand_file(journal)
+    if not yes:
+        raise UsageError(
+            "going on without what was lost cannot be undone",
+            code="not_confirmed",
+            remedy="see what is missing with tercet journal check, copy the files, then say --yes",
+        )
+    marked = asyncio.run(accept_loss(journal, mark_lost))
+    if as_json:
+        print_json({"is_changed": marked is not None, "sessions": msgspec.to_builtins(marked or [])})
+    else:
+        _show_accepted(Screen(), marked)
+    return ExitCode.ACCEPTED
+
+
+def _show_accepted(screen: Screen, marked: list[LostHistory] | None) -> None:
+    if marked is None:
+        screen.say("No commit is missing: nothing was changed.")
+        return
+    screen.say(Text.assemble(("✓ ", "green"), "the journal goes on from what is left"))
+    for each in marked:
+        had = "an unknown number" if each.had is None else f"{each.had:,}"
+        screen.put(
+            f"{printable(each.session_id, 80)}: {each.left:,} events left of {had}; it cannot be resumed",
+            first="  ",
+        )
