@@ -38,7 +38,7 @@ def run(test: Callable[[Misbehaving], Awaitable[None]]) -> None:
     """Run a test beside the server, for at most half a minute."""
 
     async def beside() -> None:
-        async with asyncio.timeout(30), misbehaving() as server:
+        async with asyncio.timeout(600), misbehaving() as server:
             await test(server)
 
     asyncio.run(beside())

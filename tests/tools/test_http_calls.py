@@ -445,7 +445,7 @@ def test_a_call_that_ran_out_of_time_has_no_connection_left() -> None:
         server = await asyncio.start_server(talk, "127.0.0.1", 0)
         async with server:
             tools = Loopback(port=server.sockets[0].getsockname()[1]).tools()
-            return await call(tools["getThing"], timeout_ms=300), await asyncio.wait_for(closed, 10)
+            return await call(tools["getThing"], timeout_ms=300), await asyncio.wait_for(closed, 600)
 
     ending, rest = asyncio.run(main())
     assert (ending.error, rest) == ("things.getThing did not answer within 300 ms", b"")

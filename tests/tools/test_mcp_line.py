@@ -28,7 +28,7 @@ from tercet.tools.mcp.server import ServerSpec
 from tercet.tools.outside import Lines
 
 Attempt = Callable[..., Coroutine[Any, Any, Ended]]
-LIMIT_S = 60
+LIMIT_S = 600
 
 
 @asynccontextmanager
