@@ -135,5 +135,5 @@ def run(*, is_smoke: bool = False) -> list[str]:
         " Tercet is measured with its defaults."
     )
     missed = show("SQLite", rounds("SQLite", "", is_smoke=is_smoke))
-    with running_server() as server:
+    with running_server(is_synced=True) as server:
         return missed + show("PostgreSQL", rounds("PostgreSQL", server.url, is_smoke=is_smoke))

@@ -204,6 +204,6 @@ def run(*, is_smoke: bool = False) -> list[str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         asyncio.run(measure_sqlite(folder, chunks))
-    with running_server() as server:
+    with running_server(is_synced=True) as server:
         asyncio.run(measure_postgres(server.url, chunks))
     return []

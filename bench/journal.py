@@ -226,6 +226,6 @@ def run(*, is_smoke: bool = False) -> list[str]:
     appends, rounds = (FEW_APPENDS, 1) if is_smoke else (APPENDS, ROUNDS)
     ours = {"tercet": tercet_sqlite, "commit each": commit_each, "bare group": bare_group}
     compare("SQLite", ours, appends, rounds)
-    with running_server() as server:
+    with running_server(is_synced=True) as server:
         compare("PostgreSQL", postgres_candidates(server.url), appends, rounds)
     return []

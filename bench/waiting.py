@@ -170,7 +170,7 @@ def run(*, is_smoke: bool = False) -> list[str]:
     """Print the figures on both stores; return the targets that were missed."""
     number = 40 if is_smoke else COUNT
     missed = show("SQLite", number, on_sqlite(number))
-    with running_server() as server:
+    with running_server(is_synced=True) as server:
         found = on_postgres(server.url, number)
     return missed + show("PostgreSQL", number, found)
 

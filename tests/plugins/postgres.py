@@ -12,17 +12,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal, TypeAlias
 from urllib.parse import quote
 
 import pytest
 
+StopMode: TypeAlias = Literal["immediate", "fast", "kill"]
+STARTS = 25
 NOBODY = 65_534
 PATIENCE_S = 600
 """Only a server that hangs takes that long."""
@@ -38,72 +43,82 @@ class PostgresServer:
     binaries: Path
     user: int | None
 
-    def stop(self) -> None:
-        """Stop the server as a crash would: at once, dropping every connection."""
-        self.control("-m", "immediate", "stop")
+    def stop(self, mode: StopMode = "immediate") -> None:
+        """Stop the server, dropping every connection: as a crash would, as an operator would, or by killing its first
+        process, after which the others end by themselves."""
+        if mode == "kill":
+            os.kill(
+                int((self.data / "postmaster.pid").read_text(encoding="utf-8").split()[0]), signal.SIGKILL
+            )
+        else:
+            self._control("-m", mode, "stop")
 
     def start(self) -> None:
-        """Start the server with the options it had before."""
-        self.control("restart")
+        """Start the server with the options it had before; processes of a killed one may be in the way for a moment."""
+        for _ in range(STARTS - 1):
+            with suppress(subprocess.CalledProcessError):
+                return self._control("restart")
+            time.sleep(0.2)
+        return self._control("restart")
 
-    def control(self, *words: str) -> None:
-        """Have `pg_ctl` do something with the server, and wait until it is done."""
-        self.run(
-            "pg_ctl", "-w", "-t", str(PATIENCE_S), "-D", str(self.data), "-l", str(self.data / "log"), *words
-        )
+    def create(self, *, is_synced: bool) -> None:
+        """Make the cluster and start it, listening on a Unix socket in its own folder."""
+        named = ("-D", str(self.data), "-U", "postgres")
+        self._run("initdb", *named, "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as settings:
+            settings.write(f"listen_addresses = ''\nunix_socket_directories = '{self.data}'\n")
+            settings.write(f"fsync = {'on' if is_synced else 'off'}\n")
+        self._control("start")
 
-    def run(self, program: str, *words: str) -> None:
-        """Run one of the server's programs to its end; raises with what it printed where it fails."""
+    def _control(self, *words: str) -> None:
+        where = ("-D", str(self.data), "-l", str(self.data / "log"))
+        self._run("pg_ctl", "-w", "-t", str(PATIENCE_S), *where, *words)
+
+    def _run(self, program: str, *words: str) -> None:
         # Output goes to a file, since the server inherits it and a pipe would stay open as long as the server runs.
         with tempfile.TemporaryFile() as output:
-            done = subprocess.run(
-                [str(self.binaries / program), *words],
-                user=self.user, group=self.user, extra_groups=None if self.user is None else [],
-                cwd=self.data.parent, stdout=output, stderr=output, timeout=PATIENCE_S, check=False,
-            )  # fmt: skip
-            output.seek(0)
-            printed = output.read().decode(errors="replace")
-        if done.returncode:
-            raise RuntimeError(f"{program} ended with {done.returncode}: {printed}")
+            try:
+                subprocess.run(
+                    [str(self.binaries / program), *words],
+                    user=self.user, group=self.user, extra_groups=None if self.user is None else [],
+                    cwd=self.data.parent, stdout=output, stderr=output, timeout=PATIENCE_S, check=True,
+                )  # fmt: skip
+            except subprocess.CalledProcessError as error:
+                output.seek(0)
+                error.add_note(output.read().decode(errors="replace"))
+                raise
 
 
-def start_server(folder: Path) -> PostgresServer:
-    """Make a cluster in a folder and start its server on a Unix socket there."""
+def start_server(folder: Path, *, is_synced: bool = False) -> PostgresServer:
+    """Make a cluster in a folder and start its server on a Unix socket there.
+
+    What a killed server wrote is with the operating system: only a benchmark has to wait for the disk.
+    """
     user = NOBODY if os.geteuid() == 0 else None
     data = folder / "data"
     data.mkdir(parents=True, mode=0o700)
     if user is not None:
         os.chown(data, user, user)
-        for entered in (folder, folder.parent):
-            _open_own(entered)
+        _let_others_enter(folder)
     if len(os.fsencode(data)) > LONGEST_SOCKET_FOLDER:
         raise RuntimeError(f"{data} is too long for a Unix socket: set TMPDIR to a shorter path")
-    server = PostgresServer(
-        url=f"postgresql://postgres:@/postgres?host={quote(str(data))}",
-        data=data, binaries=_binaries(folder, user), user=user,
-    )  # fmt: skip
-    server.run(
-        "initdb",
-        "-D",
-        str(data),
-        "-U",
-        "postgres",
-        "--auth=trust",
-        "--encoding=UTF8",
-        "--no-locale",
-        "--no-sync",
-    )
-    with (data / "postgresql.conf").open("a", encoding="utf-8") as settings:
-        settings.write(f"listen_addresses = ''\nunix_socket_directories = '{data}'\n")
-    server.control("start")
+    url = f"postgresql://postgres:@/postgres?host={quote(str(data))}"
+    server = PostgresServer(url=url, data=data, binaries=_binaries(folder, user), user=user)
+    server.create(is_synced=is_synced)
     return server
 
 
-def _open_own(folder: Path) -> None:
-    """Let others enter a temporary folder of this user, which the tests have made."""
-    mode = folder.stat().st_mode
-    if not mode & 0o001:
-        folder.chmod(mode | 0o011)
+def _let_others_enter(folder: Path) -> None:
+    """Let others enter a folder that the tests have made in the temporary one, which is left as it is."""
+    for entered in (folder, *folder.parents):
+        mode = entered.stat().st_mode
+        if mode & 0o001:
+            continue
+        if entered == Path(tempfile.gettempdir()) or entered in Path(tempfile.gettempdir()).parents:
+            raise RuntimeError(
+                f"the user nobody cannot enter {entered}: set TMPDIR to a folder that is open to all"
+            )
+        entered.chmod(mode | 0o011)
 
 
 def wheel() -> Path:
@@ -135,11 +150,11 @@ def _is_open(program: Path) -> bool:
 
 
 @contextmanager
-def running_server(name: str = "tercet-pg-") -> Generator[PostgresServer]:
+def running_server(name: str = "tercet-pg-", *, is_synced: bool = False) -> Generator[PostgresServer]:
     """A server in a temporary folder whose name begins like this, stopped and removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix=name))
     try:
-        server = start_server(folder)
+        server = start_server(folder, is_synced=is_synced)
         try:
             yield server
         finally:
