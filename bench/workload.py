@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 from tercet import DecisionSpec, Pack, Plan, Request, RunBudget, Tool
 
 STEPS = 12
 INTENT = "bench.write"
 TOOL = "bench.write"
+
+Run: TypeAlias = Callable[[], Awaitable[None]]
+"""Makes one run and returns when it is over and durable."""
+Facts: TypeAlias = dict[str, Any]
+"""What was read back from a store: its settings, and how many rows its tables have."""
 
 effects: int = 0
 """How often a step's function was called in this process; every candidate counts here."""

@@ -122,7 +122,7 @@ def test_a_call_that_was_lost_and_says_nothing_of_itself_waits_for_a_person(tmp_
 
     async def main() -> Answer:
         async with serving(lose_the_first) as service:
-            tool = making(service, timeout_ms=500)
+            tool = making(service, timeout_ms=300_000)
             return await carry(tool, {"note": "a"}, tmp_path)
 
     result, found = asyncio.run(main())
@@ -142,7 +142,7 @@ def test_a_second_refusal_does_not_unsay_a_first_call(tmp_path: Path) -> None:
 
     async def main() -> Answer:
         async with serving(behave) as service:
-            return await carry(making(service, idempotent=True, timeout_ms=500), {"note": "a"}, tmp_path)
+            return await carry(making(service, idempotent=True, timeout_ms=300_000), {"note": "a"}, tmp_path)
 
     result, found = asyncio.run(main())
     assert result.status == "awaiting_gate"

@@ -31,7 +31,7 @@ from tercet.tools.mcp.link import Link
 from tercet.tools.mcp.server import ServerSpec
 from tercet.tools.outside import Lines
 
-LIMIT_S = 60
+LIMIT_S = 600
 
 
 async def until(is_so: Callable[[], object]) -> None:

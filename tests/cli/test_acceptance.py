@@ -22,7 +22,7 @@ def run(
     """Runs the command with an environment of our own choosing."""
     return subprocess.run(
         [*TERCET, *map(str, words)],
-        capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, cwd=cwd,
+        capture_output=True, text=True, encoding="utf-8", timeout=600, check=False, cwd=cwd,
         env={**os.environ, "COLUMNS": "80", **(env or {})},
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ def test_a_reader_that_goes_away_changes_nothing(words: tuple[str, ...]) -> None
     try:
         done = subprocess.run(
             [*TERCET, "verify", str(REFUNDS), str(PLANS / "plan_a.json"), *words],
-            stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False,
+            stdout=writer, stderr=subprocess.PIPE, timeout=600, check=False,
         )  # fmt: skip
     finally:
         os.close(writer)
@@ -95,7 +95,7 @@ def test_closed_streams_are_no_bug(redirection: str, code: int) -> None:
     """A command started without stdin, stdout or stderr still ends as it should."""
     plan = "" if redirection.startswith("- ") else PLANS / "plan_b.json"
     line = f"{shlex.join(TERCET)} verify {REFUNDS} {plan} {redirection}"
-    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == code
     assert "bug" not in done.stderr
 
@@ -106,7 +106,7 @@ def test_a_full_disk_is_told() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [*TERCET, "verify", str(REFUNDS), str(PLANS / "plan_a.json"), "--json"],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=600, check=False,
         )  # fmt: skip
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

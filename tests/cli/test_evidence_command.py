@@ -243,7 +243,7 @@ def test_ctrl_c_leaves_everything_as_it_was(tercet: Tercet, desk: Path) -> None:
         assert select.select([main], [], [], 60)[0], seen
         seen += os.read(main, 4096)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     os.close(main)
     assert (process.returncode, out) == (130, b"")
     assert b"reading" in seen

@@ -26,7 +26,7 @@ def carried(running: subprocess.Popen[str]) -> str:
 
 def ended(running: subprocess.Popen[str]) -> tuple[int, str]:
     """How a running command ended, and what it said since."""
-    out, err = running.communicate(timeout=50)
+    out, err = running.communicate(timeout=600)
     return running.returncode, out + err
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from .harness import Tercet
+from .harness import ROOT, Tercet
 from .nobody import Nobody, nobody
 from .runs import ORDER_881, REFUND, Kitchen
 
@@ -23,6 +24,14 @@ def session(tercet: Tercet, kitchen: Kitchen, nobody: Nobody) -> str:
     nobody.folder.chmod(0o555)
     (nobody.folder / "tercet.db").chmod(0o444)
     return name
+
+
+def test_the_code_may_lie_in_a_folder_that_is_closed_to_the_user(nobody: Nobody, tmp_path: Path) -> None:
+    """Root becomes another user after the start, so a Python or a clone in a private home folder does not fail the tests."""
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    tmp_path.chmod(0o700)
+    answer = Nobody(nobody.folder, repository=tmp_path)("stats", "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, "journal_not_found")
 
 
 def test_a_journal_that_may_only_be_read_is_read(nobody: Nobody, session: str) -> None:

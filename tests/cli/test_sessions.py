@@ -111,7 +111,7 @@ def test_a_session_is_followed_while_it_runs(tercet: Tercet, kitchen: Kitchen) -
     answer = tercet("sessions", "watch", session, "--json")
     assert answer.code == 0
     assert json.loads(answer.out.splitlines()[-1])["event"]["status"] == "completed"
-    running.communicate(timeout=30)
+    running.communicate(timeout=600)
 
 
 def test_a_session_that_is_over_is_not_resumed(tercet: Tercet, kitchen: Kitchen) -> None:
@@ -182,7 +182,7 @@ def test_a_session_in_progress_says_which_process_has_it(tercet: Tercet, kitchen
     """After a kill -9 it names the process and how long its lease still runs, then that it has ended, or that none has it."""
     running = kitchen.start_baking(60)
     running.kill()
-    session = started(Answer(code=0, out=running.communicate(timeout=50)[0], err=""))
+    session = started(Answer(code=0, out=running.communicate(timeout=600)[0], err=""))
     shown = tercet("sessions", "show", session)
     assert f"▸ in progress: process {running.pid} on" in shown.out
     assert "has it; unless it is alive, its lease ends in" in shown.text

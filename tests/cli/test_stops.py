@@ -52,7 +52,7 @@ def test_a_stop_reaches_a_run_that_is_under_way(tercet: Tercet, kitchen: Kitchen
     running = kitchen.start_baking(60)
     assert tercet("stop", "tool", "bakery.look").code == 0
     kitchen.open_oven()
-    out, _ = running.communicate(timeout=50)
+    out, _ = running.communicate(timeout=600)
     assert running.returncode == 4
     assert "· paused: emergency stop of tool bakery.look by agt_support" in out
     assert kitchen.count("calls") == 1

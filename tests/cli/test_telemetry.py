@@ -32,7 +32,7 @@ def test_two_processes_tell_one_trace(
     """A real process ends at the gate, somebody approves, another process pays: the collector has one connected tree,
     below the span of whoever asked."""
     run = kitchen.start(*REFUND, ORDER_881, "--json", "--telemetry", "otlp", "--traceparent", PARENT)
-    out, err = run.communicate(timeout=100)
+    out, err = run.communicate(timeout=600)
     assert (run.returncode, err) == (4, "")
     told = json.loads(out)
     monkeypatch.setattr(case, "local_user", lambda: "user_finance_lead")
@@ -41,7 +41,7 @@ def test_two_processes_tell_one_trace(
     resumed = kitchen.start(
         "sessions", "resume", told["session_id"], "--pack", REFUNDS, "--json", "--telemetry", "otlp"
     )
-    out, err = resumed.communicate(timeout=100)
+    out, err = resumed.communicate(timeout=600)
     assert (resumed.returncode, err) == (0, "")
     spans = {span.span_id: span for span in receiver.spans}
     assert len(spans) == len(receiver.spans) > 12

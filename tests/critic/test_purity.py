@@ -225,7 +225,7 @@ def asked(function: str, cwd: Path | None = None, **environment: str) -> str:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

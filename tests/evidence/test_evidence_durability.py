@@ -132,7 +132,7 @@ def test_a_killed_process_leaves_nothing_in_part(tmp_path: Path, where: str) -> 
 
     asyncio.run(before())
     done = subprocess.run(
-        [sys.executable, "-c", CRASH, url, where], check=False, capture_output=True, timeout=60
+        [sys.executable, "-c", CRASH, url, where], check=False, capture_output=True, timeout=600
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert asyncio.run(after()) == asyncio.run(whole())

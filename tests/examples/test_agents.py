@@ -43,7 +43,7 @@ def test_an_agent_says_what_its_page_shows(page: Path, words: str, output: str) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert output in ("", done.stdout), page

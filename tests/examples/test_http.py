@@ -26,7 +26,7 @@ def run(tmp_path: Path, *words: str) -> tuple[int, str, list[dict[str, str]]]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     shown, _, sent = ran.stdout.partition("the service has sent: ")

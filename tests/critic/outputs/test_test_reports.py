@@ -51,7 +51,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         "--junitxml=r.xml",
         "test_total.py",
     ]
-    subprocess.run(command, cwd=folder, env={"PATH": ""}, capture_output=True, check=False, timeout=60)
+    subprocess.run(command, cwd=folder, env={"PATH": ""}, capture_output=True, check=False, timeout=600)
     return (folder / "r.xml").read_bytes()
 
 

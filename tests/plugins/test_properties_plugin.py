@@ -1,0 +1,65 @@
+"""Fixed and random examples, tried on small suites of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+SUITE = """
+from hypothesis import given, strategies as st
+
+@given(st.integers())
+def test_number(number):
+    with open("drawn", "a") as file:
+        file.write(f"{number}\\n")
+
+@given(st.integers(0, 10_000))
+def test_false(number):
+    assert number < 3
+
+def test_without_property():
+    pass
+"""
+
+
+def run(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult, str]:
+    """Run the suite in a fresh process; the result, and the numbers that were drawn."""
+    pytester.makepyfile(SUITE)
+    drawn = pytester.path / "drawn"
+    drawn.unlink(missing_ok=True)
+    result = pytester.runpytest_subprocess("-p", "plugins.properties", "-p", "no:cacheprovider", *args)
+    return result, drawn.read_text(encoding="utf-8") if drawn.exists() else ""
+
+
+@pytest.fixture(autouse=True)
+def with_plugins(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Make the plugins of this repository known to the inner runs, outside of any other run of pytest-xdist."""
+    monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath / "tests"))
+    monkeypatch.delenv("PYTEST_XDIST_TESTRUNUID", raising=False)
+
+
+def test_every_run_tries_the_same_examples(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a finished change passes does not depend on the draw, on CI or elsewhere."""
+    _, here = run(pytester, "-k", "number")
+    monkeypatch.setenv("CI", "true")
+    _, on_ci = run(pytester, "-k", "number")
+    assert len(here.split()) > 50
+    assert here == on_ci
+
+
+def test_random_examples_differ_and_counterexamples_are_reported(pytester: pytest.Pytester) -> None:
+    """Only property tests run, and a failing example is printed with what repeats it."""
+    result, first = run(pytester, "--random-examples", "600")
+    result.assert_outcomes(passed=1, failed=1, deselected=1)
+    result.stdout.fnmatch_lines(["*test_false(*", "*number=3,*", "*@reproduce_failure(*"])
+    _, second = run(pytester, "--random-examples", "600")
+    assert first != second
+
+
+def test_no_test_starts_when_the_time_for_random_examples_is_over(pytester: pytest.Pytester) -> None:
+    """What was not tried is counted as skipped, with the reason."""
+    result, drawn = run(pytester, "--random-examples", "0", "-rs")
+    result.assert_outcomes(skipped=2, deselected=1)
+    result.stdout.fnmatch_lines(["*the time of --random-examples is over"])
+    assert drawn == ""
