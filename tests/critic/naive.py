@@ -1208,7 +1208,8 @@ def flow_violations(case: Case) -> list[int]:
         violations = [unbound(case, step.params, tool, step)]
         if step.when is not None and is_above_read_only(case, step):
             reads = scan(step.when).reads
-            violations.append(not all(is_trusted_expression_read(case, read, Within()) for read in reads))
+            deciding = Within(number=True)
+            violations.append(not all(is_trusted_expression_read(case, read, deciding) for read in reads))
         undo = tool_named(case, step.compensate.tool) if step.compensate else None
         if step.compensate and undo:
             violations.append(unbound(case, step.compensate.params, undo, step))
