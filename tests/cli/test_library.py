@@ -12,7 +12,7 @@ from .harness import Tercet
 
 PACK = {
     "pack.toml": 'name = "desk"\nversion = "1.0.0"\ntools = ["tools.py"]\n',
-    "decisions.toml": '[[decision]]\nid = "desk.explain"\nrisk_tier = "low"\n',
+    "decisions.toml": '[[decision]]\nid = "desk.explain"\nrisk_tier = "low"\nuntrusted_evidence = ["policy"]\n',
     "tools.py": '''"""The desk's tools."""
 
 from tercet import tool
@@ -78,7 +78,8 @@ def test_a_store_that_is_named_must_be_there(tercet: Tercet, desk: Path) -> None
 def test_what_is_judged_before_a_run_knows_the_store_too(tercet: Tercet, desk: Path, tmp_path: Path) -> None:
     """A decision that requires evidence is shown it, and a plan that pins it passes review, as in the run itself."""
     (desk / "decisions.toml").write_text(
-        '[[decision]]\nid = "desk.explain"\nrisk_tier = "low"\nrequired_evidence = ["policy"]\n',
+        '[[decision]]\nid = "desk.explain"\nrisk_tier = "low"\nrequired_evidence = ["policy"]\n'
+        'untrusted_evidence = ["policy"]\n',
         encoding="utf-8",
     )
     (tmp_path / "rules.jsonl").write_text('{"id": "parts", "days": 30}\n', encoding="utf-8")

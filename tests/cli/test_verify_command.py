@@ -164,7 +164,7 @@ def test_an_expression_with_a_map_for_a_key_is_refused(
     """The library raises for it; the command answers like to any refused plan, and leaves no session under way."""
     plan_b["steps"][1]["when"] = "{{}: 1}"
     (tmp_path / "plan.json").write_text(json.dumps(plan_b))
-    journal = f"sqlite:{tmp_path / 'journal.db'}"
+    journal = f"sqlite:///{tmp_path / 'journal.db'}"
     if command == "verify":
         answer = tercet("verify", REFUNDS, tmp_path / "plan.json", "--json")
         assert answer.json["verdict"]["code"] == "expression_invalid"

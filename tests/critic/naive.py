@@ -803,7 +803,7 @@ def is_picked(case: Case, ref: str) -> bool:
     untrusted = {str(value) for value in given if value not in (None, "")} - trusted
     for step in case.plan.steps:
         words = [query.query for query in step.evidence_queries if query.tool is None]
-        if ref in step.evidence_refs and any(holds_text(each, text) for each in words for text in untrusted):
+        if ref in step.evidence_refs and any(mentions(each, text) for each in words for text in untrusted):
             return True
     if not holds_one(ref, untrusted):
         return False
@@ -826,11 +826,21 @@ def holds_one(ref: str, texts: set[str]) -> bool:
     return ref in texts or any(text == key_part(ref) or holds_text(key_part(ref), text) for text in texts)
 
 
-def holds_text(words: str, text: str) -> bool:
-    """Whether a text stands in others from the beginning of a word to the end of one."""
-    ends_with_words = bool(text) and text[0].isalnum() and text[-1].isalnum()
-    whole = rf"(?<![^\W_]){re.escape(text)}(?![^\W_])"
-    return ends_with_words and re.search(whole, words) is not None
+def holds_text(key: str, text: str) -> bool:
+    """Whether a text stands in a key, and neither begins nor ends between two letters or between two digits."""
+    starts = [start for start in range(len(key)) if text and key.startswith(text, start)]
+    return any(not (is_inside(key, start) or is_inside(key, start + len(text))) for start in starts)
+
+
+def is_inside(key: str, position: int) -> bool:
+    """Whether a position is between two letters or between two digits."""
+    pair = key[position - 1 : position + 1] if 0 < position < len(key) else ""
+    return pair.isalpha() or pair.isdecimal()
+
+
+def mentions(words: str, text: str) -> bool:
+    """Whether words hold a text, and not in the middle of one of them."""
+    return re.search(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])", words) is not None
 
 
 def unmarked_scalars(value: Any, marks: tuple[str, ...]) -> list[Any]:
@@ -1214,7 +1224,8 @@ def flow_violations(case: Case) -> list[int]:
         violations = [unbound(case, step.params, tool, step)]
         if step.when is not None and is_above_read_only(case, step):
             reads = scan(step.when).reads
-            violations.append(not all(is_trusted_expression_read(case, read, Within()) for read in reads))
+            deciding = Within(number=True)
+            violations.append(not all(is_trusted_expression_read(case, read, deciding) for read in reads))
         undo = tool_named(case, step.compensate.tool) if step.compensate else None
         if step.compensate and undo:
             violations.append(unbound(case, step.compensate.params, undo, step))

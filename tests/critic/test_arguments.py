@@ -257,3 +257,15 @@ def test_one_bad_call_of_many_is_found() -> None:
     verdict = house.review(plan(*(step(f"s{n}", "x.y", params={"n": n}) for n in range(5))))
     assert [refusal.step for refusal in verdict.refusals] == [3, 4]
     assert refused(verdict) == ("violates_decision_spec", "argument_not_permitted", 3, "/steps/3/params")
+
+
+def test_many_references_to_a_large_value_are_refused_before_rules_read_them() -> None:
+    """A plan of a few lines would otherwise have every rule copy gigabytes."""
+    large = evidence("kg:letter:big#snapshot_may", {"text": "x" * 2**21})
+    references = [{"$evidence": f"{large.id}#/text"}] * 40
+    anything = tool("desk.file", parameters={"type": "object"})
+    house = SHOP.with_tools(anything).with_evidence(large)
+    verdict = house.review(plan(step("s", anything, params={"texts": references})))
+    assert verdict.code == "argument_invalid"
+    assert "come to more than" in verdict.reasons[0]
+    assert refused(house.review(plan(step("s", anything, params={"texts": references[:20]})))) is None

@@ -194,6 +194,13 @@ def test_a_note_passes_a_number_on() -> None:
         assert verdict.code == "unbound_argument", text
 
 
+def test_a_condition_may_read_a_sum_from_a_note() -> None:
+    """It decides whether a step runs, and is no value of it."""
+    summed = note("n", v={"$cel": "s1.total - fees.fee"}, odd={"$cel": "size(s1.note)"})
+    assert refused(DESK.review(plan(LOOK, FEES, summed, pay("pay", when="n.v > 0")))) is None
+    assert DESK.review(plan(LOOK, FEES, summed, pay("pay", when="n.odd > 0"))).code == "unbound_argument"
+
+
 def test_looking_the_same_thing_up_again_makes_no_other_source() -> None:
     """Reads may repeat, so a plan could add the total of one order as often as it likes."""
     verdict = paying("s1.total + s2.total", look_up("s2"))

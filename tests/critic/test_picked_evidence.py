@@ -43,7 +43,7 @@ def test_a_template_whose_evidence_id_is_an_untrusted_field_pins_nothing_trusted
     assert refused(house.before_strict_calls().review(filled)) is None
 
 
-@pytest.mark.parametrize("window", ["rw_999", "999", OTHER])
+@pytest.mark.parametrize("window", ["rw_999", "999", 999, "_999", "rw_", "rw", OTHER])
 def test_any_part_of_the_id_counts(window: str) -> None:
     """A template may write a field between other words."""
     assert asked(window=window).review(paying_by(OTHER)).code == "evidence_not_pinned"

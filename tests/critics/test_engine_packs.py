@@ -77,7 +77,11 @@ def test_required_evidence_is_pinned_unless_an_action_says_otherwise() -> None:
         Evidence(id="kg:form:f1#snapshot_s1", classification="form", content={"note": "hello"}),
     ]
     say, _ = counted("desk.say", requires_evidence=["window_evidence"])
-    made = pack(say, evidence=facts, decision={"required_evidence": ["form"]})
+    made = pack(
+        say,
+        evidence=facts,
+        decision={"required_evidence": ["form"], "untrusted_evidence": ["form", "window"]},
+    )
     result = run(Scripted([act("a"), Decision.final("b")], [say]), made)
     assert result.final_answer == "b"
     assert set(result.steps[0].decision.actions[0].evidence_refs) == {REF, "kg:form:f1#snapshot_s1"}

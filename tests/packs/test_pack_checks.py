@@ -314,6 +314,7 @@ DEFECTS: dict[str, Case] = {
 }  # fmt: skip
 
 WARNINGS = {
+    "untrusted_evidence_unknown",
     "policy_gate_unused", "evidence_class_unknown", "above_safety_mode", "no_tools", "precondition_unestablished", "timeout_short",
     "planner_timeout_unusual", "tools_overflow",
 }  # fmt: skip

@@ -46,7 +46,7 @@ def test_a_map_with_keys_that_cannot_be_keys_is_refused_at_review(text: str) -> 
         assert verdict.code == "expression_invalid"
         assert "Unsupported map key type" in verdict.reasons[0]
     with pytest.raises(ExpressionError):
-        yields_boolean(compile_planner(text, frozenset()))
+        yields_boolean(compile_planner(text, frozenset[str]()))
     for compiling in (compile_rule, compile_amount):
         with pytest.raises(ExpressionError):
             compiling(text, PLAN)
@@ -66,7 +66,11 @@ def test_whatever_the_library_raises_is_a_failed_rule(monkeypatch: pytest.Monkey
     outcome = broken.evaluate(CALL.activation({}))
     assert not outcome.holds
     assert outcome.error == "no eval today"
-    monkeypatch.setattr("tercet.policy.expressions._planner_env", lambda _: _Strange())
+
+    def strange_env(_: frozenset[str]) -> Any:
+        return _Strange()
+
+    monkeypatch.setattr("tercet.policy.expressions._planner_env", strange_env)
     assert evaluate_planner("a.never_seen_before", {"a": 1}).error == "no compile today"
 
 

@@ -158,7 +158,11 @@ def test_an_expression_is_not_evaluated_over_more_than_it_may_compute_with(
 ) -> None:
     """The bound is checked on what goes in, so that the evaluator never allocates what would come out."""
     evaluated: list[str] = []
-    monkeypatch.setattr("tercet.policy.resolution.evaluate_planner", lambda text, _: evaluated.append(text))
+
+    def note_evaluation(text: str, _: Any) -> None:
+        evaluated.append(text)
+
+    monkeypatch.setattr("tercet.policy.resolution.evaluate_planner", note_evaluation)
     large = "x" * (MAX_COMPUTED_BYTES * 2 // 3)
     with pytest.raises(ResolutionError) as caught:
         evaluate(expression, {"s": {"v": large}}, {"kg:a:b#snapshot_c": large})

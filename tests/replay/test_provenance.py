@@ -83,7 +83,8 @@ def test_evidence_is_traced_to_its_document_chunk_and_query(workshop: Workshop) 
     )
 
     async def main() -> None:
-        async with workshop.runtime(workshop.pack(), evidence=await library()) as runtime:
+        pack = workshop.pack(decision={"untrusted_evidence": ("policy",)})
+        async with workshop.runtime(pack, evidence=await library()) as runtime:
             result = await runtime.run(ASK, planner=Planner(asking), actor=ADA)
             left = await runtime.artifact(result.session_id)
             assert isinstance(left, AgentResult)

@@ -63,7 +63,8 @@ def test_a_look_up_is_paid_for() -> None:
     workshop = Workshop()
     workshop.tool("do.it")
     workshop.tool("shop.order", attests=("order",), mode="read_only", cost_microcents=40)
-    _, state = run(workshop, asks_often("a", 5), budget={"cost_microcents": 100})
+    accepting = {"untrusted_evidence": ("order",)}  # the plan made the numbers up that it looks up by
+    _, state = run(workshop, asks_often("a", 5), budget={"cost_microcents": 100}, decision=accepting)
     assert [name for name, _ in workshop.calls] == ["a", "a", "a"]  # two look-ups, and the step itself
     assert state.used.cost == 80
 

@@ -13,6 +13,7 @@ import pytest
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import GatewayError, UsageError
+from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.retrieval import Named, WordRetriever
@@ -82,7 +83,11 @@ class Planner:
 def fact(key: str, *, ends: datetime | None = None, classification: str = "customer") -> NewFact:
     """A fact about a customer."""
     return NewFact(
-        classification=classification, key=key, content={"name": key, "note": "who"}, expires_at=ends
+        classification=classification,
+        key=key,
+        content={"name": key, "note": "who"},
+        trust=Trust.TRUSTED,
+        expires_at=ends,
     )
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from tercet.contracts import pointer
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
-from tercet.contracts.references import Place
+from tercet.contracts.references import Place, Reference
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.verdict import Code
-from tercet.critic.reading import Reading
+from tercet.contracts.verdict import Code, Refusal
+from tercet.critic.reading import Reading, is_open
 from tercet.critic.review import Refusals, Review
 from tercet.policy import schemas
 from tercet.policy.expressions import CALL, ExpressionError, Outcome, Rule, compile_limits, compile_rule
+from tercet.policy.resolution import MAX_RESOLVED_BYTES, measure
 
 # These say something about an object or list as a whole, which an open value inside it cannot change.
 _STRUCTURAL = frozenset(
@@ -28,6 +29,27 @@ _STRUCTURAL = frozenset(
         "dependentRequired",
     }
 )
+
+
+def find_oversized_arguments(review: Review) -> Refusal | None:
+    """Return a refusal if what a plan refers to in evidence and in the request comes to too much together.
+
+    Such values are shared in memory, but every rule that reads them gets a copy.
+    """
+    left = MAX_RESOLVED_BYTES
+    for call in review.calls:
+        for found in review.found[call.position]:
+            known = review.known(found) if type(found) is Reference and not is_open(found) else None
+            left -= 0 if known is None else measure(known.value, left)
+            if left < 0:
+                return review.refuse(
+                    Code.ARGUMENT_INVALID,
+                    f"the evidence and request values that the plan refers to come to more than {MAX_RESOLVED_BYTES:,} bytes",
+                    "refer to the parts that are needed",
+                    step=call.position,
+                    place=pointer.join(("params", *found.place)),
+                )
+    return None
 
 
 def arguments_fit_schema(review: Review) -> Refusals:

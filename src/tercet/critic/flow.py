@@ -32,7 +32,7 @@ from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.references import Found, Leaf, Read, Reference
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import scalar, scalars
+from tercet.contracts.trust import overlaps, scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
 from tercet.critic.worth import Worth, is_unnamed, takes_number
@@ -145,11 +145,15 @@ MAX_COMPUTATIONS = 8
 
 
 def _written_by_notes(worth: Worth, read: Read) -> list[Reference]:
-    """The references that a note holds, if it is a note that is read."""
+    """The references that a note holds at the place that is read, if it is a note."""
     index = worth.review.position.get(read.name)
     if index is None or index in worth.review.call_at:
         return []
-    return [item for item in worth.review.found[index] if type(item) is Reference]
+    return [
+        item
+        for item in worth.review.found[index]
+        if type(item) is Reference and overlaps(pointer.join(read.place), item.place)
+    ]
 
 
 def _entered(worth: Worth, found: Reference) -> Iterator[str]:

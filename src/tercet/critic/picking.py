@@ -18,7 +18,8 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.trust import overlaps, scalars
 
-_WORD = re.compile(r"[^\W_]+")
+_EDGE = re.compile(r"(?:(?<![^\W\d_])|(?![^\W\d_]))(?:(?<!\d)|(?!\d))")
+"""A position that is not in the middle of a run of letters or of a run of digits."""
 
 
 def evidence_picked_by_input(compiled: CompiledContext, plan: Plan, marks: Sequence[str]) -> frozenset[str]:
@@ -53,7 +54,7 @@ def _key(ref: str) -> str:
 
 
 def _holds_any(ref: str, texts: set[str]) -> bool:
-    """Whether an evidence id is one of these texts, or its variable part holds one between marks of punctuation."""
+    """Whether an evidence id is one of these texts, or its variable part holds one."""
     return ref in texts or not texts.isdisjoint(_segments(_key(ref)))
 
 
@@ -63,11 +64,10 @@ def _is_named(ref: str, trusted: set[str], untrusted: set[str]) -> bool:
 
 
 def _segments(text: str) -> Iterator[str]:
-    """The text itself, and every part of it that begins and ends with a whole word."""
-    yield text
-    words = [match.span() for match in _WORD.finditer(text)]
-    for position, (start, _) in enumerate(words):
-        for _, end in words[position:]:
+    """Every part of a text that neither begins nor ends in the middle of a run of letters or of digits."""
+    edges = [match.start() for match in _EDGE.finditer(text)]
+    for position, start in enumerate(edges):
+        for end in edges[position + 1 :]:
             yield text[start:end]
 
 
@@ -80,5 +80,5 @@ def _found_by_searching(plan: Plan, untrusted: set[str]) -> Iterator[str]:
 
 
 def _mentions(words: str, text: str) -> bool:
-    """Whether a text stands between other words."""
+    """Whether words hold a text, and not in the middle of one of them."""
     return text in words and re.search(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])", words) is not None

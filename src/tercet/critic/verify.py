@@ -25,7 +25,11 @@ from tercet.contracts.verdict import (
     ValidationResult,
     Verdict,
 )
-from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
+from tercet.critic.arguments import (
+    arguments_are_permitted,
+    arguments_fit_schema,
+    find_oversized_arguments,
+)
 from tercet.critic.checks import FIVE_CHECKS
 from tercet.critic.compensation import compensations_are_permitted
 from tercet.critic.conditions import conditions_are_kept, preconditions_are_met
@@ -169,6 +173,9 @@ def _refusals(review: Review) -> Iterator[Refusal]:
             return  # it is refused by now, and the rest takes time for every step
         if name is not None and name not in wanted:
             continue
+        if is_strict and check is arguments_fit_schema and (refusal := find_oversized_arguments(review)):
+            yield refusal
+            return
         yield from check(review)
         if check is graph_is_acyclic and not review.graph.is_acyclic:
             return

@@ -85,8 +85,8 @@ class Worth:
         return self._are_trusted(self._found(found, own, is_number=is_number))
 
     def is_trusted_read(self, read: Read, own: EffectiveStep | None = None) -> bool:
-        """Whether what an expression reads at one place is trusted."""
-        return self._are_trusted(self._read(*read, own))
+        """Whether what a condition reads at one place is trusted; that may be a sum, since it only decides."""
+        return self._are_trusted(self._read(*read, own, is_number=True))
 
     def untrusted_keys(self, tool: ToolSpec, place: Place) -> list[str]:
         """The keys on the way to a place that the tool's schema does not name and no trusted source has."""

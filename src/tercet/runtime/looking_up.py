@@ -41,7 +41,10 @@ def resolved(setting: Setting, query: EvidenceQuery) -> dict[str, Any] | None:
     if spec is None or spec.mode is not ApprovalMode.READ_ONLY or query.classification not in spec.attests:
         return None
     bare = DecisionSpec(
-        id=setting.spec.id, risk_tier=setting.spec.risk_tier, untrusted_inputs=setting.spec.untrusted_inputs
+        id=setting.spec.id,
+        risk_tier=setting.spec.risk_tier,
+        untrusted_inputs=setting.spec.untrusted_inputs,
+        untrusted_evidence=setting.spec.untrusted_evidence,
     )
     if not verify(setting.ctx, setting.compiled, bare, plan_of(query)).ok:
         return None

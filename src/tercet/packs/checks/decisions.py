@@ -122,19 +122,21 @@ def untrusted_inputs_are_places(parts: Parts) -> Problems:
 
 
 def untrusted_evidence_is_required(parts: Parts) -> Problems:
-    """A class that untrusted facts may satisfy is one that the decision or a tool requires."""
+    """A class that untrusted facts may satisfy is one that the decision, a tool or a template requires."""
     if parts.is_partial("tool"):
         return
-    by_tools = [name for tool in parts.tools for name in tool.requires_evidence]
+    by_calls = [name for tool in parts.tools for name in tool.requires_evidence]
+    by_calls += [name for plan in parts.templates for step in plan.steps for name in step.requires_evidence]
     for decision in parts.decisions:
-        required = {name.removesuffix("_evidence") for name in (*decision.required_evidence, *by_tools)}
+        required = {name.removesuffix("_evidence") for name in (*decision.required_evidence, *by_calls)}
         for name in decision.untrusted_evidence:
             if name.removesuffix("_evidence") not in required:
                 yield parts.problem(
                     "untrusted_evidence_unknown",
                     f"decision {decision.id}, untrusted_evidence",
-                    f"neither the decision nor a tool requires evidence of the class {name}",
+                    f"neither the decision nor a tool or template requires evidence of the class {name}",
                     f"leave it out, or name one of {', '.join(sorted(required)) or 'no classes'}",
+                    severity="warning",
                 )
 
 
