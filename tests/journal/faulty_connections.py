@@ -35,6 +35,8 @@ class FaultyDriver:
     operations: list[str] = field(default_factory=list[str])
     refusals: int = 0
     """How many of the next attempts to connect are refused; -1 refuses them all."""
+    before_reconnecting: Callable[[], Awaitable[Any]] | None = None
+    """What somebody else does once, between the next loss of the connection and the next one."""
     _late: list[asyncio.Future[Any]] = field(default_factory=list[asyncio.Future[Any]])
     _made: list[Connection] = field(default_factory=list[Connection])
 
@@ -46,6 +48,9 @@ class FaultyDriver:
             if self.refusals:
                 self.refusals -= self.refusals > 0
                 raise ConnectionRefusedError("connection refused")
+            if self.operations and self.before_reconnecting is not None:
+                happen, self.before_reconnecting = self.before_reconnecting, None
+                await happen()
             connecting = connect(url, settings=settings)
             inner: Connection = await self.run("connect", lambda: connecting)
             self._made.append(inner)
