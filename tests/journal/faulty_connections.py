@@ -8,14 +8,18 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from tercet.journal.postgres import driver
 from tercet.journal.postgres.driver import Connection
 from tercet.journal.postgres.faults import FAILURES
 
-Kind: TypeAlias = Literal["not sent", "answer lost", "carried out late"]
-"""What the server does with the operation whose connection is lost: nothing, all of it, or all of it a little later."""
+Kind: TypeAlias = Literal["not sent", "answer lost", "carried out late", "panic"]
+"""What the server does with the operation whose connection is lost: nothing, all of it, all of it a little later, or all
+of it before it panics."""
+
+_PANIC = {"S": "PANIC", "V": "PANIC", "C": "58030", "M": "could not fsync the write-ahead log"}
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class FaultyDriver:
                 await _close(lost)
         if cut is not None:
             cut()
+        if fault.kind == "panic":
+            raise cast("Any", asyncpg.PostgresError).new(_PANIC)
         raise ConnectionResetError("the connection is lost")
 
     @property

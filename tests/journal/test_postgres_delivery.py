@@ -324,6 +324,25 @@ def test_operations_may_fail_again_while_the_first_failure_is_handled(
     asyncio.run(run())
 
 
+def test_a_unit_that_a_panicking_server_has_stored_is_acknowledged_once(
+    postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error with which the server gives up says nothing about the commit: the unit is looked up."""
+    faulty = FaultyDriver()
+    faulty.install(monkeypatch)
+
+    async def run() -> None:
+        async with open_journal(postgres_url, patience_s=20) as journal:
+            await journal.append(Append(tenant=tenant, stream="ses_1", expected=0, events=(b"first",)))
+            faulty.faults = [Fault(len(faulty.operations), "panic")]
+            last = Append(tenant=tenant, stream="ses_1", expected=1, events=(b"second",))
+            assert (await journal.append(last)).seq == 2
+            stored = [event.data for event in await journal.read(tenant, "ses_1")]
+            assert stored == [b"first", b"second"]
+
+    asyncio.run(run())
+
+
 # --- what cannot be told apart is unknown ---
 
 
