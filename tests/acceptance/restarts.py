@@ -62,7 +62,7 @@ class Outages:
 
     @asynccontextmanager
     async def up(self) -> AsyncGenerator[None]:
-        """Keep the server up for a moment: somebody connects who has not connected before."""
+        """Keep the server up while a process opens its journal."""
         async with self._standing:
             yield
 

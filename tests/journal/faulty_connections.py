@@ -40,7 +40,7 @@ class FaultyDriver:
     refusals: int = 0
     """How many of the next attempts to connect are refused; -1 refuses them all."""
     before_reconnecting: Callable[[], Awaitable[Any]] | None = None
-    """What somebody else does once, between the next loss of the connection and the next one."""
+    """What another client does once, just before the next connection is opened."""
     _late: list[asyncio.Future[Any]] = field(default_factory=list[asyncio.Future[Any]])
     _made: list[Connection] = field(default_factory=list[Connection])
 
