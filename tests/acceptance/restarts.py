@@ -54,14 +54,15 @@ class Outages:
     """Takes a server away and brings it back, and says how often."""
 
     server: PostgresServer
+    modes: Sequence[StopMode] = MODES
+    """How it is stopped, in turn."""
     count: int = 0
     seconds: float = 0
-    _modes: Any = field(default_factory=lambda: cycle(MODES))
     _standing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
     async def up(self) -> AsyncGenerator[None]:
-        """Keep the server up for a moment: somebody connects who has not connected before."""
+        """Keep the server up while a process opens its journal."""
         async with self._standing:
             yield
 
@@ -69,15 +70,15 @@ class Outages:
     async def restart(self, seconds: float) -> AsyncGenerator[None]:
         """Stop the server; start it again that many seconds after the block began."""
         async with self._standing:
-            await asyncio.to_thread(self.server.stop, next(self._modes))
+            await asyncio.to_thread(self.server.stop, self.modes[self.count % len(self.modes)])
             try:
                 back = asyncio.create_task(asyncio.sleep(seconds))
                 yield
                 await back
             finally:
                 await asyncio.to_thread(self.server.start)
-            self.count += 1
-            self.seconds += seconds
+                self.count += 1
+                self.seconds += seconds
 
 
 @dataclass(kw_only=True)
@@ -130,7 +131,7 @@ async def _compare(lived: Lived, outages: Outages) -> None:
 
 def _trial(server: PostgresServer, folder: Path, scene: str, name: str) -> Trial:
     trial = Trial(
-        name=f"{name}-{scene}".replace(":", "_"),
+        name=f"{folder.name}-{name}-{scene}".replace(":", "_"),
         journal=server.url,
         scene=scene,
         folder=folder,
@@ -187,7 +188,7 @@ async def at_random(
         for number in range(lanes):
             tasks.create_task(lane(number))
         for seconds in lengths:
-            await asyncio.sleep(0.2 + draw.random())
+            await asyncio.sleep(0.5 + 2 * draw.random())
             async with outages.restart(seconds):
                 pass
         is_over = True

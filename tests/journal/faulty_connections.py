@@ -8,14 +8,18 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from tercet.journal.postgres import driver
 from tercet.journal.postgres.driver import Connection
 from tercet.journal.postgres.faults import FAILURES
 
-Kind: TypeAlias = Literal["not sent", "answer lost", "carried out late"]
-"""What the server does with the operation whose connection is lost: nothing, all of it, or all of it a little later."""
+Kind: TypeAlias = Literal["not sent", "answer lost", "carried out late", "panic"]
+"""What the server does with the operation whose connection is lost: nothing, all of it, all of it a little later, or all
+of it before it panics."""
+
+_PANIC = {"S": "PANIC", "V": "PANIC", "C": "58030", "M": "could not fsync the write-ahead log"}
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class FaultyDriver:
     operations: list[str] = field(default_factory=list[str])
     refusals: int = 0
     """How many of the next attempts to connect are refused; -1 refuses them all."""
+    before_reconnecting: Callable[[], Awaitable[Any]] | None = None
+    """What another client does once, just before the next connection is opened."""
     _late: list[asyncio.Future[Any]] = field(default_factory=list[asyncio.Future[Any]])
     _made: list[Connection] = field(default_factory=list[Connection])
 
@@ -46,6 +52,9 @@ class FaultyDriver:
             if self.refusals:
                 self.refusals -= self.refusals > 0
                 raise ConnectionRefusedError("connection refused")
+            if self.operations and self.before_reconnecting is not None:
+                happen, self.before_reconnecting = self.before_reconnecting, None
+                await happen()
             connecting = connect(url, settings=settings)
             inner: Connection = await self.run("connect", lambda: connecting)
             self._made.append(inner)
@@ -74,6 +83,8 @@ class FaultyDriver:
                 await _close(lost)
         if cut is not None:
             cut()
+        if fault.kind == "panic":
+            raise cast("Any", asyncpg.PostgresError).new(_PANIC)
         raise ConnectionResetError("the connection is lost")
 
     @property

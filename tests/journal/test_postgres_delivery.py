@@ -8,16 +8,19 @@ import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
 
 import pytest
+from msgspec.structs import replace
 
 from journal.faulty_connections import Fault, FaultyDriver, Kind
-from tercet.contracts.errors import TercetError
+from tercet.contracts.errors import InternalError, TercetError
 from tercet.journal.chain import verify_chain
-from tercet.journal.errors import AppendUnknown
+from tercet.journal.errors import AppendUnknown, JournalUnavailable
 from tercet.journal.opening import open_journal
+from tercet.journal.postgres.delivery import Delivery, Sent, State
 from tercet.journal.protocol import Append, Journal, Lease, NewCheckpoint, Position
 
 
@@ -319,3 +322,167 @@ def test_operations_may_fail_again_while_the_first_failure_is_handled(
                 assert await tried.run(scene, *faults) == [], tried.faulty.operations[: at + later + 1]
 
     asyncio.run(run())
+
+
+def test_a_unit_that_a_panicking_server_has_stored_is_acknowledged_once(
+    postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error with which the server gives up says nothing about the commit: the unit is looked up."""
+    faulty = FaultyDriver()
+    faulty.install(monkeypatch)
+
+    async def run() -> None:
+        async with open_journal(postgres_url, patience_s=20) as journal:
+            await journal.append(Append(tenant=tenant, stream="ses_1", expected=0, events=(b"first",)))
+            faulty.faults = [Fault(len(faulty.operations), "panic")]
+            last = Append(tenant=tenant, stream="ses_1", expected=1, events=(b"second",))
+            assert (await journal.append(last)).seq == 2
+            stored = [event.data for event in await journal.read(tenant, "ses_1")]
+            assert stored == [b"first", b"second"]
+
+    asyncio.run(run())
+
+
+# --- what cannot be told apart is unknown ---
+
+
+def test_a_lost_answer_is_unknown_once_another_owner_has_the_stream(
+    postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream holds the bytes of the unit, and a later owner might have written them: that is not acknowledged."""
+    faulty = FaultyDriver()
+    faulty.install(monkeypatch)
+
+    async def run() -> None:
+        async with open_journal(postgres_url) as other, open_journal(postgres_url, patience_s=20) as journal:
+            old = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+            unit = Append(tenant=tenant, stream="ses_1", expected=0, epoch=old.epoch, events=(b"same",))
+            faulty.before_reconnecting = partial(_take_over, other, unit)
+            faulty.faults = [Fault(len(faulty.operations), "not sent")]
+            assert isinstance(await answer_of(journal.append(unit)), AppendUnknown)
+            assert [event.data for event in await journal.read(tenant, "ses_1")] == [b"same"]
+
+    asyncio.run(run())
+
+
+async def _take_over(journal: Journal, unit: Append) -> None:
+    """Take a stream over, and write the same bytes to it."""
+    lease = await journal.acquire(unit.tenant, unit.stream, owner="bob", now_ms=20, ttl_ms=10)
+    await journal.append(replace(unit, epoch=lease.epoch))
+
+
+def test_a_unit_without_events_is_unknown_if_its_repetition_is_refused(
+    postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claim was stored, its answer lost, and somebody else appended: a conflict would say that nothing was written."""
+    faulty = FaultyDriver()
+    faulty.install(monkeypatch)
+
+    async def run() -> None:
+        async with open_journal(postgres_url) as other, open_journal(postgres_url, patience_s=20) as journal:
+            await journal.append(Append(tenant=tenant, stream="inbox", expected=0, events=(b"first",)))
+            unit = Append(tenant=tenant, stream="inbox", expected=1, claims=("key",))
+            after = Append(tenant=tenant, stream="inbox", expected=1, events=(b"second",))
+            faulty.before_reconnecting = partial(other.append, after)
+            faulty.faults = [Fault(len(faulty.operations), "answer lost")]
+            assert isinstance(await answer_of(journal.append(unit)), AppendUnknown)
+            assert await journal.claim(tenant, "key") is not None
+
+    asyncio.run(run())
+
+
+def test_a_forgotten_stream_is_not_confused_with_a_new_one_of_its_name(
+    postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream was removed, its answer lost, and its name given to another stream: that one stays."""
+    faulty = FaultyDriver()
+    faulty.install(monkeypatch)
+
+    async def run() -> None:
+        async with open_journal(postgres_url) as other, open_journal(postgres_url, patience_s=20) as journal:
+            lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+            again = partial(other.acquire, tenant, "ses_1", owner="bob", now_ms=20, ttl_ms=10)
+            faulty.before_reconnecting = again
+            first = len(faulty.operations)
+            faulty.faults = [Fault(first + COMMIT_OF_A_REMOVAL, "answer lost")]
+            assert await answer_of(journal.forget(lease)) is None
+            assert faulty.operations[first + COMMIT_OF_A_REMOVAL] == "commit"
+            found = await journal.lease(tenant, "ses_1")
+            assert found is not None
+            assert (found.owner, found.epoch) == ("bob", lease.epoch)
+
+    asyncio.run(run())
+
+
+COMMIT_OF_A_REMOVAL = 6
+"""BEGIN, the tenant's lock, the stream's row, and three statements come before it."""
+
+
+# --- the state machine ---
+
+UNIT = Append(tenant="acme", stream="ses_1", expected=0, events=(b"event",))
+STORED = Position(1, b"chain")
+AWAY = JournalUnavailable("here", "it is away")
+
+
+def delivery(*steps: Callable[[Delivery], None]) -> Delivery:
+    """A delivery after these steps."""
+    made = Delivery(UNIT)
+    for step in steps:
+        step(made)
+    return made
+
+
+def send(made: Delivery) -> None:
+    """Send it."""
+    made.send(Sent(1, STORED))
+
+
+def confirm(made: Delivery) -> None:
+    """Hear that it is stored."""
+    made.confirm(STORED)
+
+
+def give_up(made: Delivery) -> None:
+    """Try nothing more."""
+    made.give_up(AWAY, "here")
+
+
+@pytest.mark.parametrize(
+    ("steps", "state"),
+    [
+        ((), State.NOT_SENT),
+        ((send,), State.IN_DOUBT),
+        ((send, Delivery.reject), State.NOT_SENT),
+        ((send, send, Delivery.reject), State.IN_DOUBT),
+        ((send, confirm), State.STORED),
+        ((give_up,), State.REFUSED),
+        ((send, Delivery.reject, give_up), State.REFUSED),
+        ((send, give_up), State.UNKNOWN),
+        ((send, send, Delivery.reject, give_up), State.UNKNOWN),
+    ],
+)
+def test_doubt_comes_from_a_send_without_an_answer(
+    steps: tuple[Callable[[Delivery], None], ...], state: State
+) -> None:
+    """An act is in doubt as long as one of its own sends is unanswered, and unknown if it stays so."""
+    made = delivery(*steps)
+    assert made.state is state
+    assert isinstance(made.outcome, AppendUnknown) == (state is State.UNKNOWN)
+
+
+@pytest.mark.parametrize("step", [confirm, Delivery.reject])
+def test_what_was_not_sent_cannot_be_answered(step: Callable[[Delivery], None]) -> None:
+    """There is no acknowledgement without a send."""
+    with pytest.raises(InternalError):
+        delivery(step)
+
+
+@pytest.mark.parametrize("step", [send, confirm, Delivery.reject, give_up])
+@pytest.mark.parametrize("end", [(send, confirm), (give_up,), (send, give_up)])
+def test_an_outcome_is_final(
+    end: tuple[Callable[[Delivery], None], ...], step: Callable[[Delivery], None]
+) -> None:
+    """Once a caller can have heard it, nothing changes it."""
+    with pytest.raises(InternalError):
+        delivery(*end, step)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from journal.cutting_proxy import cutting_proxy
 from journal.filling import refusal
 from journal.servers import administrator, new_database
 from plugins.postgres import PostgresServer
@@ -388,3 +389,22 @@ def test_a_bad_address_is_wrong_use() -> None:
 async def _open(url: str) -> None:
     async with open_journal(url, patience_s=0.3):
         pass
+
+
+@pytest.mark.parametrize("cut", [1, 9, 100, 400])
+def test_connections_that_are_cut_while_they_are_made_are_made_again(
+    postgres_url: str, tenant: str, cut: int
+) -> None:
+    """A network that breaks in the middle of the handshake is a lost connection like any other."""
+
+    async def run() -> None:
+        async with cutting_proxy(postgres_url) as proxy, open_journal(proxy.url, patience_s=20) as journal:
+            await journal.append(pair(tenant, "ses_1", 0))
+            proxy.hold_answers = True
+            proxy.answers = [cut, cut]
+            assert (await journal.append(pair(tenant, "ses_1", 1))).seq == 4
+            proxy.answers = [cut, cut]
+            assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
+            assert not proxy.answers
+
+    asyncio.run(run())

@@ -16,7 +16,9 @@ from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.memory import MemoryJournal
-from tercet.journal.protocol import Append, Journal, Position
+from tercet.journal.protocol import Append, Journal, Lease, Position
+from tercet.runtime import mail
+from tercet.runtime.messages import Extend, inbox_of
 from tercet.runtime.runtime import Runtime
 
 from .faults import FAULTS, Fault, Faulty, Through
@@ -183,3 +185,48 @@ def test_a_run_goes_on_after_its_journal_was_away_for_half_a_minute() -> None:
     for nth in range(1, appends + 1):
         status, keys, _ = late(nth)
         assert (status, len(keys)) == ("completed", 2), f"append {nth} was late"
+
+
+def test_two_equal_messages_have_different_bytes_in_the_inbox() -> None:
+    """The inbox has no lease, so that after a lost connection only its bytes tell whose message was stored."""
+
+    async def main() -> None:
+        journal, said = MemoryJournal(), Extend(session="ses_1", actor="ada", more={"tool_calls": 1})
+        for _ in range(2):
+            await mail.post(journal, "default", said)
+        first, second = await journal.read("default", inbox_of("ses_1"))
+        assert first.data != second.data
+
+    asyncio.run(main())
+
+
+class Gone(Through):
+    """A journal that is away from the first append on; it counts what it is asked after that."""
+
+    asked = 0
+    is_gone = False
+
+    async def append(self, unit: Append) -> Position:
+        """Go away."""
+        self.is_gone = True
+        raise JournalUnavailable("memory", f"{unit.stream} cannot be written")
+
+    async def release(self, lease: Lease) -> None:
+        """Count, and let nobody through."""
+        self.asked += self.is_gone
+        raise JournalUnavailable("memory", f"{lease.stream} cannot be released")
+
+
+def test_a_run_whose_journal_is_away_does_not_wait_for_it_twice() -> None:
+    """It raises after the first wait; its lease runs out by itself."""
+    workshop = Workshop()
+    pack = furnish(workshop)
+
+    async def main() -> int:
+        journal = Gone(MemoryJournal())
+        async with workshop.runtime(pack, journal.itself) as runtime:
+            with pytest.raises(JournalUnavailable):
+                await runtime.run(ASK, actor=ADA, plan=ROW)
+        return journal.asked
+
+    assert workshop.run(main()) == 0

@@ -20,9 +20,9 @@ careful way over a new connection. There, with the stream's row locked, it is lo
   before them. It only counts while the lease epoch is still the unit's: a later owner might have written equal bytes,
   so then the outcome stays unknown.
 - If the link is not there the unit was not stored, and is stored now or refused. Should the server still carry the
-  lost statement out afterwards, that finds the stream moved or leased anew, and stores nothing.
-- A unit without events leaves no link. Repeating it changes nothing, but if the repetition is refused, nobody can tell
-  whether the first one was stored: unknown.
+  lost statement out afterwards, that finds another position or epoch, and stores nothing.
+- A unit without events leaves no link. Repeating it changes nothing, but if the repetition is refused, it cannot be
+  told whether the first one was stored: unknown.
 - A lease act is repeated: its owner gets a lease that is good now, or is told who has it.
 - A stream was forgotten if no stream with its number is there any more.
 
@@ -43,7 +43,7 @@ from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
 from tercet.journal.postgres.connection import QUERIES
 from tercet.journal.postgres.delivery import Delivery, Sent
 from tercet.journal.postgres.driver import Connection
-from tercet.journal.postgres.faults import CONTENTION, FAILURES, LOST
+from tercet.journal.postgres.faults import CONTENTION, FAILURES, is_lost
 from tercet.journal.postgres.rows import Known, Rows
 from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
 from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
@@ -102,9 +102,9 @@ class Batcher:
         """
         try:
             return await sending
-        except LOST:
-            raise
-        except FAILURES:
+        except FAILURES as error:
+            if is_lost(error):
+                raise
             for delivery in sent:
                 delivery.reject()
             self.forget()
@@ -193,9 +193,9 @@ class Batcher:
             except _Undecided as undecided:
                 delivery.give_up(undecided.refusal, self._place)
                 return
-            except LOST:
-                raise
             except FAILURES as error:
+                if is_lost(error):
+                    raise
                 if len(delivery.unanswered) > before:
                     delivery.reject()
                 # With contention, somebody took a claim between our look and our insert. The next look sees it.

@@ -81,7 +81,7 @@ class Delivery:
         self.state = State.IN_DOUBT if self.unanswered else State.NOT_SENT
 
     def refuse(self, error: JournalError) -> None:
-        """The rules refuse the act on what the server holds; whoever calls this has ruled out that it was stored."""
+        """The rules refuse the act on what the server holds; the caller has ruled out that it was stored."""
         self._demand_open()
         self._end(State.REFUSED, error)
 

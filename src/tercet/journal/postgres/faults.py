@@ -39,6 +39,14 @@ FAILURES = (asyncpg.PostgresError, *LOST)
 """Everything that the driver raises when a statement was not carried out as asked."""
 
 
+def is_lost(error: BaseException) -> bool:
+    """Whether a statement has no answer that can be relied on: the connection is gone, or the server gave up.
+
+    A server that panics, at the COMMIT for example, may find the transaction committed when it has recovered.
+    """
+    return isinstance(error, LOST) or getattr(error, "severity_en", None) in ("FATAL", "PANIC")
+
+
 def translate(error: BaseException, place: str) -> JournalError:
     """The journal's error for one of the driver's."""
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -15,7 +15,7 @@ from tercet.journal.postgres.batch import Batcher
 from tercet.journal.postgres.connection import Server, migrate
 from tercet.journal.postgres.delivery import Delivery, Outcome
 from tercet.journal.postgres.driver import Connection
-from tercet.journal.postgres.faults import FAILURES, LOST, translate
+from tercet.journal.postgres.faults import FAILURES, is_lost, translate
 from tercet.journal.stream import Act
 
 Waiting: TypeAlias = tuple[Act, "asyncio.Future[Any]"]
@@ -85,35 +85,42 @@ class Writer:
         try:
             connection = await self._connected(deadline)
         except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it and the task live on
-            return [self._give_up(delivery, error) for delivery in deliveries]
+            for delivery in deliveries:
+                self._give_up(delivery, error)
+            return [cast("Outcome", delivery.outcome) for delivery in deliveries]
         try:
             await self._batcher.run(connection, deliveries)
         except Exception:  # noqa: BLE001 - what has no outcome is looked at on its own, and answered then
             self._drop()
             deadline = self._loop.time() + self._server.outage_s
-        return [await self._deliver(delivery, deadline) for delivery in deliveries]
+        lost: Exception | None = None
+        for delivery in deliveries:
+            if delivery.outcome is None and lost is None:
+                lost = await self._deliver(delivery, deadline)
+            if delivery.outcome is None and lost is not None:
+                self._give_up(delivery, lost)
+        return [cast("Outcome", delivery.outcome) for delivery in deliveries]
 
-    async def _deliver(self, delivery: Delivery, deadline: float) -> Outcome:
-        """The outcome of one act: the one it has, or that of the careful way."""
+    async def _deliver(self, delivery: Delivery, deadline: float) -> Exception | None:
+        """Carry one act out the careful way; or return why the server cannot be reached any more."""
         while delivery.outcome is None:
             try:
                 connection = await self._connected(deadline)
             except Exception as error:  # noqa: BLE001 - as above
-                return self._give_up(delivery, error)
+                return error
             try:
                 await self._batcher.run_carefully(connection, delivery)
-            except LOST as error:
+            except Exception as error:  # noqa: BLE001 - as above
+                if not is_lost(error):
+                    self._give_up(delivery, error)
+                    return None
                 self._drop()
                 if self._loop.time() >= deadline:
-                    return self._give_up(delivery, error)
-            except Exception as error:  # noqa: BLE001 - as above
-                return self._give_up(delivery, error)
-        return delivery.outcome
+                    return error
+        return None
 
-    def _give_up(self, delivery: Delivery, error: Exception) -> Outcome:
-        if delivery.outcome is None:
-            delivery.give_up(translate(error, self._server.place), self._server.place)
-        return cast("Outcome", delivery.outcome)
+    def _give_up(self, delivery: Delivery, error: Exception) -> None:
+        delivery.give_up(translate(error, self._server.place), self._server.place)
 
     async def _connected(self, deadline: float) -> Connection:
         if self._connection is None or self._connection.is_closed():
