@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.sqlite.connection import demand_whole, find_way
 from tercet.journal.sqlite.faults import FAILURES, translate
+from tercet.journal.sqlite.heads import heads_path
 from tercet.journal.sqlite.reader import Reader
 from tercet.journal.sqlite.writer import NoWriter, Writer
 
@@ -75,7 +77,8 @@ def _way(path: Path, patience_s: float, *, is_whole: bool = False) -> str:
     """The address by which a file is read; with `is_whole` one that lacks commits is refused."""
     try:
         address = find_way(path, patience_s=patience_s)
-        if is_whole:
+        # Where the commit log may not be read, looking is still allowed: nothing is called because of it.
+        if is_whole and os.access(heads_path(path), os.R_OK):
             demand_whole(path, patience_s=patience_s, address=address)
     except FAILURES as error:
         raise translate(error, str(path)) from error
