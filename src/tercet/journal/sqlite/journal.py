@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from tercet.contracts.errors import UsageError
@@ -11,7 +11,6 @@ from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.sqlite.connection import demand_whole, find_way
 from tercet.journal.sqlite.faults import FAILURES, translate
-from tercet.journal.sqlite.heads import heads_path
 from tercet.journal.sqlite.reader import Reader
 from tercet.journal.sqlite.writer import NoWriter, Writer
 
@@ -77,9 +76,10 @@ def _way(path: Path, patience_s: float, *, is_whole: bool = False) -> str:
     """The address by which a file is read; with `is_whole` one that lacks commits is refused."""
     try:
         address = find_way(path, patience_s=patience_s)
-        # Where the commit log may not be read, looking is still allowed: nothing is called because of it.
-        if is_whole and os.access(heads_path(path), os.R_OK):
-            demand_whole(path, patience_s=patience_s, address=address)
+        if is_whole:
+            # Where the commit log may not be read, looking is still allowed: nothing is called because of it.
+            with suppress(JournalUnavailable):
+                demand_whole(path, patience_s=patience_s, address=address)
     except FAILURES as error:
         raise translate(error, str(path)) from error
     return address
