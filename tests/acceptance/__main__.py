@@ -2,6 +2,10 @@
 
 import sys
 
+from . import damage
 from .campaign import main
 
-sys.exit(main())
+codes = [main()]
+if "--only" not in sys.argv:
+    codes.append(damage.main())
+sys.exit(max(codes))

@@ -205,8 +205,16 @@ async def live(
         process.kill()
 
 
+async def watch(process: Worker) -> tuple[int, dict[str, Any]]:
+    """The life of a process that nobody kills: its exit code, and what it said at its end."""
+    return await _live(process, "", random.Random(0))  # noqa: S311 - nothing is drawn
+
+
 def start(
-    trial: Trial, crash: str = "", main: Callable[[Sequence[str], worker.Say], None] = worker.main
+    trial: Trial,
+    crash: str = "",
+    main: Callable[[Sequence[str], worker.Say], None] = worker.main,
+    more: Mapping[str, str] | None = None,
 ) -> Worker:
     """Start a process, told by its environment where to die and what to hang at."""
     told = {
@@ -214,6 +222,7 @@ def start(
         effects.VARIABLE: str(trial.effects),
         crash_points.VARIABLE: crash,
         HANG: trial.hang,
+        **(more or {}),
     }
     return Worker((trial.journal, trial.name, trial.scene, str(LEASE_MS)), told, main)
 
@@ -246,6 +255,11 @@ async def _has_let_expire(trial: Trial) -> bool:
 
 
 # --- what is left ---
+
+
+def count_effects(trial: Trial) -> Counter[str]:
+    """How often each step had its effect."""
+    return Counter(effect.step for effect in effects.read(trial.effects))
 
 
 async def look(trial: Trial, found: Found) -> None:

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -220,7 +220,7 @@ def test_processes_that_share_a_journal_record_every_commit(tmp_path: Path) -> N
 
 
 @contextmanager
-def _umask(mask: int) -> Iterator[None]:
+def _umask(mask: int) -> Generator[None]:
     before = os.umask(mask)
     try:
         yield

@@ -31,6 +31,7 @@ from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append, NewCheckpoint
 from tercet.journal.sqlite import writer
 from tercet.journal.sqlite.connection import connect_writer
+from tercet.journal.sqlite.heads import heads_path
 
 LARGE = b"z" * 2_000_000
 
@@ -46,6 +47,7 @@ APPEND_FOR_EVER = """
 import asyncio, sys
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append
+from tercet.journal.sqlite.heads import heads_path
 
 async def grow(journal, stream):
     seq = 0
@@ -271,3 +273,21 @@ def test_a_commit_waits_for_the_disk(path: Path) -> None:
 async def _open(path: Path) -> None:
     async with open_journal(at(path), patience_s=0.2):
         pass
+
+
+def test_a_journal_in_a_folder_that_may_only_be_read_opens_whoever_owns_its_commit_log(
+    public_folder: Path,
+) -> None:
+    """Looking needs neither the right to write nor the right to read the commit log."""
+    path = public_folder / "runs.db"
+    asyncio.run(make_journal(path, 3))
+    path.chmod(0o444)
+    heads_path(path).chmod(0o600)
+    public_folder.chmod(0o555)
+
+    async def run() -> None:
+        async with open_journal(at(path), may_be_read_only=True) as journal:
+            assert (await verify_chain(journal, TENANT, "ses_1")).seq == 3
+
+    with without_privileges():
+        asyncio.run(run())

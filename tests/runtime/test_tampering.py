@@ -7,20 +7,23 @@ import sqlite3
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import JournalCorrupt
+from tercet.journal.database import DatabaseJournal
+from tercet.journal.errors import JournalCorrupt, Loss
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import read_all
 from tercet.replay.recording import load
 from tercet.replay.report.case import read_case
 from tercet.runtime import checkpoint, opening
+from tercet.runtime.lost_history import mark_lost
 from tercet.runtime.machine import evolve
 from tercet.runtime.messages import inbox_of
 from tercet.runtime.noticeboard import STREAM
@@ -250,3 +253,33 @@ def test_a_stop_that_was_removed_is_missed(workshop: Workshop, path: Path) -> No
 
     workshop.run(main())
     assert workshop.calls == []
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_sessions_that_may_have_lost_events_are_not_resumed(
+    workshop: Workshop, path: Path, is_complete: bool
+) -> None:
+    """Where the commit log does not name every stream that moved, no session that is not over goes on."""
+    workshop.tool("do.it")
+    workshop.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=())
+    pack = workshop.pack(gates=(BOSS,))
+
+    async def main() -> None:
+        async with (
+            workshop.journal(f"sqlite:///{path}") as journal,
+            workshop.runtime(pack, journal) as runtime,
+        ):
+            done = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            waiting = await runtime.run(ASK, plan=plan(step("w", "wipe.it")), actor=ADA)
+            loss = Loss(commits=3, streams=(), is_complete=is_complete)
+            marked = await mark_lost(cast("DatabaseJournal", journal), loss)
+            assert [each.session_id for each in marked] == ([] if is_complete else [waiting.session_id])
+            assert (await runtime.resume(done.session_id)).status == "completed"
+            if is_complete:
+                assert (await runtime.resume(waiting.session_id)).status == "awaiting_gate"
+                return
+            with pytest.raises(UsageError) as caught:
+                await runtime.resume(waiting.session_id)
+            assert caught.value.code == "history_lost"
+
+    workshop.run(main())

@@ -33,12 +33,12 @@ _EVERY = 50
 
 
 def check(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """Verify a whole journal, of all tenants, and list everything that is not as it was written.
+    """Verify a whole journal, and list what is damaged.
 
-    It checks the database file, commits that are missing, the chain of every stream up to its recorded end, the session
-    that a stream is named after, checkpoints and session rows against the events, claims against their streams, and every
-    blob against its digest. One damaged stream does not end the check. Nothing is written. Exits with 0 if all is
-    well and with 5 if something is damaged.
+    For all tenants, it checks the database file, commits that are missing, the chain of every stream up to its
+    recorded end, the session that a stream is named after, checkpoints and session rows against the events, claims
+    against their streams, and every blob against its digest. One damaged stream does not end the check. Nothing is
+    written. Exits with 0 if all is well and with 5 if something is damaged.
     """
     report = asyncio.run(_check(journal, Screen(stderr=True), is_quiet=as_json))
     if as_json:
@@ -118,11 +118,12 @@ def accept(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Go on with a SQLite journal that lost durable commits, such as a restored backup.
+    """Go on with a SQLite journal that lost commits.
 
-    Sessions that lost events are marked, and cannot be resumed any more: which calls they made after the events that
-    are left is not known, and none of them is repeated. All others go on. A run that was lost whole is not known any
-    more, so the same request starts a new one. Exits with 0 if the journal can be used, and with 2 without --yes.
+    That is one with a damaged log, or a restored backup, which is refused with journal_damaged. Sessions that lost
+    events are marked, and cannot be resumed any more: which calls they made after the events that are left is not
+    known, and none of them is repeated. All others go on. A run that was lost whole is not known any more, so the
+    same request starts a new one. Exits with 0 if the journal can be used, and with 2 without --yes.
     """
     demand_file(journal)
     if not yes:

@@ -27,7 +27,7 @@ A mistake is answered with what to do about it: on stderr, or with `--json` on s
 | 2 | wrong use: an option, a plan, a pack or an input that cannot be understood, a session that is not there, a journal that cannot be opened |
 | 3 | refused by the critic; a replay, a what-if or a golden run that comes out otherwise; a bundle that is not as it was exported |
 | 4 | a run waits at a gate, or was paused by Ctrl-C, SIGTERM, an operator or an emergency stop; `tercet sessions resume` goes on |
-| 5 | a run failed, was escalated, rejected or cancelled, or expired; or its journal could not go on (full, locked, damaged or gone while it was used): what was written before is safe |
+| 5 | a run failed, was escalated, rejected or cancelled, or expired; or its journal could not go on (full, locked, damaged or gone while it was used): what was written before is safe; or a check or a list found something damaged |
 | 130 | interrupted |
 
 Whoever starts a run, answers a gate or stops something is the user that the operating system says, mapped by the `actors.toml` of a pack: to the actor whose `os_user` they are, else to the one whose id is their name.

@@ -45,8 +45,8 @@ def is_file(name: str) -> bool:
 async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
     """The run of this name: a file is a bundle, everything else a session of the journal at `url`.
 
-    What is done with it fails with `BundleDamaged` or `JournalCorrupt` where the run holds what nobody could have
-    recorded: what was made up can make reading fail in any way.
+    What is done with it fails with `BundleDamaged` or `JournalCorrupt` where the events of the run do not fit
+    together: events that were made up can make reading fail in any way.
     """
     if is_file(name):
         with open_bundle(name) as bundle, _as_bundle_damage(), _translated(_bundle_fault):
@@ -61,7 +61,7 @@ async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
 
 
 def _bundle_fault(reason: str) -> BundleDamaged:
-    """Return the error for a bundle whose bytes are whole and whose events nobody could have recorded."""
+    """Return the error for a bundle whose bytes are whole and whose events do not fit together."""
     return BundleDamaged(record=0, name="the events", damage="inconsistent", reason=reason)
 
 

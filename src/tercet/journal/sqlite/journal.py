@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from tercet.contracts.errors import UsageError
@@ -76,7 +77,9 @@ def _way(path: Path, patience_s: float, *, is_whole: bool = False) -> str:
     try:
         address = find_way(path, patience_s=patience_s)
         if is_whole:
-            demand_whole(path, patience_s=patience_s, address=address)
+            # Where the commit log may not be read, looking is still allowed: nothing is called because of it.
+            with suppress(JournalUnavailable):
+                demand_whole(path, patience_s=patience_s, address=address)
     except FAILURES as error:
         raise translate(error, str(path)) from error
     return address
