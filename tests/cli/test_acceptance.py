@@ -93,8 +93,8 @@ def test_a_reader_that_goes_away_changes_nothing(words: tuple[str, ...]) -> None
 @pytest.mark.parametrize(("redirection", "code"), [(">&-", 0), ("--json >&-", 0), ("- <&-", 2)])
 def test_closed_streams_are_no_bug(redirection: str, code: int) -> None:
     """A command started without stdin, stdout or stderr still ends as it should."""
-    plan = "" if redirection.startswith("- ") else PLANS / "plan_b.json"
-    line = f"{shlex.join(TERCET)} verify {REFUNDS} {plan} {redirection}"
+    plan = "" if redirection.startswith("- ") else shlex.quote(str(PLANS / "plan_b.json"))
+    line = f"{shlex.join(TERCET)} verify {shlex.quote(str(REFUNDS))} {plan} {redirection}"
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == code
     assert "bug" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_two_clerks_let_a_letter_go(office: Office, gate: str) -> None:
     assert first["next"] == [f"tercet gates show {gate}"]
     second = office.say("bruno", "gates", "approve", gate).json
     assert (second["actor"], second["missing"]) == ("clerk_2", {})
-    assert second["next"] == [f"tercet sessions resume {session_of(gate)} --pack {POST}"]
+    assert second["next"] == [f"tercet sessions resume {session_of(gate)} --pack {shlex.quote(str(POST))}"]
     assert office.sent() == []
     assert office.tercet("sessions", "resume", session_of(gate), "--pack", POST).code == 0
     assert office.sent() == ["sent box 7"]

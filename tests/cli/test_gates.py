@@ -150,7 +150,7 @@ def test_what_is_printed_as_an_answer_says_who_speaks(tercet: Tercet, gate: str)
     """Shown by itself or with its session, a gate is answered in the same words, with a place for --actors if need be."""
     for told, approve in (
         ((), f"tercet gates approve {gate} --actors PACK"),
-        (("--actors", REFUNDS), f"tercet gates approve {gate} --actors {REFUNDS}"),
+        (("--actors", REFUNDS), f"tercet gates approve {gate} --actors {shlex.quote(str(REFUNDS))}"),
     ):
         for page in (
             tercet("gates", "show", gate, *told),
@@ -158,7 +158,7 @@ def test_what_is_printed_as_an_answer_says_who_speaks(tercet: Tercet, gate: str)
         ):
             assert approve in [line.strip() for line in page.out.splitlines()]
     shown = tercet("sessions", "show", session_of(gate), "--actors", REFUNDS)
-    assert f"tercet sessions resume {session_of(gate)} --pack {REFUNDS}" in shown.out
+    assert f"tercet sessions resume {session_of(gate)} --pack {shlex.quote(str(REFUNDS))}" in shown.out
 
 
 def test_an_answer_that_needs_no_role_needs_no_actors(tercet: Tercet, question: str) -> None:

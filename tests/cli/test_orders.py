@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -71,7 +72,7 @@ def test_a_waiting_session_is_cancelled_and_brought_to_its_end(office: Office) -
     office.be("rosa")
     told = office.tercet("sessions", "cancel", session, "--actors", POST)
     assert "it comes to its end when somebody resumes it" in told.text
-    assert f"    tercet sessions resume {session} --pack {POST}\n" in told.out
+    assert f"    tercet sessions resume {session} --pack {shlex.quote(str(POST))}\n" in told.out
     assert "· ending cancelled: asker cancelled it" in office.tercet("sessions", "show", session).out
     assert code_of(office.say("rosa", "sessions", "cancel", session)) == (2, "session_ending")
     done = office.tercet("sessions", "resume", session, "--pack", POST, "--json")

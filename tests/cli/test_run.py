@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -130,7 +131,7 @@ def test_json_at_a_gate_has_the_call_and_the_commands(tercet: Tercet, kitchen: K
     assert (answer.code, told["status"]) == (4, "awaiting_gate")
     assert gate["shown"]["params"] == {"payment_id": "pay_8861", "amount_inr": 24500}
     assert gate["names"] == ["GATE_FINANCE_APPROVAL"]
-    assert f"tercet gates approve {gate['id']} --actors {REFUNDS}" in told["next"]
+    assert f"tercet gates approve {gate['id']} --actors {shlex.quote(str(REFUNDS))}" in told["next"]
 
 
 def test_the_journal_may_be_elsewhere(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -48,7 +49,7 @@ def test_a_stopped_run_is_resumed_with_one_effect(
         in out
     )
     assert "· paused: the process was told to stop" in out
-    assert f"tercet sessions resume {session} --pack {BAKERY}" in out
+    assert f"tercet sessions resume {session} --pack {shlex.quote(str(BAKERY))}" in out
     done = resume(kitchen, session)
     assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "completed")
     assert (kitchen.count("calls"), kitchen.count("loaves")) == (calls, 1)

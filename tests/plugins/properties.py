@@ -31,15 +31,17 @@ class RandomExamples:
     """The property tests alone, in random order, for a limited time."""
 
     def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
+        self._seconds = seconds
+        self._end = float("inf")
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out every test without a property, and shuffle the others alike in each worker of pytest-xdist."""
+        """Leave out every test without a property, shuffle the others alike in each worker, and let the time begin."""
         others = [item for item in items if item.get_closest_marker("hypothesis") is None]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item.get_closest_marker("hypothesis") is not None]
         random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).shuffle(items)  # noqa: S311 - no secret
+        self._end = time.monotonic() + self._seconds
 
     def pytest_runtest_setup(self) -> None:
         """Skip what is left when the time is over."""
