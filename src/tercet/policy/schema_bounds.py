@@ -7,10 +7,10 @@ number grows from a value to its members, and whether it grows without end in a 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 from tercet.contracts import pointer
 from tercet.contracts.shape import JsonObject, as_list, as_object
@@ -27,6 +27,7 @@ _MEMBERS = (
     "patternProperties", "additionalProperties", "propertyNames", "unevaluatedProperties",
     "items", "prefixItems", "additionalItems", "contains", "unevaluatedItems",
 )  # fmt: skip
+_ESCAPED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _ANY = "*"
 """Stands for the members that no property names."""
 
@@ -96,7 +97,7 @@ class _Measuring:
         if not fragment.startswith("/"):
             return self._named.get(f"#{fragment}")
         try:
-            return as_object(pointer.follow(root, unquote(fragment)))
+            return as_object(pointer.follow(root, _unquoted(fragment)))
         except pointer.PointerError:
             return None
 
@@ -176,6 +177,13 @@ class _Measuring:
             }
             for name, own in counted.items()
         }
+
+
+def _unquoted(fragment: str) -> str:
+    """A fragment of a URL as text; `urllib` could do I/O, and has no place in the pure layers."""
+    return _ESCAPED.sub(
+        lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), fragment
+    )
 
 
 def _schemas(value: Any) -> Iterator[JsonObject]:
