@@ -310,3 +310,15 @@ def test_an_empty_folder_is_wrong_use(here: Path) -> None:
 def test_not_every_problem_is_listed(here: Path) -> None:
     """A file in which all is wrong is given up after a while."""
     assert len(problems(write("f.jsonl", "x\n" * 1_000))) == MOST_PROBLEMS
+
+
+def test_a_link_out_of_a_folder_is_refused_by_name(here: Path, tmp_path: Path) -> None:
+    """Whoever can write into a folder does not choose which other files are read; a link inside of it is fine."""
+    write("k/own.md", "own words")
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    (outside / "secret.md").write_text("not for here")
+    (here / "k" / "again.md").symlink_to(here / "k" / "own.md")
+    assert [file.name for file in find_files([Path("k")], Report())] == ["k/again.md", "k/own.md"]
+    (here / "k" / "stolen.md").symlink_to(outside / "secret.md")
+    assert problems(Path("k")) == [("link_outside", "k/stolen.md", None)]

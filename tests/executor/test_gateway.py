@@ -314,6 +314,15 @@ def look_up(function: Callable[..., Any] | None) -> Ended:
     return clock.run(Gateway(clock).look_up(tool, {"payment_id": "pay_1", "amount": 5}, CONTEXT))
 
 
+def answering(answer: Any) -> Callable[..., Any]:
+    """A look-up that always answers so."""
+
+    def look(**_: Any) -> Any:
+        return answer
+
+    return look
+
+
 @pytest.mark.req("R153")
 def test_a_look_up_finds_misses_or_does_not_know() -> None:
     """`Happened` has the result of the action, `Absent` says that it never happened, and the rest says nothing."""
@@ -331,14 +340,14 @@ def test_a_look_up_finds_misses_or_does_not_know() -> None:
     assert isinstance(look_up(hang), Unknown)
     assert isinstance(look_up(None), Unknown)
     assert isinstance(look_up(len), Unknown)
-    assert look_up(lambda **_: NotSure("the ledger is locked")) == Unknown(error="the ledger is locked")
-    assert look_up(lambda **_: Happened()) == Done(value=None)
+    assert look_up(answering(NotSure("the ledger is locked"))) == Unknown(error="the ledger is locked")
+    assert look_up(answering(Happened())) == Done(value=None)
 
 
 @pytest.mark.parametrize("answer", [None, True, {"key": "k"}, Absent, "absent"], ids=repr)
 def test_only_a_typed_answer_of_a_look_up_counts(answer: Any) -> None:
     """A forgotten return must not mean that the call did not happen, and a bare value not that it did."""
-    ended = look_up(lambda **_: answer)
+    ended = look_up(answering(answer))
     assert isinstance(ended, Unknown)
     assert "return Happened(value), Absent() or Unknown(reason)" in ended.error
 
@@ -349,9 +358,12 @@ def test_a_look_up_receives_the_parameters_of_the_call() -> None:
     def some(ctx: ToolContext, payment_id: str) -> Any:
         return Happened([payment_id, ctx.idempotency_key])
 
+    def all_of_them(**params: Any) -> Any:
+        return Happened(params)
+
     def every(amount: int, payment_id: str) -> Any:
         return Happened([payment_id, amount])
 
     assert look_up(some) == Done(value=["pay_1", "k"])
     assert look_up(every) == Done(value=["pay_1", 5])
-    assert look_up(lambda **params: Happened(params)) == Done(value={"payment_id": "pay_1", "amount": 5})
+    assert look_up(all_of_them) == Done(value={"payment_id": "pay_1", "amount": 5})

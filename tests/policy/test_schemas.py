@@ -90,7 +90,7 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         validator(text)
     assert caught.value.code == "schema_invalid"
-    assert caught.value.message.startswith("not a JSON Schema: ")
+    assert caught.value.message.startswith(("not a JSON Schema: ", "this JSON Schema is too complex"))
     assert "\n" not in caught.value.message
 
 

@@ -24,9 +24,10 @@ from tercet.journal.codec import CodecError
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import CheckpointKind, StoredCheckpoint
 from tercet.packs.pack import Pack
+from tercet.policy import schema_bounds, schemas
 from tercet.replay.comparison import LONGEST, brief
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replaying import replay, replay_recording
 from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import what_if
 
@@ -261,3 +262,27 @@ def test_files_that_are_no_bundle_get_a_typed_answer(
         told = json.loads(result.stdout)
         assert (name, told["error"]["code"]) == (name, code)
         assert told["error"]["remedy"]
+
+
+def test_a_recorded_pack_whose_schema_expands_without_measure_is_refused(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replay answers that such a plan is rejected, instead of waiting for a validator that never comes back."""
+    defs = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(12)}
+    schema = {"$ref": "#/$defs/d0", "$defs": {**defs, "d12": {"type": "object"}}}
+    workshop.is_forged = True
+    workshop.tool("do.it", parameters=schema)
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            with monkeypatch.context() as lenient:
+                lenient.setattr(schema_bounds, "MAX_EVALUATIONS", 10**9)
+                lenient.setattr(schema_bounds, "_MAX_LISTED", 10**9)
+                result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            for kept in (schemas.validator, schemas._bounds):  # pyright: ignore[reportPrivateUsage]
+                kept.cache_clear()
+            report = await replay(runtime.journal, result.session_id)
+            assert report.difference is not None
+            assert (report.difference.event, report.difference.expected) == ("plan_reviewed", "reject")
+
+    workshop.run(main())

@@ -162,6 +162,9 @@ def test_a_key_that_older_code_claimed_is_found_by_its_owner_alone(
     workshop.tool("do.it")
     course = plan(step("a"))
 
+    def claims_of(request: Request, *_: object) -> tuple[str, ...]:
+        return (f"request:{request.request_key}",)
+
     async def main() -> None:
         journal = MemoryJournal()
         async with (
@@ -169,7 +172,7 @@ def test_a_key_that_older_code_claimed_is_found_by_its_owner_alone(
             workshop.runtime(workshop.pack(name="elsewhere"), journal) as other,
         ):
             with monkeypatch.context() as older:
-                older.setattr(opening, "claims_of", lambda request, *_: (f"request:{request.request_key}",))
+                older.setattr(opening, "claims_of", claims_of)
                 first = await runtime.run(KEYED, plan=course, actor=ADA)
             assert (await runtime.run(KEYED, plan=course, actor=ADA)).session_id == first.session_id
             assert (await runtime.run(KEYED, plan=course, actor=BOB)).session_id != first.session_id

@@ -31,6 +31,37 @@ def test_a_secret_is_cut_out_wherever_it_stands(secret: str, before: str, after:
     assert REDACTED in cleaned
 
 
+@given(secrets, st.integers(1, 80), st.sampled_from(["\n", "\r\n", "\\n", "%0A"]))
+def test_a_secret_in_base64_is_cut_out_however_it_is_broken_into_lines(
+    secret: str, width: int, end: str
+) -> None:
+    """As mail and PEM do, at any width."""
+    packed = base64.b64encode(secret.encode()).decode()
+    wrapped = end.join(packed[at : at + width] for at in range(0, len(packed), width))
+    assert REDACTED in Redaction([secret]).text(f"see:\n{wrapped}\n")
+
+
+@given(secrets, st.sampled_from(["", " ", ":", "-", "\\x", ", 0x", "\n"]), st.booleans())
+def test_a_secret_in_hexadecimal_is_cut_out(secret: str, between: str, upper: bool) -> None:
+    """In either case, with and without separators."""
+    spelt = between.join(f"{byte:02X}" if upper else f"{byte:02x}" for byte in secret.encode())
+    assert Redaction([secret]).text(f"<{spelt}>") == f"<{REDACTED}>"
+
+
+@given(secrets, st.data())
+def test_a_secret_is_cut_out_whichever_characters_are_percent_encoded(
+    secret: str, data: st.DataObject
+) -> None:
+    """All of them, or any."""
+    encoded = data.draw(st.lists(st.booleans(), min_size=len(secret), max_size=len(secret)))
+    spelt = "".join(
+        f"%{ord(c):02X}" if is_encoded else c for c, is_encoded in zip(secret, encoded, strict=True)
+    )
+    every = "".join(f"%{ord(c):02x}" for c in secret)
+    for text in (spelt, every):
+        assert Redaction([secret]).text(f"<{text}>") == f"<{REDACTED}>"
+
+
 @pytest.mark.parametrize(
     ("value", "cleaned"),
     [

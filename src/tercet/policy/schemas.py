@@ -10,7 +10,13 @@ import orjson
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.references import Place
-from tercet.contracts.shape import as_object
+from tercet.contracts.shape import as_list, as_object
+from tercet.policy.schema_bounds import Bounds, TooMuchWorkError, measure
+
+MAX_TEXT = 2**21
+"""A longer schema is refused unread."""
+MAX_GROWN = 2**17
+"""How far the work of a schema that refers to itself may grow with the levels of a value."""
 
 
 class Fault(NamedTuple):
@@ -23,12 +29,33 @@ class Fault(NamedTuple):
 
 @lru_cache(maxsize=4_096)
 def validator(schema_text: str) -> Any:
-    """The validator of a schema, given as JSON text; raises `UsageError` if it is no schema."""
+    """The validator of a schema, given as JSON text; raises `UsageError` if it is no schema, or one that expands too far."""
+    _bounds(schema_text)
     try:
         # Offline: a schema that reaches out would do I/O, and mean something else tomorrow.
         return jsonschema_rs.validator_for(orjson.loads(schema_text), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise UsageError(f"not a JSON Schema: {str(error).splitlines()[0]}", code="schema_invalid") from error
+
+
+@lru_cache(maxsize=4_096)
+def _bounds(schema_text: str) -> Bounds:
+    if len(schema_text) > MAX_TEXT:
+        raise _too_complex(f"it has more than {MAX_TEXT:,} characters")
+    try:
+        return measure(orjson.loads(schema_text))
+    except TooMuchWorkError as error:
+        raise _too_complex(str(error)) from error
+    except ValueError as error:
+        raise UsageError(f"not a JSON Schema: {error}", code="schema_invalid") from error
+
+
+def _too_complex(why: str) -> UsageError:
+    return UsageError(
+        f"this JSON Schema is too complex to be checked: {why}",
+        code="schema_invalid",
+        remedy="write it flatter: fewer levels of allOf, anyOf and $ref",
+    )
 
 
 @lru_cache(maxsize=512)
@@ -44,6 +71,9 @@ def _relaxed(schema_text: str, unchecked: frozenset[str]) -> Any:
 def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()) -> list[Fault]:
     """Every way in which a value breaks a schema; the members in `unchecked` may be anything."""
     compiled = _relaxed(schema_text, unchecked) if unchecked else validator(schema_text)
+    growth = _bounds(schema_text).growth
+    if growth > 1 and not _is_shallow(value, growth):
+        return [Fault((), "maxDepth", "it nests too deep for a schema that refers to itself several times")]
     try:
         if compiled.is_valid(value):
             return []
@@ -57,6 +87,22 @@ def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()
         )
         for error in compiled.iter_errors(value)
     ]
+
+
+def _is_shallow(value: Any, growth: int) -> bool:
+    """Whether a value has so few levels that work which grows with each of them stays bounded."""
+    levels, work = [value], 1
+    while levels:
+        levels = [
+            member
+            for item in levels
+            for member in ((as_object(item) or {}).values() or as_list(item) or ())
+            if isinstance(member, dict | list)
+        ]
+        work *= growth
+        if work > MAX_GROWN and levels:
+            return False
+    return True
 
 
 def _short(message: str) -> str:

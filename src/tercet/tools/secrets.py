@@ -1,8 +1,9 @@
 """Secrets of the environment: named where a tool is declared, read when it is called, and cut out of what comes back.
 
 A service may echo what it was sent, in an answer or in an error; so everything that leaves an adapter passes `Redaction`.
-It knows a secret as it is, in any case, with any of its signs escaped as in a URL, in JSON or in HTML, in Base64 and,
-where the secret is itself Base64, decoded.
+It knows a secret as it is, in any case, with any of its signs escaped as in a URL, in JSON or in HTML, with every character
+percent-encoded, in hexadecimal with or without separators, in Base64, also broken into lines, and, where the secret is
+itself Base64, decoded.
 What a service does to it beyond that, such as telling half of it, nobody can find.
 """
 
@@ -14,7 +15,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
-from urllib.parse import quote
 
 from tercet.contracts.errors import NotSent
 from tercet.contracts.shape import as_list, as_object
@@ -50,9 +50,13 @@ class Redaction:
 
     def __init__(self, secrets: Iterable[str], *, mark: str = REDACTED) -> None:
         self._mark = mark
-        spellings = {text for secret in secrets for text in _spellings(secret) if len(text) >= MIN_LENGTH}
-        longest_first = sorted(spellings, key=len, reverse=True)
-        pattern = "|".join(map(_escaped, longest_first))
+        known = {
+            text for secret in secrets for text in (secret, *_decoded(secret)) if len(text) >= MIN_LENGTH
+        }
+        plain = sorted(known, key=len, reverse=True)
+        packed = sorted({text for each in plain for text in _packed(each)}, key=len, reverse=True)
+        patterns = [*map(_in_hexadecimal, plain), *map(_wrapped, packed), *map(_escaped, plain)]
+        pattern = "|".join(patterns)
         self._pattern = re.compile(pattern, re.IGNORECASE) if pattern else None
 
     def text(self, text: str) -> str:
@@ -73,20 +77,39 @@ class Redaction:
         return self._mark if is_number and self._pattern.search(str(value)) else value
 
 
-def _spellings(secret: str) -> Iterator[str]:
-    for plain in (secret, *_decoded(secret)):
-        yield plain
-        yield quote(plain, safe="")
-        for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            # The middle of it, however many bytes stand around: `user:` in basic authentication, for one.
-            for before in range(3):
-                shifted = encode(b"\0" * before + plain.encode()).decode().rstrip("=")
-                yield shifted[4 if before else 0 : -1]
+def _packed(plain: str) -> Iterator[str]:
+    """A text in Base64: the middle of it, whatever bytes stand around, such as `user:` in basic authentication."""
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        for before in range(3):
+            shifted = encode(b"\0" * before + plain.encode()).decode().rstrip("=")
+            found = shifted[4 if before else 0 : -1]
+            if len(found) >= MIN_LENGTH:
+                yield found
+
+
+_BREAK = r"(?:\\[rnt]|%0[ad]|\s){0,8}"
+"""What may stand between two characters of Base64 that is broken into lines; `\\n` is how JSON writes it."""
+_BETWEEN = r"(?:[\s:;,._-]|\\x|0x){0,4}"
+"""What may stand between two bytes in hexadecimal."""
+
+
+def _wrapped(packed: str) -> str:
+    """A pattern for Base64 that may be broken into lines anywhere, and whose signs may be escaped."""
+    return _BREAK.join(letter if letter.isalnum() else _spelt(letter) for letter in packed)
+
+
+def _in_hexadecimal(plain: str) -> str:
+    return _BETWEEN.join(f"{byte:02x}" for byte in plain.encode())
 
 
 def _escaped(text: str) -> str:
-    """A pattern for a text in which every sign may be escaped: errors quote what a service sent as it came."""
-    return "".join(letter if letter.isalnum() else _spelt(letter) for letter in text)
+    """A pattern for a text in which every character may be escaped: errors quote what a service sent as it came."""
+    return "".join(_lettered(letter) if letter.isalnum() else _spelt(letter) for letter in text)
+
+
+def _lettered(letter: str) -> str:
+    codes = sorted({f"%{byte:02x}" for each in (letter, letter.swapcase()) for byte in each.encode()})
+    return f"(?:{letter}|{'|'.join(codes)})" if letter.isascii() else letter
 
 
 def _spelt(sign: str) -> str:
