@@ -260,7 +260,9 @@ def _is_same(state: State, stored: StoredCheckpoint) -> bool:
         verdict = checkpoint.read_point(stored).verdict
         return checkpoint.point(state, verdict).data == stored.data
     # As the values that they hold and not as bytes: a set has no order, and zlib may compress otherwise.
-    packed = msgspec.msgpack.encode(state)
+    packed = msgspec.msgpack.encode(
+        state if checkpoint.has_history(state) else checkpoint.without_history(state)
+    )
     most = 2 * len(packed) + _SPARE
     return checkpoint.read_fold(stored, most) == msgspec.msgpack.decode(packed, type=State)
 

@@ -14,6 +14,7 @@ from hashlib import sha256
 
 import msgspec
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import ReplayError
 from tercet.journal.protocol import NewCheckpoint, StoredCheckpoint
 from tercet.runtime.state import State, Used
@@ -99,6 +100,17 @@ def read_fold(stored: StoredCheckpoint, most: int | None = None) -> State:
             expected="the state of this version",
             check=f"the fold was written by another version of Tercet: {error}",
         ) from error
+
+
+def has_history(state: State) -> bool:
+    """Whether a fold of this session holds what its calls were made with: folds of earlier rules do not."""
+    return Behaviour.STRICT_CALLS in state.start.get("behaviour", ())
+
+
+def without_history(state: State) -> State:
+    """Return a state without what folds of earlier rules do not hold."""
+    steps = {name: msgspec.structs.replace(step, params={}) for name, step in state.steps.items()}
+    return msgspec.structs.replace(state, steps=steps, earlier=())
 
 
 def _unpacked(data: bytes, most: int | None) -> bytes:

@@ -295,7 +295,8 @@ async def restore(journal: Journal, tenant: str, session: str, *, known: Restore
     if known is None and (stored := await journal.newest(tenant, session, "fold")) is not None:
         # A fold only saves time: one that another version wrote and this one cannot read is not needed.
         with suppress(ReplayError):
-            state = checkpoint.read_fold(stored)
+            folded = checkpoint.read_fold(stored)
+            state = folded if checkpoint.has_history(folded) else state
     point = await journal.newest(tenant, session, "point")
     if point is not None and state.position == point.seq:
         checkpoint.compare(state, point)
