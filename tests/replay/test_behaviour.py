@@ -15,11 +15,13 @@ from tercet.contracts.evidence import Evidence
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.memory import MemoryJournal
+from tercet.journal.protocol import Append, NewCheckpoint, StoredCheckpoint
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load
 from tercet.replay.replaying import replay_recording
 from tercet.replay.rulebook import Rulebook
-from tercet.runtime import quality
+from tercet.runtime import checkpoint, quality
+from tercet.runtime.opening import restore
 
 UNSORTED: dict[str, Any] = {
     "type": "object",
@@ -165,3 +167,39 @@ def judged(workshop: Workshop, letter: str, fact: Evidence) -> Recording:
             return await load(journal, "default", result.session_id)
 
     return workshop.run(main())
+
+
+def test_a_fold_of_earlier_rules_is_told_from_a_changed_one_and_is_not_continued_from(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a fold does not hold what calls were made with: it replays, but a session is restored from its events."""
+    workshop.tool("do.it")
+    pack, journal, framed = workshop.pack(), MemoryJournal(), Pack.run_context
+    older = tuple(number for number in CURRENT if number != Behaviour.STRICT_CALLS)
+
+    def old_frame(self: Pack, **given: Any) -> Any:
+        return framed(self, **given).model_copy(update={"behaviour": older})
+
+    monkeypatch.setattr(Pack, "run_context", old_frame)
+
+    async def main() -> None:
+        async with workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            recording = await load(journal, "default", result.session_id)
+            state = await runtime.state(result.session_id)
+        assert state.steps["a"].params == {"n": "a"}
+        folded = checkpoint.fold(checkpoint.without_history(state))
+        as_stored = StoredCheckpoint(kind="fold", seq=folded.seq, data=folded.data, hash="")
+        points = (*recording.checkpoints, as_stored)
+        assert replay_recording(msgspec.structs.replace(recording, checkpoints=points)).difference is None
+        copied = MemoryJournal()
+        given = NewCheckpoint(kind="fold", seq=folded.seq, data=folded.data)
+        session = result.session_id
+        await copied.append(
+            Append(
+                tenant="default", stream=session, expected=0, events=recording.events, checkpoints=(given,)
+            )
+        )
+        assert (await restore(copied, "default", session)).state == state
+
+    workshop.run(main())

@@ -22,46 +22,31 @@ class Resolved(NamedTuple):
 
     name: str
     pays: bool
-    sum: int
+    amount: int
 
 
-class Rule(NamedTuple):
-    """A policy over a plan, in CEL and in Python."""
-
-    text: str
-    holds: Callable[[list[Resolved]], bool]
-
-
-PAYS = 's.tool == "pay.it"'
-RULES = [
-    Rule(
-        'plan.steps.all(s, s.tool != "pay.it" || s.params.sum < 50)',
-        lambda steps: all(s.sum < 50 for s in steps if s.pays),
+RULES: dict[str, Callable[[list[Resolved]], bool]] = {
+    'plan.steps.all(s, s.tool != "pay.it" || s.params.sum < 50)': lambda steps: all(
+        s.amount < 50 for s in steps if s.pays
     ),
-    Rule(
-        "plan.steps.all(s, !has(s.params.sum) || s.params.sum < 50)",
-        lambda steps: all(s.sum < 50 for s in steps),
+    "plan.steps.all(s, !has(s.params.sum) || s.params.sum < 50)": lambda steps: all(
+        s.amount < 50 for s in steps
     ),
-    Rule(
-        'plan.steps.filter(s, s.tool == "pay.it" && s.params.sum > 30).size() <= 1',
-        lambda steps: sum(s.pays and s.sum > 30 for s in steps) <= 1,
+    'plan.steps.filter(s, s.tool == "pay.it" && s.params.sum > 30).size() <= 1': lambda steps: (
+        sum(s.pays and s.amount > 30 for s in steps) <= 1
     ),
-    Rule(
-        'plan.steps.exists(s, s.tool == "pay.it" && s.params.sum < 20)',
-        lambda steps: any(s.pays and s.sum < 20 for s in steps),
+    'plan.steps.exists(s, s.tool == "pay.it" && s.params.sum < 20)': lambda steps: any(
+        s.pays and s.amount < 20 for s in steps
     ),
-    Rule(
+    (
         'plan.steps.all(a, a.tool != "pay.it" || plan.steps.all(b, b.tool != "pay.it" || a.id == b.id'
-        " || a.params.sum + b.params.sum < 90))",
-        lambda steps: all(
-            a.sum + b.sum < 90 for a in steps for b in steps if a.pays and b.pays and a.name != b.name
-        ),
+        " || a.params.sum + b.params.sum < 90))"
+    ): lambda steps: all(
+        a.amount + b.amount < 90 for a in steps for b in steps if a.pays and b.pays and a.name != b.name
     ),
-    Rule(
-        'plan.steps.all(s, s["params"]["sum"] != 33)',
-        lambda steps: all(s.sum != 33 for s in steps),
-    ),
-]
+    'plan.steps.all(s, s["params"]["sum"] != 33)': lambda steps: all(s.amount != 33 for s in steps),
+}
+"""Policies over a plan in CEL, each with the same in Python."""
 
 
 class Case(NamedTuple):
@@ -69,7 +54,7 @@ class Case(NamedTuple):
 
     plan: Plan
     resolved: list[Resolved]
-    rule: Rule
+    rule: str
 
 
 @st.composite
@@ -84,12 +69,12 @@ def cases(draw: st.DrawFn) -> Case:
             amount = draw(st.sampled_from([1, 15, 20, 31, 33, 45, 60]))
             said: Any = amount
         else:
-            amount, said = source.sum + 1, {"$from": f"{source.name}#/next"}
+            amount, said = source.amount + 1, {"$from": f"{source.name}#/next"}
         tool = "pay.it" if pays else "look.it"
         steps.append(step(name, tool, params={"n": name, "sum": said}))
         resolved.append(Resolved(name, pays, amount))
     order = draw(st.permutations(range(len(steps))))
-    return Case(plan(*(steps[at] for at in order)), resolved, draw(st.sampled_from(RULES)))
+    return Case(plan(*(steps[at] for at in order)), resolved, draw(st.sampled_from(sorted(RULES))))
 
 
 def carry_out(case: Case, **policy: Any) -> tuple[RunResult, list[str]]:
@@ -105,7 +90,7 @@ def carry_out(case: Case, **policy: Any) -> tuple[RunResult, list[str]]:
 
     workshop.tool("look.it", look, mode="read_only")
     workshop.tool("pay.it", pay)
-    rule = Policy.model_validate({"name": "rule", "expression": case.rule.text, **policy})
+    rule = Policy.model_validate({"name": "rule", "expression": case.rule, **policy})
     pack = workshop.pack(policies=(rule,), gates=(Gate(name="BOSS", roles=("boss",)),))
 
     async def main() -> RunResult:
@@ -120,7 +105,7 @@ def carry_out(case: Case, **policy: Any) -> tuple[RunResult, list[str]]:
 def test_a_policy_that_refuses_the_resolved_plan_lets_none_of_its_effects_through(case: Case) -> None:
     """Whatever was open at review: no payment is made of a plan that turns out to break the policy."""
     result, paid = carry_out(case)
-    holds = case.rule.holds(case.resolved)
+    holds = RULES[case.rule](case.resolved)
     event(f"the policy {'holds' if holds else 'is broken'}, and the run is {result.status}")
     if not holds:
         assert paid == []
@@ -136,5 +121,5 @@ def test_a_policy_that_refuses_the_resolved_plan_lets_none_of_its_effects_throug
 def test_a_policy_that_gates_the_resolved_plan_lets_none_of_its_effects_through(case: Case) -> None:
     """Where the policy does not hold on the resolved plan, no payment is made before its gate was opened."""
     _, paid = carry_out(case, effect="gate", gate="BOSS")
-    if not case.rule.holds(case.resolved):
+    if not RULES[case.rule](case.resolved):
         assert paid == []

@@ -38,7 +38,7 @@ class Shop:
 
         async def main() -> RunResult:
             async with self.workshop.runtime(self.pack) as runtime:
-                one = {"plan": plans[0]} if len(plans) == 1 else {"planner": Script(*plans)}
+                one: dict[str, Any] = {"plan": plans[0]} if len(plans) == 1 else {"planner": Script(*plans)}
                 result = await runtime.run(ASK, actor=ADA, **one)
                 self.found = await events(runtime.journal, result.session_id)
                 return result

@@ -125,6 +125,15 @@ class Step(Authored):
             type(found) is references.Leaf and references.LITERAL not in found.place for found in self.found
         )
 
+    def resolved_to(self, params: JsonObject, refs: tuple[str, ...]) -> Self:
+        """Return this step with these parameters as literals, and with this evidence pinned."""
+        literals = {name: {references.LITERAL: value} for name, value in params.items()}
+        # Not validated again: a step may pin more, by listing and by reference, than a plan may list.
+        changed = super(Authored, self).model_copy(update={"params": literals, "evidence_refs": refs})
+        for derived in ("found", "is_written_out"):
+            vars(changed).pop(derived, None)
+        return changed
+
     @property
     def hash(self) -> str:
         """What this step does, whatever plan it stands in."""

@@ -12,8 +12,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-
 from tercet.contracts import pointer, references
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.effective import EffectiveStep, effective
@@ -147,12 +145,7 @@ def pinned(step: Step) -> tuple[str, ...]:
 
 def with_params(step: Step, params: JsonObject) -> Step:
     """Return a step with the parameters that it runs with; what it pinned stays pinned."""
-    literals = {name: {references.LITERAL: value} for name, value in params.items()}
-    # Not validated again: a step may pin more, by listing and by reference, than a plan may list.
-    changed = BaseModel.model_copy(step, update={"params": literals, "evidence_refs": pinned(step)})
-    for derived in ("found", "is_written_out"):
-        vars(changed).pop(derived, None)
-    return changed
+    return step.resolved_to(params, pinned(step))
 
 
 class Basis(NamedTuple):
