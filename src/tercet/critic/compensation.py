@@ -101,7 +101,7 @@ def compensating_step(host: str, tool: str, params: dict[str, Any], evidence: tu
 def with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
     """Return a plan with other steps, which may be more than a planner may propose."""
     fields = {name: getattr(plan, name) for name in Plan.model_fields}
-    return Plan.model_construct(**{**fields, "steps": steps})
+    return Plan.model_construct(None, **{**fields, "steps": steps})
 
 
 def _with_own_params(value: Any, params: dict[str, Any]) -> Any:
