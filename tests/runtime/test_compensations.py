@@ -211,6 +211,33 @@ def test_a_compensation_is_checked_again_when_its_values_are_known(
     assert house.paid == []
 
 
+def test_a_compensation_with_a_value_that_no_plan_could_hold_is_refused(workshop: Workshop) -> None:
+    """Values that together nest too deeply for a parameter end nothing but this compensation."""
+    deep: Any = {}
+    own: dict[str, Any] = {"$from": "self"}
+    for _ in range(40):
+        deep, own = {"n": deep}, {"n": own}
+
+    async def nest(_: ToolContext, __: dict[str, Any]) -> Any:
+        return deep
+
+    house = House(workshop)
+    workshop.tool("nest.it", nest, no_compensation="it stays")
+    compensate = {"tool": "pay.it", "params": own}
+    course = plan(step("a", "nest.it", compensate=compensate), step("x", "break.it", depends_on=("a",)))
+
+    async def main() -> None:
+        async with workshop.runtime(house.pack()) as runtime:
+            result = await fail(runtime, course)
+            assert (result.status, result.gate) == ("failed", None)
+            report = await report_of(runtime, result.session_id)
+            assert report.rollback is not None
+            assert report.rollback.requires_manual_intervention
+
+    workshop.run(main())
+    assert house.paid == []
+
+
 def test_a_policy_may_ask_for_a_gate_before_a_compensation(workshop: Workshop) -> None:
     """A rule that is broken by what the compensation turns out to do adds its gate to those of the tool."""
     house = House(workshop, mode="local_write", gates=())

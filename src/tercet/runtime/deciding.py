@@ -23,11 +23,13 @@ import msgspec
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
 from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.references import LITERAL
+from tercet.contracts.verdict import Code
 from tercet.critic.compensation import with_steps
 from tercet.critic.dispatch import recheck
 from tercet.critic.grants import granted_by
@@ -280,7 +282,10 @@ class Acting:
         setting, call = self.setting, self.course.calls[name]
         plan = self._plan_with_compensations()
         if step.attempt == 0:
-            refusal = recheck(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+            try:
+                refusal = recheck(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+            except PlanError as error:  # values that no plan could hold, such as ones that nest too deeply
+                return c.Fault(step=name, code=str(Code.ARGUMENT_INVALID), reason=error.message)
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
             if self._is_repeated(name, undo):
