@@ -258,6 +258,45 @@ def test_a_policy_may_ask_for_a_gate_before_a_compensation(workshop: Workshop) -
     assert house.paid == [{"n": "a"}]
 
 
+def test_a_compensation_with_an_untrusted_value_waits_for_the_gate_of_such_values(workshop: Workshop) -> None:
+    """Also if its step waited there: what the step's result would say was not known then."""
+    house = House(workshop, authority=("n",))
+    workshop.tool("mail.it", no_compensation="it stays", trust="untrusted")
+    own = {"tool": "pay.it", "params": {"n": {"$from": "self#/n"}}}
+    course = plan(step("a", "mail.it", compensate=own), step("x", "break.it", depends_on=("a",)))
+
+    async def main() -> None:
+        async with workshop.runtime(house.pack(decision={"unbound_gate": "LAW"})) as runtime:
+            result = await fail(runtime, course)
+            assert result.gate is not None
+            assert (result.gate.step, set(result.gate.names)) == ("~a", {"BOSS", "LAW"})
+            assert "untrusted" in result.gate.shown["sources"]["n"]
+
+    workshop.run(main())
+    assert house.paid == []
+
+
+def test_no_policy_grants_a_compensation(workshop: Workshop) -> None:
+    """A grant stands for the approval of a step, and never for that of what the plan proposes as its compensation."""
+    house = House(workshop, mode="network", gates=())
+    workshop.tool("net.it", mode="network", authority=(), no_compensation="it stays")
+    grant = Policy(name="ANY", scope="step", expression="true", effect="grant")
+    course = plan(step("a", "net.it", compensate=PAY), step("x", "break.it", depends_on=("a",)))
+
+    async def main() -> None:
+        async with workshop.runtime(house.pack(policies=(grant,))) as runtime:
+            result = await fail(runtime, course)
+            assert result.gate is not None
+            assert (result.gate.kind, result.gate.step) == ("approval", "~a")
+            with pytest.raises(UsageError) as caught:
+                await runtime.approve(result.gate.id, actor=ADA)
+            assert caught.value.code == "own_gate"
+
+    workshop.run(main())
+    assert ("a", 1) in workshop.calls
+    assert house.paid == []
+
+
 def test_a_compensation_repeats_no_action_of_the_run(workshop: Workshop) -> None:
     """Two compensations that turn out to be one action are made once, and neither repeats what a step did."""
     house = House(workshop, mode="local_write", gates=())

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tercet.contracts.canonical import digest
+from tercet.contracts.shape import as_object
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
 from tercet.runtime.machine import evolve
@@ -125,8 +126,8 @@ class Register:
         # Every compensation of the crowd takes the id that its step was called with.
         is_undone = tool.compensate is not None and tool.effective_reversibility != "irreversible"
         undo = ["undo.it", {"id": {"$literal": intent.params["id"]}}] if is_undone else None
-        value = self.plan[intent.step]["params"]["n"]
-        read = [value["$from"].partition("#")[0]] if isinstance(value, dict) else []
+        source: str = (as_object(self.plan[intent.step]["params"]["n"]) or {}).get("$from", "")
+        read = [source.partition("#")[0]] if source else []
         results = {name: digest(self.results[name]) for name in read}
         start = self.begun
         return digest(

@@ -261,7 +261,9 @@ class Acting:
                 else c.Fault(step=name, code="budget_exceeded", reason=shortage)
             )
         undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
-        withheld = None if undo.bound is None or step.is_unsettled else self._withheld_back(name, step, undo)
+        withheld = (
+            None if undo.bound is None or step.is_unsettled else self._withheld_compensation(name, step, undo)
+        )
         if withheld is not None:
             return withheld
         return c.Dispatch(
@@ -273,7 +275,7 @@ class Acting:
             not_before=step.not_before,
         )
 
-    def _withheld_back(self, name: str, step: StepState, undo: Undo) -> c.Fault | c.Ask | None:
+    def _withheld_compensation(self, name: str, step: StepState, undo: Undo) -> c.Fault | c.Ask | None:
         """Return why a compensation that the plan proposed is not made, or the gate that it waits at; None if it may be.
 
         An approval of its step counts if it covered exactly this call and was given at every gate that the call needs. No
