@@ -320,10 +320,10 @@ class Acting:
             return step
         try:
             params = resolve(call.params, self.results, self.setting.evidence)
-        except ResolutionError:
+            literal = {name: {LITERAL: value} for name, value in params.items()}
+            return step.model_copy(update={"params": literal, "evidence_refs": pinned(step)})
+        except (ResolutionError, PlanError):
             return None
-        literal = {name: {LITERAL: value} for name, value in params.items()}
-        return step.model_copy(update={"params": literal, "evidence_refs": pinned(step)})
 
     def _is_repeated(self, name: str, undo: Undo) -> bool:
         """Whether the run has done what a compensation would do, by a step or by another compensation."""
