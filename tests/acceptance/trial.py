@@ -207,7 +207,7 @@ async def live(
 
 async def watch(process: Worker) -> tuple[int, dict[str, Any]]:
     """The life of a process that nobody kills: its exit code, and what it said at its end."""
-    return await _live(process, "", random.Random(0))  # noqa: S311 - nothing is drawn
+    return await live(process, "", random.Random(0))  # noqa: S311 - nothing is drawn
 
 
 def start(

@@ -1551,7 +1551,7 @@ def compensations_are_calls(case: Case) -> Iterator[Finding]:
         )
     own = len(case.plan.steps)
     fields = {name: getattr(case.plan, name) for name in Plan.model_fields}
-    longer = case._replace(plan=Plan.model_construct(**{**fields, "steps": (*case.plan.steps, *added)}))
+    longer = case._replace(plan=Plan.model_construct(None, **{**fields, "steps": (*case.plan.steps, *added)}))
     plain = {step for _, step in policies_hold(case)}
     asked = [
         (evidence_is_pinned, ""),

@@ -369,8 +369,8 @@ def test_a_proposed_compensation_needs_a_gate_of_its_own() -> None:
     """A destructive compensation waits for a gate of its tool or decision, never for one that the plan chose."""
     assert refused(SHOP.review(plan(ticket(compensate=PAYING, evidence_refs=PINNED)))) is None
     bare = SHOP.with_tool(REFUND, gates=())
-    for own in ({}, {"gates": ("SUPPORT",)}):
-        verdict = bare.review(plan(ticket(compensate=PAYING, evidence_refs=PINNED, **own)))
+    for gates in (None, ("SUPPORT",)):
+        verdict = bare.review(plan(ticket(compensate=PAYING, evidence_refs=PINNED, gates=gates)))
         assert refused(verdict) == ("approval_mode_mismatch", "gate_missing", 0, "/steps/0/compensate")
         assert verdict.reasons == (
             "the compensation of step 0 is destructive and waits for no unconditional gate",

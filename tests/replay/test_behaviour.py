@@ -188,7 +188,7 @@ def test_a_fold_of_earlier_rules_is_told_from_a_changed_one_and_is_not_continued
             recording = await load(journal, "default", result.session_id)
             state = await runtime.state(result.session_id)
         assert state.steps["a"].params == {"n": "a"}
-        folded = checkpoint.fold(checkpoint.without_history(state))
+        folded = checkpoint.fold(checkpoint.as_folded(state))
         as_stored = StoredCheckpoint(kind="fold", seq=folded.seq, data=folded.data, hash="")
         points = (*recording.checkpoints, as_stored)
         assert replay_recording(msgspec.structs.replace(recording, checkpoints=points)).difference is None

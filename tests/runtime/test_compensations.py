@@ -56,11 +56,11 @@ async def fail(runtime: Runtime, course: Plan) -> RunResult:
     """Run a plan that fails, and give it up."""
     result = await runtime.run(ASK, plan=course, actor=ADA)
     while result.gate is not None and result.gate.kind == "approval":
+        gate = result.gate
+        asked = {role for need in gate.needs.values() for role in need.roles}
         for actor in (BOB, CLEO, LEA):
-            if result.gate is not None and actor.roles[0] in {
-                r for n in result.gate.needs.values() for r in n.roles
-            }:
-                await runtime.approve(result.gate.id, actor=actor)
+            if not asked.isdisjoint(actor.roles):
+                await runtime.approve(gate.id, actor=actor)
         result = await runtime.resume(result.session_id)
     assert result.gate is not None
     assert result.gate.kind == "escalation"
@@ -211,6 +211,33 @@ def test_a_compensation_is_checked_again_when_its_values_are_known(
     assert house.paid == []
 
 
+def test_a_compensation_with_a_value_that_no_plan_could_hold_is_refused(workshop: Workshop) -> None:
+    """Values that together nest too deeply for a parameter end nothing but this compensation."""
+    deep: Any = {}
+    own: dict[str, Any] = {"$from": "self"}
+    for _ in range(40):
+        deep, own = {"n": deep}, {"n": own}
+
+    async def nest(_: ToolContext, __: dict[str, Any]) -> Any:
+        return deep
+
+    house = House(workshop)
+    workshop.tool("nest.it", nest, no_compensation="it stays")
+    compensate = {"tool": "pay.it", "params": own}
+    course = plan(step("a", "nest.it", compensate=compensate), step("x", "break.it", depends_on=("a",)))
+
+    async def main() -> None:
+        async with workshop.runtime(house.pack()) as runtime:
+            result = await fail(runtime, course)
+            assert (result.status, result.gate) == ("failed", None)
+            report = await report_of(runtime, result.session_id)
+            assert report.rollback is not None
+            assert report.rollback.requires_manual_intervention
+
+    workshop.run(main())
+    assert house.paid == []
+
+
 def test_a_policy_may_ask_for_a_gate_before_a_compensation(workshop: Workshop) -> None:
     """A rule that is broken by what the compensation turns out to do adds its gate to those of the tool."""
     house = House(workshop, mode="local_write", gates=())
@@ -229,6 +256,45 @@ def test_a_policy_may_ask_for_a_gate_before_a_compensation(workshop: Workshop) -
 
     workshop.run(main())
     assert house.paid == [{"n": "a"}]
+
+
+def test_a_compensation_with_an_untrusted_value_waits_for_the_gate_of_such_values(workshop: Workshop) -> None:
+    """Also if its step waited there: what the step's result would say was not known then."""
+    house = House(workshop, authority=("n",))
+    workshop.tool("mail.it", no_compensation="it stays", trust="untrusted")
+    own = {"tool": "pay.it", "params": {"n": {"$from": "self#/n"}}}
+    course = plan(step("a", "mail.it", compensate=own), step("x", "break.it", depends_on=("a",)))
+
+    async def main() -> None:
+        async with workshop.runtime(house.pack(decision={"unbound_gate": "LAW"})) as runtime:
+            result = await fail(runtime, course)
+            assert result.gate is not None
+            assert (result.gate.step, set(result.gate.names)) == ("~a", {"BOSS", "LAW"})
+            assert "untrusted" in result.gate.shown["sources"]["n"]
+
+    workshop.run(main())
+    assert house.paid == []
+
+
+def test_no_policy_grants_a_compensation(workshop: Workshop) -> None:
+    """A grant stands for the approval of a step, and never for that of what the plan proposes as its compensation."""
+    house = House(workshop, mode="network", gates=())
+    workshop.tool("net.it", mode="network", authority=(), no_compensation="it stays")
+    grant = Policy(name="ANY", scope="step", expression="true", effect="grant")
+    course = plan(step("a", "net.it", compensate=PAY), step("x", "break.it", depends_on=("a",)))
+
+    async def main() -> None:
+        async with workshop.runtime(house.pack(policies=(grant,))) as runtime:
+            result = await fail(runtime, course)
+            assert result.gate is not None
+            assert (result.gate.kind, result.gate.step) == ("approval", "~a")
+            with pytest.raises(UsageError) as caught:
+                await runtime.approve(result.gate.id, actor=ADA)
+            assert caught.value.code == "own_gate"
+
+    workshop.run(main())
+    assert ("a", 1) in workshop.calls
+    assert house.paid == []
 
 
 def test_a_compensation_repeats_no_action_of_the_run(workshop: Workshop) -> None:

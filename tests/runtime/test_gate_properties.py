@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tercet.contracts.canonical import digest
+from tercet.contracts.shape import as_object
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
 from tercet.runtime.machine import evolve
@@ -29,6 +30,8 @@ class Register:
         self.plan: dict[str, Any] = {}
         self.added: set[str] = set()
         self.undo: dict[str, e.Undo] = {}
+        self.results: dict[str, Any] = {}
+        self.settling: dict[str, str] = {}
         self.has_failed = False
 
     def read(self, event: e.Event) -> None:
@@ -57,6 +60,17 @@ class Register:
                 self.undo = {f"~{undo.step}": undo for undo in event.undo}
             case e.Intent() if event.tool:
                 self._called(event)
+            case _:
+                self._brought(event)
+
+    def _brought(self, event: e.Event) -> None:
+        match event:
+            case e.GateOpened(kind="reconcile"):
+                self.settling[event.gate] = event.step
+            case e.GateAnswered(answer="happened"):
+                self.results[self.settling[event.gate]] = event.value
+            case e.Complete():
+                self.results[event.step] = event.value
             case _:
                 pass
 
@@ -109,11 +123,16 @@ class Register:
         """What an approval of exactly this call binds to."""
         tool = next(tool for tool in self.pack.tools if tool.name == intent.tool)
         gates = [gate.model_dump(mode="json") for gate in self.pack.gates if gate.name in tool.gates]
-        undo = tool.compensate.model_dump(mode="json") if tool.compensate else None
+        # Every compensation of the crowd takes the id that its step was called with.
+        is_undone = tool.compensate is not None and tool.effective_reversibility != "irreversible"
+        undo = ["undo.it", {"id": {"$literal": intent.params["id"]}}] if is_undone else None
+        source: str = (as_object(self.plan[intent.step]["params"]["n"]) or {}).get("$from", "")
+        read = [source.partition("#")[0]] if source else []
+        results = {name: digest(self.results[name]) for name in read}
         start = self.begun
         return digest(
             [start.tenant, start.run, intent.step, tool.hash, intent.params, intent.key, tool.mode, {},
-             start.pack_hash, gates, undo]
+             start.pack_hash, gates, undo, None, results]
         )  # fmt: skip
 
 

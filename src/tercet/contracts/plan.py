@@ -144,17 +144,6 @@ COMPENSATES = "~"
 """What the id of a compensating step begins with; the id of the step that it compensates follows."""
 
 
-class CompensatingStep(Step):
-    """A step that stands for the compensation of another. No plan can spell its id, so it is never proposed as a step."""
-
-    @field_validator("id")
-    @classmethod
-    def _id_is_a_name(cls, value: str) -> str:
-        if not value.startswith(COMPENSATES):
-            raise ValueError(f"the id of a compensating step begins with {COMPENSATES!r}")
-        return value
-
-
 class Plan(Authored):
     """A proposed list of steps, the outputs it declares, and the decisions it takes on the way."""
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import field_validator
+
 from tercet.contracts import pointer, references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check
 from tercet.contracts.effective import EffectiveStep, unaliased
-from tercet.contracts.plan import COMPENSATES, CompensatingStep, Compensation, Plan, Step
+from tercet.contracts.plan import COMPENSATES, Compensation, Plan, Step
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted
@@ -34,6 +36,17 @@ _CHECKS: tuple[tuple[Callable[[Review], Refusals], Check | None], ...] = (
     (actions_are_not_repeated, "duplicates"),
 )
 """What is asked of a proposed compensation beyond `own_compensations_fit` and the flow of its values."""
+
+
+class CompensatingStep(Step):
+    """A step that stands for the compensation of another. No plan can spell its id, so it is never proposed as a step."""
+
+    @field_validator("id")
+    @classmethod
+    def _id_is_a_name(cls, value: str) -> str:
+        if not value.startswith(COMPENSATES):
+            raise ValueError(f"the id of a compensating step begins with {COMPENSATES!r}")
+        return value
 
 
 def compensations_are_permitted(review: Review) -> Refusals:
@@ -88,12 +101,14 @@ def _extended(review: Review, proposed: list[tuple[EffectiveStep, Compensation]]
 
 def compensating_step(host: str, tool: str, params: dict[str, Any], evidence: tuple[str, ...]) -> Step:
     """Return the step that stands for the compensation of another; `#2` behind its name is the second time that it ran."""
-    return CompensatingStep(
+    # Not validated here: a review raises for no plan that parses, whatever it puts into a compensation.
+    return CompensatingStep.model_construct(
+        None,
         id=f"{COMPENSATES}{host}",
         tool=tool,
         params=params,
         depends_on=(host.partition("#")[0],),
-        evidence_refs=evidence,
+        evidence_refs=tuple(dict.fromkeys(evidence)),
         optional=True,
     )
 
@@ -101,7 +116,7 @@ def compensating_step(host: str, tool: str, params: dict[str, Any], evidence: tu
 def with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
     """Return a plan with other steps, which may be more than a planner may propose."""
     fields = {name: getattr(plan, name) for name in Plan.model_fields}
-    return Plan.model_construct(**{**fields, "steps": steps})
+    return Plan.model_construct(None, **{**fields, "steps": steps})
 
 
 def _with_own_params(value: Any, params: dict[str, Any]) -> Any:

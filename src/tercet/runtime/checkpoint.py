@@ -140,11 +140,11 @@ def is_taken_of(state: State, stored: StoredCheckpoint) -> bool:
     if stored.kind == "point":
         return point(state, read_point(stored).verdict).data == stored.data
     # As the values that they hold and not as bytes: a set has no order, and zlib may compress otherwise.
-    packed = msgspec.msgpack.encode(_as_folded(state))
+    packed = msgspec.msgpack.encode(as_folded(state))
     return read_fold(stored, 2 * len(packed) + _SPARE) == _fold_decoder.decode(packed)
 
 
-def _as_folded(state: State) -> State:
+def as_folded(state: State) -> State:
     """Return what a fold of a state holds: those of earlier rules lack what calls were made with."""
     if Behaviour.STRICT_CALLS in state.start.get("behaviour", ()):
         return state

@@ -38,11 +38,7 @@ def bind_compensation(
     given = way.params if tool is None else unaliased(way.params, tool.aliases)[0]
     if call.step.compensate is None:
         try:
-            return BoundCompensation(
-                tool=way.tool,
-                params=_bound(given, params, results, setting.evidence),
-                evidence=pinned(call.step),
-            )
+            return BoundCompensation(tool=way.tool, params=_bound(given, params, results, setting.evidence))
         except ResolutionError as error:
             return BoundCompensation(tool=way.tool, error=error.message)
     review = Review(setting.ctx, setting.compiled, setting.spec, course.plan)

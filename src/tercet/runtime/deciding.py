@@ -27,6 +27,7 @@ from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
 from tercet.contracts.conditions import conditions_after, effects_of
 from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
@@ -269,7 +270,9 @@ class Acting:
                 else c.Fault(step=name, code="budget_exceeded", reason=shortage)
             )
         undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
-        withheld = None if undo.bound is None or step.is_unsettled else self._withheld_back(name, step, undo)
+        withheld = (
+            None if undo.bound is None or step.is_unsettled else self._withheld_compensation(name, step, undo)
+        )
         if withheld is not None:
             return withheld
         return c.Dispatch(
@@ -281,7 +284,7 @@ class Acting:
             not_before=step.not_before,
         )
 
-    def _withheld_back(self, name: str, step: StepState, undo: Undo) -> c.Fault | c.Ask | None:
+    def _withheld_compensation(self, name: str, step: StepState, undo: Undo) -> c.Fault | c.Ask | None:
         """Return why a compensation that the plan proposed is not made, or the gate that it waits at; None if it may be.
 
         An approval of its step counts if it covered exactly this call and was given at every gate that the call needs. No
@@ -290,7 +293,10 @@ class Acting:
         setting, call = self.setting, self.course.calls[name]
         plan = self._plan_with_compensations()
         if step.attempt == 0:
-            refusal = recheck(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+            try:
+                refusal = recheck(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+            except PlanError as error:  # values that no plan could hold, such as ones that nest too deeply
+                return c.Fault(step=name, code=str(Code.ARGUMENT_INVALID), reason=error.message)
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
             if self._is_repeated(name, undo):
@@ -322,10 +328,9 @@ class Acting:
         if call is None:
             return step
         try:
-            params = resolve(call.params, self.results, self.setting.evidence)
+            return with_params(step, resolve(call.params, self.results, self.setting.evidence))
         except ResolutionError:
             return None
-        return with_params(step, params)
 
     def _is_repeated(self, name: str, undo: Undo) -> bool:
         """Whether the run has done what a compensation would do, by a step or by another compensation."""

@@ -150,7 +150,9 @@ def _way_back(shown: Mapping[str, Any]) -> str:
         return f"there is no way back: {shown['no_compensation']}"
     way = as_object(shown.get("compensation"))
     if way is not None:
-        return f"{way.get('tool')}, approved together with the call"
+        is_proposed = bool(way.get("proposed"))
+        covered = "proposed by the plan" if is_proposed else "approved together with the call"
+        return f"{way.get('tool')}, {covered}"
     return "it cannot be taken back" if shown.get("reversibility") == "irreversible" else ""
 
 
