@@ -32,7 +32,7 @@ def nested(depth: int) -> Any:
 
 LARGE: dict[str, Callable[[], Any]] = {
     "many objects": lambda: [{"id": f"id{n}", "n": n, "ok": None, "pad": "x" * 400} for n in range(1_500)],
-    "deep": lambda: [nested(50) for _ in range(600)],
+    "deep": lambda: [nested(50) for _ in range(1_000)],
     "one string": lambda: "x" * 1_000_000,
 }
 
@@ -98,7 +98,7 @@ def test_what_grows_with_a_value_is_done_in_a_thread(
 
     workshop.run(main())
     small = {"_usable", "_write_json"}  # of the second tool's small result
-    copied = set() if shape == "one string" else {"deepcopy"}  # a string need not be copied
+    copied = set[str]() if shape == "one string" else {"deepcopy"}  # a string need not be copied
     assert {name for _, name in watched} - {"deepcopy"} | copied == places.seen.keys()
     assert {name for name, seen in places.seen.items() if places.loop in seen} <= small
     assert all(seen - {places.loop} for seen in places.seen.values())
