@@ -12,6 +12,7 @@ import asyncio
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -118,6 +119,8 @@ def main() -> int:
     """Run the trials on both journals, print the table, and return 1 if a promise was broken."""
     if "--only" in sys.argv:
         return 0
+    # Ended by a signal, it still stops its server and removes its folder.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="tercet-clocks-"))
     server = start_server(folder / "postgres")
