@@ -60,7 +60,7 @@ class Places:
 
 @pytest.mark.parametrize("shape", LARGE)
 def test_what_grows_with_a_value_is_done_in_a_thread(
-    workshop: Workshop, url: str, monkeypatch: pytest.MonkeyPatch, shape: str
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, shape: str
 ) -> None:
     """Checking, storing, passing on, judging and recording a large result: none of it is done by the event loop."""
     places = Places(monkeypatch)
@@ -87,7 +87,7 @@ def test_what_grows_with_a_value_is_done_in_a_thread(
     ]  # fmt: skip
 
     async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        async with workshop.runtime(workshop.pack()) as runtime:
             for owner, name in watched:
                 places.watch(owner, name)
             result = await runtime.run(ASK, plan=made, actor=ADA)
