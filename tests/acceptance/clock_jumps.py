@@ -31,8 +31,7 @@ from .trial import RANDOM, Found, Trial, look, run_trial, start, state_of
 
 HOUR_MS = 3_600_000
 SCENES = (
-    "twelve:idempotent", "twelve:reconcile", "twelve:nothing", "refunds:reconcile", "refunds:nothing",
-    "denied:reconcile", "abandoned:idempotent",
+    "twelve:idempotent", "twelve:reconcile", "refunds:nothing", "denied:reconcile",
 )  # fmt: skip
 PATTERNS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # Set back by an hour between two workers, and ahead again.
@@ -108,7 +107,7 @@ async def run(journals: Sequence[str], folder: Path, parallel: int) -> Tally:
         pair(journal, number, scene)
         for journal in journals
         for scene in ("twelve:idempotent", "twelve:reconcile")
-        for number in range(2 * len(PAIRS))
+        for number in range(len(PAIRS))
     ]
     for ending in asyncio.as_completed([*trials, *pairs]):
         tally.add(await ending)
