@@ -2,6 +2,7 @@
 
 import sys
 
+<<<<<<< HEAD
 from . import damage
 from .campaign import main
 
@@ -9,3 +10,11 @@ codes = [main()]
 if "--only" not in sys.argv:
     codes.append(damage.main())
 sys.exit(max(codes))
+=======
+from . import clock_jumps
+from .campaign import main
+
+code = main()
+code = max(code, clock_jumps.main())
+sys.exit(code)
+>>>>>>> clocks

@@ -23,6 +23,7 @@ from tercet.testing.crash_points import doom, plant
 
 from . import effects
 from .acting import crash_plan
+from .clocks import worker_clock
 from .scenes import scene, truth_of
 from .worker import Say
 
@@ -36,7 +37,9 @@ async def answer(journal: str, tenant: str, name: str, lease_ms: int, say: Say) 
     answered, beside = 0, 0
     async with open_journal(journal) as opened:
         plan = crash_plan()
-        async with Runtime(scene(name).pack, doom(opened, plan), tenant=tenant, lease_ms=lease_ms) as runtime:
+        async with Runtime(
+            scene(name).pack, doom(opened, plan), tenant=tenant, clock=worker_clock(), lease_ms=lease_ms
+        ) as runtime:
             say("ready")
             (row,) = await runtime.sessions()
             for gate in (await runtime.state(row.session_id)).gates.values():

@@ -32,7 +32,7 @@ from tercet.runtime.state import TERMINAL, UNDO, State
 from tercet.runtime.undoing import rollback
 from tercet.testing import crash_points
 
-from . import approver, effects, worker
+from . import approver, clocks, effects, worker
 from .acting import HANG
 from .nursery import Worker
 from .sagas import ENDINGS
@@ -59,8 +59,14 @@ class Trial:
     """The same for the first approvers."""
     hang: str = ""
     """The step whose first attempt outlives its time after its effect."""
+    clocks: Sequence[str] = ()
+    """The clocks of its processes, one after the other and from the first again; all are right if there are none."""
     folder: Path
     seed: int = 0
+
+    def clock(self, number: int) -> str:
+        """What the environment of the process with this number says about its clock."""
+        return self.clocks[number % len(self.clocks)] if self.clocks else ""
 
     @property
     def effects(self) -> Path:
@@ -130,7 +136,7 @@ async def run_trial(trial: Trial) -> Found:
         kills = undoing if is_ending else acting
         found.workers += 1
         kill = kills[0] if kills else ""
-        code, told = await work(trial, kill, draw)
+        code, told = await work(trial, kill, draw, trial.clock(found.workers - 1))
         if _is_killed(code, told):
             found.undo_kills += is_ending
             found.kills += not is_ending
@@ -183,9 +189,9 @@ async def state_of(trial: Trial) -> State | None:
 # --- workers ---
 
 
-async def work(trial: Trial, kill: str, draw: random.Random) -> tuple[int, dict[str, Any]]:
+async def work(trial: Trial, kill: str, draw: random.Random, clock: str = "") -> tuple[int, dict[str, Any]]:
     """One worker, killed or not: its exit code, and what it said at its end."""
-    return await live(start(trial, "" if kill == RANDOM else kill), kill, draw)
+    return await live(start(trial, "" if kill == RANDOM else kill, clock=clock), kill, draw)
 
 
 async def live(
@@ -214,7 +220,8 @@ def start(
     trial: Trial,
     crash: str = "",
     main: Callable[[Sequence[str], worker.Say], None] = worker.main,
-    more: Mapping[str, str] | None = None,
+    *,
+    clock: str = "",
 ) -> Worker:
     """Start a process, told by its environment where to die and what to hang at."""
     told = {
@@ -222,7 +229,7 @@ def start(
         effects.VARIABLE: str(trial.effects),
         crash_points.VARIABLE: crash,
         HANG: trial.hang,
-        **(more or {}),
+        clocks.VARIABLE: clock,
     }
     return Worker((trial.journal, trial.name, trial.scene, str(LEASE_MS)), told, main)
 
@@ -235,7 +242,7 @@ async def operate(trial: Trial, found: Found, kills: list[str], draw: random.Ran
     if trial.pack == "expired" and trial.seed % 2 and await _has_let_expire(trial):
         return
     kill = kills[0] if kills else ""
-    process = start(trial, "" if kill == RANDOM else kill, approver.main)
+    process = start(trial, "" if kill == RANDOM else kill, approver.main, clock=trial.clock(found.workers))
     code, told = await live(process, kill, draw)
     if _is_killed(code, told):
         found.spoken_kills += 1

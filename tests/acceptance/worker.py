@@ -15,6 +15,7 @@ from tercet.runtime.runtime import Runtime
 from tercet.testing.crash_points import plant
 
 from .acting import Scene, crash_plan
+from .clocks import worker_clock
 from .scenes import scene
 from .witness import witness
 
@@ -33,7 +34,13 @@ async def work(journal: str, tenant: str, chosen: Scene, lease_ms: int, say: Say
             alerts.append(fields["action"])
 
     async with Runtime(
-        chosen.pack, journal, tenant=tenant, lease_ms=lease_ms, crash=crash_plan(), signal=hear
+        chosen.pack,
+        journal,
+        tenant=tenant,
+        clock=worker_clock(),
+        lease_ms=lease_ms,
+        crash=crash_plan(),
+        signal=hear,
     ) as runtime:
         say("ready")
         witness().journal = runtime.journal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -155,7 +155,7 @@ async def killed(workshop: Workshop, runtime: Runtime, after_ms: int) -> str:
     return row.session_id
 
 
-class Unreleased:
+class _Unreleased:
     """A journal of a process that dies: what it holds is not released."""
 
     def __init__(self, journal: Journal) -> None:
@@ -166,6 +166,11 @@ class Unreleased:
 
     async def release(self, _: object) -> None:
         """Nothing is released."""
+
+
+def unreleased(journal: Journal) -> Journal:
+    """The journal of a process that dies."""
+    return cast("Journal", _Unreleased(journal))
 
 
 @pytest.mark.parametrize("shift_ms", JUMPS)
@@ -181,7 +186,7 @@ def test_a_session_is_resumed_after_the_clock_was_set(
 
     async def main() -> None:
         async with workshop.journal(url) as journal:
-            async with workshop.runtime(pack, Unreleased(journal), lease_ms=LEASE_MS) as runtime:
+            async with workshop.runtime(pack, unreleased(journal), lease_ms=LEASE_MS) as runtime:
                 session = await killed(workshop, runtime, after_ms)
             workshop.clock.shift_wall(shift_ms)
             async with workshop.runtime(pack, journal, lease_ms=LEASE_MS) as runtime:
@@ -307,7 +312,7 @@ def test_a_watchdog_finds_a_lost_session_although_the_clock_was_set_back(
 
     async def main() -> None:
         async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as watching:
-            async with workshop.runtime(pack, Unreleased(journal)) as runtime:
+            async with workshop.runtime(pack, unreleased(journal)) as runtime:
                 session = await killed(workshop, runtime, 1_500)
             workshop.clock.shift_wall(-HOUR_MS)
             workshop.clock.advance(90_000)

@@ -32,7 +32,7 @@ def nested(depth: int) -> Any:
 
 LARGE: dict[str, Callable[[], Any]] = {
     "many objects": lambda: [{"id": f"id{n}", "n": n, "ok": None, "pad": "x" * 400} for n in range(1_500)],
-    "deep": lambda: [nested(50) for _ in range(600)],
+    "deep": lambda: [nested(50) for _ in range(1_000)],
     "one string": lambda: "x" * 1_000_000,
 }
 
@@ -60,7 +60,7 @@ class Places:
 
 @pytest.mark.parametrize("shape", LARGE)
 def test_what_grows_with_a_value_is_done_in_a_thread(
-    workshop: Workshop, url: str, monkeypatch: pytest.MonkeyPatch, shape: str
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, shape: str
 ) -> None:
     """Checking, storing, passing on, judging and recording a large result: none of it is done by the event loop."""
     places = Places(monkeypatch)
@@ -87,7 +87,7 @@ def test_what_grows_with_a_value_is_done_in_a_thread(
     ]  # fmt: skip
 
     async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        async with workshop.runtime(workshop.pack()) as runtime:
             for owner, name in watched:
                 places.watch(owner, name)
             result = await runtime.run(ASK, plan=made, actor=ADA)
@@ -98,7 +98,7 @@ def test_what_grows_with_a_value_is_done_in_a_thread(
 
     workshop.run(main())
     small = {"_usable", "_write_json"}  # of the second tool's small result
-    copied = set() if shape == "one string" else {"deepcopy"}  # a string need not be copied
+    copied = set[str]() if shape == "one string" else {"deepcopy"}  # a string need not be copied
     assert {name for _, name in watched} - {"deepcopy"} | copied == places.seen.keys()
     assert {name for name, seen in places.seen.items() if places.loop in seen} <= small
     assert all(seen - {places.loop} for seen in places.seen.values())

@@ -165,7 +165,7 @@ class Attempt:
             self._timer.cancel()
 
     async def _prepare(self, prepare: Callable[[], Callable[[], Any]], check: Check | None) -> Any:
-        function = await asyncio.get_running_loop().run_in_executor(self._threads, prepare)
+        function = await self._threads.work(prepare)
         self._start_timer()
         return await self._run(function, check)
 

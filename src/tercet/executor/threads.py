@@ -6,10 +6,13 @@ threads: one tool that never returns would keep the process for ever, and a hand
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -39,6 +42,10 @@ class ToolThreads(Executor):
                 threading.Thread(target=self._serve, name="tercet tool", daemon=True).start()
         return future
 
+    async def work(self, function: Callable[[], _T]) -> _T:
+        """Run pure work on large values, and return what it comes to; the event loop goes on to turn."""
+        return await asyncio.get_running_loop().run_in_executor(self, _without_collector, function)
+
     def _serve(self) -> None:
         while True:
             try:
@@ -54,6 +61,38 @@ class ToolThreads(Executor):
             del job
             with self._lock:
                 self._waiting += 1
+
+
+def _without_collector(function: Callable[[], _T]) -> _T:
+    with _collector_paused():
+        return function()
+
+
+_pauses = threading.Lock()
+_paused = 0
+_was_enabled = False
+
+
+@contextmanager
+def _collector_paused() -> Generator[None]:
+    """Keep the collector of cycles from running in this process meanwhile.
+
+    Each of its runs looks at every object and holds all threads, for seconds where a large value has millions of parts.
+    JSON values form no cycles, so there is nothing in them that it could find.
+    """
+    global _paused, _was_enabled  # noqa: PLW0603 - there is one collector in a process
+    with _pauses:
+        if not _paused:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _paused += 1
+    try:
+        yield
+    finally:
+        with _pauses:
+            _paused -= 1
+            if not _paused and _was_enabled:
+                gc.enable()
 
 
 def _run(future: Future[Any], function: Callable[[], Any]) -> None:

@@ -68,7 +68,7 @@ _BEGINNING = (
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
 HEAVY = 512 * 1024
-"""A session whose values and events have more bytes is worked on in a thread: the event loop must go on to turn."""
+"""What has to do with more bytes than this is done in a thread, so that the event loop goes on to turn."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
 
@@ -230,11 +230,18 @@ class Driver:
             self.blobs[digest] = await self.aside(partial(_read_json, data))
 
     async def aside(self, work: Callable[[], _T]) -> _T:
-        """Do work that is pure and takes longer the larger the session's values are: in a thread if they are large, so that
+        """Do work that is pure and takes longer the larger the values at hand are: in a thread if they are large, so that
         leases are renewed meanwhile."""
-        if self._blob_bytes + self.ledger.weight <= HEAVY:
+        return await self._weighed(work, self._blob_bytes)
+
+    async def aside_with_log(self, work: Callable[[], _T]) -> _T:
+        """The same for work that reads every event of the session."""
+        return await self._weighed(work, self._blob_bytes + self.ledger.weight)
+
+    async def _weighed(self, work: Callable[[], _T], weight: int) -> _T:
+        if weight <= HEAVY:
             return work()
-        return await asyncio.get_running_loop().run_in_executor(self.around.gateway.threads, work)
+        return await self.around.gateway.threads.work(work)
 
     # --- the loop ---
 
@@ -447,7 +454,7 @@ class Driver:
 
     async def events(self) -> Sequence[e.Event]:
         """All that has happened, and the large results that belong to it at hand."""
-        events = await self.ledger.events(aside=self.aside)
+        events = await self.ledger.events(aside=self.aside_with_log)
         await self._load(event.blob for event in events if isinstance(event, e.Complete))
         return events
 
@@ -490,11 +497,11 @@ class Driver:
     async def _look_back(self, command: c.Score | c.End | c.HandOver | c.TakeBack) -> None:
         """Commands that read all that has happened."""
         work, now = self.around.work, self.now()
-        events = await self.ledger.events(aside=self.aside)
+        events = await self.ledger.events(aside=self.aside_with_log)
         match command:
             case c.Score():
                 self._record(
-                    await self.aside(
+                    await self.aside_with_log(
                         lambda: work.score(self.state, self.setting, self.course, events, self.blobs, now)
                     )
                 )
@@ -505,14 +512,14 @@ class Driver:
                 await self._thinking.remember()
                 await self._judging.teach(events)
                 now, status = self.now(), command.status
-                ended, record = await self.aside(
+                ended, record = await self.aside_with_log(
                     lambda: work.end(self.state, self.setting, self.course, events, self.blobs, status, now)
                 )
                 self.ledger.unit.blobs.append(record)
                 self._record(ended)
                 self.ledger.point(command.status)
             case c.HandOver():
-                opened, packet = await self.aside(
+                opened, packet = await self.aside_with_log(
                     lambda: work.hand_over(self.state, self.setting, events, now)
                 )
                 self.ledger.unit.blobs.append(packet)
@@ -713,9 +720,7 @@ class Driver:
         """The bytes of a value, and their digest if they are stored as a blob."""
         if is_small(value):
             return _write_json(value)
-        return await asyncio.get_running_loop().run_in_executor(
-            self.around.gateway.threads, _write_json, value
-        )
+        return await self.around.gateway.threads.work(partial(_write_json, value))
 
     async def _count(self, tool: str, ended: Ended) -> None:
         is_success = isinstance(ended, Done)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tercet.journal.chain import START
 from tercet.journal.errors import LeaseHeld, LeaseLost, PositionConflict
 from tercet.journal.protocol import Lease
@@ -103,6 +105,21 @@ async def a_released_lease_is_gone(backend: Backend) -> None:
         expect("the epoch", taken.epoch, 2)
 
 
+async def a_watched_lease_is_replaced_only_while_it_is_the_same(backend: Backend) -> None:
+    """A lease that has not ended is replaced if its owner, epoch and end are the ones named, and not after a renewal."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        seen = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=1_000, ttl_ms=100)
+        renewed = await journal.renew(seen, now_ms=900, ttl_ms=100)
+        other: dict[str, Any] = {"owner": "bob", "ttl_ms": 100}
+        error = await expect_refusal(
+            LeaseHeld, journal.acquire(tenant, "ses_1", now_ms=0, replacing=seen, **other)
+        )
+        expect("who holds it", error.lease, renewed)
+        taken = await journal.acquire(tenant, "ses_1", now_ms=0, replacing=renewed, **other)
+        expect("the lease", (taken.owner, taken.epoch, taken.until), ("bob", 2, 100))
+
+
 CASES = (
     every_acquire_begins_an_epoch,
     a_running_lease_keeps_others_out,
@@ -111,4 +128,5 @@ CASES = (
     a_leased_stream_needs_an_epoch,
     a_renewed_lease_keeps_its_epoch,
     a_released_lease_is_gone,
+    a_watched_lease_is_replaced_only_while_it_is_the_same,
 )
