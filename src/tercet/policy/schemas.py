@@ -91,7 +91,8 @@ def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()
 
 def _is_shallow(value: Any, growth: int) -> bool:
     """Whether a value has so few levels that work which grows with each of them stays bounded."""
-    levels, work = [value], 1
+    levels: list[Any] = [value]
+    work = 1
     while levels:
         levels = [
             member

@@ -392,7 +392,7 @@ class Acting:
     def ask_whether(self, name: str, step: StepState) -> c.Ask:
         """Ask a person whether a call of unknown outcome happened."""
         call, planned = self.course.calls.get(name), self.course.steps[name]
-        shown = {
+        shown: dict[str, Any] = {
             "tool": planned.tool,
             "params": self.called_with(planned.params if call is None else call.params),
             "key": step.key,

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from tercet.contracts.canonical import digest
 
@@ -32,7 +32,7 @@ def name_code(call: Callable[..., Any], reconcile: Callable[..., Any] | None = N
 
 def _named(call: Callable[..., Any]) -> Any:
     """Return the function that was written, or the class of a callable object."""
-    function = inspect.unwrap(call)
+    function: Any = inspect.unwrap(call)
     return function if hasattr(function, "__qualname__") else type(function)
 
 
@@ -68,12 +68,10 @@ def _parts(code: CodeType) -> list[Any]:
 
 
 def _constant(value: Any) -> Any:
-    match value:
-        case CodeType():
-            return _parts(value)
-        case tuple():
-            return [_constant(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
-        case frozenset():
-            return sorted(repr(each) for each in value)  # pyright: ignore[reportUnknownVariableType] - no order of its own
-        case _:
-            return repr(value)
+    if isinstance(value, CodeType):
+        return _parts(value)
+    if isinstance(value, tuple):
+        return [_constant(each) for each in cast("tuple[Any, ...]", value)]
+    if isinstance(value, frozenset):  # it has no order of its own
+        return sorted(repr(each) for each in cast("frozenset[Any]", value))
+    return repr(value)

@@ -108,7 +108,7 @@ def tool(
         fields["description"] = (inspect.getdoc(function) or "") if description is None else description
         fields["result"] = read_result(function) if result is None else result
         if callable(reconcile):  # anything else is refused with the other wrong arguments
-            fields["reconcile"] = read_look_up(reconcile, fields["parameters"])
+            fields["reconcile"] = read_look_up(reconcile, fields["parameters"] or {})
         try:
             return Tool(**fields)
         except ValidationError as error:
