@@ -36,7 +36,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from plugins.postgres import start_server
 from tercet.testing.crash_points import POINTS
 
-from . import restarts
+from . import clock_jumps, damage, restarts
 from .parts import Part, Report
 from .schedule import DEATHS, HAUNTED, SAGAS, SCENES, sagas, trial, trials
 from .tally import Tally, zombie_table
@@ -102,7 +102,11 @@ class Campaign:
         return self.progress.add_task(f"{part}, {journal.partition(':')[0]}", total=total)
 
 
-FURTHER = (Part(name="restarts", run=restarts.run),)
+FURTHER = (
+    Part(name="restarts", run=restarts.run),
+    Part(name="damage", run=damage.run),
+    Part(name="clocks", run=clock_jumps.run),
+)
 """Parts that bring their own table."""
 PARTS = ("kills", "sagas", "zombies", *(part.name for part in FURTHER))
 

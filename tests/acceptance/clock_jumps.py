@@ -9,22 +9,15 @@ which is a violation. No effect happens twice, and each record equals the one of
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import shutil
-import signal
-import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
 from plugins.postgres import start_server
 
 from . import effects
+from .parts import Report
 from .schedule import trial
 from .tally import Tally
 from .trial import RANDOM, Found, Trial, look, run_trial, start, state_of
@@ -86,7 +79,7 @@ async def run_pair(chosen: Trial, offsets: tuple[int, int], kill_after_s: float 
     return found
 
 
-async def run(journals: Sequence[str], folder: Path, parallel: int) -> Tally:
+async def _count(journals: Sequence[str], folder: Path, parallel: int) -> Tally:
     """All trials on all journals, counted."""
     slots, tally, draw = asyncio.Semaphore(parallel), Tally(), random.Random(1)  # noqa: S311 - instants
 
@@ -114,29 +107,15 @@ async def run(journals: Sequence[str], folder: Path, parallel: int) -> Tally:
     return tally
 
 
-def main() -> int:
-    """Run the trials on both journals, print the table, and return 1 if a promise was broken."""
-    if "--only" in sys.argv:
-        return 0
-    # Ended by a signal, it still stops its server and removes its folder.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    began = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="tercet-clocks-"))
-    server = start_server(folder / "postgres")
+async def run(folder: Path, parallel: int) -> Report:
+    """All trials on both journals, with a PostgreSQL server of their own."""
+    folder = folder / "clocks"
+    folder.mkdir()
+    server = await asyncio.to_thread(start_server, folder / "postgres")
     try:
-        journals = [f"sqlite:///{folder}/{{name}}.db", server.url]
-        tally = asyncio.run(run(journals, folder, 4 * (os.cpu_count() or 1)))
+        tally = await _count([f"sqlite:///{folder}/{{name}}.db", server.url], folder, parallel)
     finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    console.print("clocks that are wrong and jump")
-    console.print(tally.table())
-    for violation in tally.violations:
-        console.print(f"VIOLATION: {violation}", style="red", highlight=False)
-    console.print(f"{len(tally.violations)} violations in {time.monotonic() - began:.0f} s")
-    return 1 if tally.violations else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        await asyncio.to_thread(server.stop)
+    table = tally.table()
+    table.title = "clocks that are wrong and jump"
+    return Report(table=table, violations=list(tally.violations))

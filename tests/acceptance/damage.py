@@ -1,4 +1,4 @@
-"""Damaged files and full disks: the last part of `make crash`, on SQLite.
+"""Damaged files and full disks: a part of `make crash`, on SQLite.
 
 A worker is killed at a random one of the named points. Then a bit of its journal's log or file is flipped, or the end is cut off, and
 the session is resumed. Either it goes on and nothing happens twice, or the damage is reported before any call.
@@ -9,7 +9,6 @@ the run goes on to its end, and nothing happens twice.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -17,9 +16,7 @@ import random
 import resource
 import shutil
 import sqlite3
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -27,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from tercet import Actor, TercetError
@@ -36,12 +32,14 @@ from tercet.runtime.state import TERMINAL
 from tercet.testing.crash_points import POINTS
 
 from . import effects, worker
+from .parts import Report
 from .scenes import scene
 from .trial import Found, Trial, count_effects, operate, start, watch
 from .trial import work as work_until_killed
 from .witness import witness
 
 MOST_WORKERS = 12
+ROUNDS = 5
 SCENES = ("twelve:nothing", "refunds:nothing")
 WAYS = ("flip the log", "cut the log", "flip the file", "cut the file")
 FULL = "full disk"
@@ -184,20 +182,25 @@ def trials(folder: Path, rounds: int) -> Iterator[tuple[Trial, str]]:
                 yield Trial(name=label, journal=journal, scene=name, folder=folder, seed=seed), way
 
 
-async def run(folder: Path, *, rounds: int, parallel: int) -> list[Outcome]:
+async def run(folder: Path, parallel: int) -> Report:
     """Every trial, several at once."""
-    slots = asyncio.Semaphore(parallel)
+    folder = folder / "damage"
+    folder.mkdir()
+    slots = asyncio.Semaphore(max(1, parallel // 2))
 
     async def one(trial: Trial, way: str) -> Outcome | None:
         async with slots:
             return await (fill_disk(trial) if way == FULL else damage(trial, way))
 
-    found = await asyncio.gather(*(one(*each) for each in trials(folder, rounds)))
-    return [outcome for outcome in found if outcome is not None]
+    found = await asyncio.gather(*(one(*each) for each in trials(folder, ROUNDS)))
+    outcomes = [outcome for outcome in found if outcome is not None]
+    return Report(
+        table=_table(outcomes),
+        violations=[f"{each.trial.name}: {each.violation}" for each in outcomes if each.violation],
+    )
 
 
-def show(console: Console, found: Sequence[Outcome]) -> list[str]:
-    """Print the table; what breaks a promise."""
+def _table(found: Sequence[Outcome]) -> Table:
     table = Table(title=f"{len(found)} damaged journals and full disks")
     for head in ("what", "trials", "went on", "reported", "repeats"):
         table.add_column(head, justify="left" if head == "what" else "right")
@@ -208,29 +211,4 @@ def show(console: Console, found: Sequence[Outcome]) -> list[str]:
         row["repeats"] += each.repeats
     for way, row in rows.items():
         table.add_row(way, *(str(row[name]) for name in ("trials", "went on", "reported", "repeats")))
-    console.print(table)
-    return [f"{each.trial.name}: {each.violation}" for each in found if each.violation]
-
-
-def main(arguments: Sequence[str] = ()) -> int:
-    """Run this part of the campaign, print the table, and return whether a promise was broken."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--parallel", type=int, default=2 * (os.cpu_count() or 1))
-    given = parser.parse_args(list(arguments))
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tercet-damage-") as folder:
-        found = asyncio.run(run(Path(folder), rounds=given.rounds, parallel=given.parallel))
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    violations = show(console, found)
-    for violation in violations:
-        console.print(f"VIOLATION: {violation}", style="red", highlight=False)
-    console.print(f"{len(violations)} violations in {time.monotonic() - began:.0f} s")
-    return 1 if violations else 0
-
-
-if __name__ == "__main__":
-    # Processes are forked from a server that imports this module by its name.
-    from acceptance.damage import main as run_main
-
-    sys.exit(run_main(sys.argv[1:]))
+    return table
