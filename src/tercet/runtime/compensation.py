@@ -18,7 +18,7 @@ from tercet.critic.flow import compensation_origins, describe_origins
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 from tercet.journal.events import BoundCompensation
-from tercet.policy.resolution import ResolutionError, look_up, resolve
+from tercet.policy.resolution import ResolutionError, Resolver, resolve
 from tercet.runtime.setting import Course, Setting
 
 
@@ -55,22 +55,27 @@ def bind_compensation(
 
 
 def _bound(
-    value: Any, params: dict[str, Any], results: Mapping[str, Any], evidence: Mapping[str, Any]
+    value: dict[str, Any], params: dict[str, Any], results: Mapping[str, Any], evidence: Mapping[str, Any]
 ) -> Any:
-    """Return a value with each reference replaced by what it stands for, but for those to the step's own result."""
+    """Return parameters with each reference replaced by what it stands for, but for those to the step's own result."""
+    scanned = (found for found in references.scan(value) if isinstance(found, references.Reference))
+    names = {name for found in scanned for name in found.names if name in results}
+    sources = {**{name: results[name] for name in names}, references.PARAMS: params}
+    return _replaced(value, Resolver(sources, evidence))
+
+
+def _replaced(value: Any, resolver: Resolver) -> Any:
     members = as_object(value)
     if members is not None:
         reference = references.as_reference(members)
-        if reference is None:
-            if references.LITERAL in members:
-                return value
-            return {name: _bound(member, params, results, evidence) for name, member in members.items()}
-        if references.SELF in reference.names:
+        if reference is not None:
+            is_own = references.SELF in reference.names
+            return value if is_own else {references.LITERAL: resolver.resolve(members)}
+        if references.LITERAL in members:
             return value
-        sources = {name: results[name] for name in reference.names if name in results}
-        return {references.LITERAL: look_up(reference, {**sources, references.PARAMS: params}, evidence)}
+        return {name: _replaced(member, resolver) for name, member in members.items()}
     items = as_list(value)
-    return value if items is None else [_bound(item, params, results, evidence) for item in items]
+    return value if items is None else [_replaced(item, resolver) for item in items]
 
 
 def is_complete(bound: BoundCompensation) -> bool:
