@@ -13,6 +13,7 @@ Both accept every field of `Plan` and `Step` beside their own spelling. A docume
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, cast, get_args
@@ -131,9 +132,36 @@ def _parsed(source: str | bytes) -> Any:
             "pass large data as evidence, or let a tool fetch it",
         )
     try:
-        return orjson.loads(source)
+        document = orjson.loads(source)
     except orjson.JSONDecodeError as error:
         raise _unread(source, str(error)) from error
+    _demand_unique_keys(source)
+    return document
+
+
+def _demand_unique_keys(source: str | bytes) -> None:
+    """Refuse an object with a key that occurs twice: two readers would take it for two different plans."""
+    try:
+        text = source if isinstance(source, str) else bytes(source)
+        json.loads(text, object_pairs_hook=_unique)
+    except _RepeatedKeyError as error:
+        raise _refused(
+            "not_json", f"the key {str(error)!r} occurs twice in one object", "keep one of them"
+        ) from error
+    except (ValueError, RecursionError):
+        pass  # what the first parser took and this one does not is told by the checks of the plan itself
+
+
+class _RepeatedKeyError(Exception):
+    pass
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _RepeatedKeyError(next(key for key in keys if keys.count(key) > 1)[:100])
+    return found
 
 
 def _unread(source: str | bytes, why: str) -> PlanError:
