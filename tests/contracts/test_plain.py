@@ -20,6 +20,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plain import is_small, not_json, not_plain
 from tercet.contracts.request import Request
+from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import scalars
 
@@ -146,9 +147,10 @@ def test_a_value_is_plain_exactly_if_each_of_its_parts_is(value: Any) -> None:
     """The fast look at a whole value agrees with a look at every part."""
 
     def is_plain(part: Any) -> bool:
-        if isinstance(part, dict):
-            return all(is_plain(each) for pair in part.items() for each in pair)
-        return all(map(is_plain, part)) if isinstance(part, list) else not_json(part) is None
+        if (members := as_object(part)) is not None:
+            return all(is_plain(each) for pair in members.items() for each in pair)
+        items = as_list(part)
+        return not_json(part) is None if items is None else all(map(is_plain, items))
 
     assert (not_plain(value) is None) == is_plain(value)
 

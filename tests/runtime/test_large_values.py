@@ -112,10 +112,10 @@ def test_a_lease_is_renewed_while_a_result_is_checked(
     loop: asyncio.AbstractEventLoop
     original = schemas.faults
 
-    def ponder(schema_text: str, value: Any) -> Any:
+    def ponder(*args: Any, **named: Any) -> Any:
         loop.call_soon_threadsafe(begun.set)
         go_on.wait(30)
-        return original(schema_text, value)
+        return original(*args, **named)
 
     async def produce(_: ToolContext, __: dict[str, Any]) -> Any:
         monkeypatch.setattr(schemas, "faults", ponder)
