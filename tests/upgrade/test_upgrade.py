@@ -13,7 +13,9 @@ from tercet.contracts.behaviour import CURRENT, REQUIRED_TO_RESUME
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.record import FailureReport
 from tercet.contracts.request import Actor
+from tercet.contracts.saga import RollbackStatus
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
 from tercet.replay.replaying import replay
@@ -75,6 +77,21 @@ def test_an_unfinished_session_of_an_earlier_version_still_replays(tmp_path: Pat
     play(tmp_path, check)
 
 
+@pytest.mark.parametrize("name", IDS)
+def test_resuming_it_names_the_command_that_moves_it(tmp_path: Path, name: str) -> None:
+    """The hash of a pack with Python tools is another one by now: nothing goes on unasked, and nothing is written."""
+
+    async def check(runtime: Runtime, journal: Journal, workshop: Workshop) -> None:
+        before = await events(journal, IDS[name])
+        with pytest.raises(UsageError) as caught:
+            await runtime.resume(IDS[name])
+        assert caught.value.code == "pack_version_mismatch"
+        assert "tercet sessions migrate" in (caught.value.remedy or "")
+        assert (await events(journal, IDS[name]), workshop.calls) == (before, [])
+
+    play(tmp_path, check)
+
+
 @pytest.mark.parametrize(
     ("name", "calls"),
     [("waiting", ["w"]), ("approved", ["w"]), ("paused", ["b", "w"])],
@@ -108,11 +125,15 @@ def test_a_call_that_the_earlier_version_lost_is_asked_about(tmp_path: Path) -> 
 
 
 def test_an_unapproved_compensation_of_the_earlier_version_does_not_run(tmp_path: Path) -> None:
-    """The owner had agreed to a compensation whose tool has a gate: under the current rules that does not count."""
+    """The owner had agreed to a compensation whose tool has a gate: it is left to an operator, and nothing is called."""
 
     async def check(runtime: Runtime, _: Journal, workshop: Workshop) -> None:
         result = await runtime.migrate(IDS["bypassing"], actor=BOB)
-        assert (result.status, called(workshop)) == ("awaiting_gate", [])
+        assert (result.status, called(workshop)) == ("failed", [])
+        report = await runtime.artifact(IDS["bypassing"])
+        assert isinstance(report, FailureReport)
+        assert report.rollback is not None
+        assert [entry.status for entry in report.rollback.log] == [RollbackStatus.CANNOT_ROLLBACK]
 
     play(tmp_path, check)
 

@@ -86,17 +86,12 @@ def is_complete(bound: BoundCompensation) -> bool:
 
 
 def resolved_params(
-    bound: BoundCompensation, setting: Setting, params: dict[str, Any], result: Any
+    bound: BoundCompensation, own: Mapping[str, Any], evidence: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what a bound compensation is called with, by the result of its step; raises `ResolutionError`."""
+    """Return what a bound compensation is called with, by its step's parameters and result; raises `ResolutionError`."""
     if bound.error:
         raise ResolutionError(bound.error)
-    sources = {
-        references.REQUEST: setting.compiled.input(),
-        references.PARAMS: params,
-        references.SELF: result,
-    }
-    return resolve(bound.params, sources, setting.evidence)
+    return resolve(bound.params, own, evidence)
 
 
 def shown_params(value: Any) -> Any:

@@ -84,35 +84,36 @@ def ways_back(
         if call is None:  # the session was moved to a pack without it
             ways.append(e.Undo(step=label, note=f"{effect.intent.tool} is not there"))
             continue
-        if setting.ctx.goes_by(Behaviour.STRICT_CALLS):
-            ways.append(_bound_way(label, effect, call, _value(effect, blobs), setting, tools))
-            continue
-        sources = {
-            **results,
+        own = {
             references.REQUEST: setting.compiled.input(),
             references.SELF: _value(effect, blobs),
             references.PARAMS: effect.intent.params,
         }
-        ways.append(_way(label, effect, call, sources, setting, tools))
+        if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+            ways.append(_way(label, effect, call, {**results, **own}, setting, tools))
+        elif effect.intent.compensation is not None:
+            ways.append(_bound_way(label, effect, effect.intent.compensation, own, setting, tools))
+        elif effect.planned.compensate is None:
+            # Either there is none, or the call was made under earlier rules: then the tool's own declaration counts.
+            ways.append(_way(label, effect, call, own, setting, tools))
+        else:
+            ways.append(e.Undo(step=label, note="its compensation was proposed under earlier rules, unbound"))
     return tuple(reversed(ways))
 
 
 def _bound_way(
     label: str,
     effect: Effect,
-    call: EffectiveStep,
-    result: Any,
+    bound: e.BoundCompensation,
+    own: Mapping[str, Any],
     setting: Setting,
     tools: Mapping[str, ToolSpec],
 ) -> e.Undo:
     """Return the compensation of an effect as it was bound when the effect was dispatched."""
-    bound = effect.intent.compensation
-    if bound is None:
-        return e.Undo(step=label, note=_why_not(call, None))
     if bound.tool not in tools:
         return e.Undo(step=label, note=f"{bound.tool} is not there")
     try:
-        params = resolved_params(bound, setting, effect.intent.params, result)
+        params = resolved_params(bound, own, setting.evidence)
     except ResolutionError as error:
         return e.Undo(step=label, note=f"its compensation cannot be resolved: {error.message}")
     return e.Undo(
