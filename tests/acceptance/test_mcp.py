@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mcp_servers import http_mcp
-from mcp_servers.raw import Raw, all_gone, context, definition, tool_of
+from mcp_servers.raw import SCRIPT, Raw, all_gone, context, definition, tool_of
 from tercet import DecisionSpec, Pack, Plan, Request
 from tercet.cli.main import app
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
@@ -51,12 +51,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
     raw = Raw(tmp_path)
     raw.say(tools=[definition("echo"), definition("text")])
     files = {
+        SCRIPT.name: SCRIPT.read_text(encoding="utf-8"),
         "pack.toml": 'name = "rug"\nversion = "1.0.0"',
         "decisions.toml": '[[decision]]\nid = "say"\nrisk_tier = "low"\n',
         "mcp.toml": f"""
             [[server]]
             name = "raw"
-            command = {json.dumps(raw.command)}
+            command = {json.dumps(["python", SCRIPT.name, raw.command[-1]])}
 
             [[server.tool]]
             name = "echo"

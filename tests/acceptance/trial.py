@@ -222,14 +222,16 @@ def start(
     main: Callable[[Sequence[str], worker.Say], None] = worker.main,
     *,
     clock: str = "",
+    more: Mapping[str, str] | None = None,
 ) -> Worker:
-    """Start a process, told by its environment where to die and what to hang at."""
+    """Start a process, told by its environment where to die, what to hang at, and `more`."""
     told = {
         "TERCET_REFUNDS_DB": str(trial.folder / f"{trial.name}.refunds.db"),
         effects.VARIABLE: str(trial.effects),
         crash_points.VARIABLE: crash,
         HANG: trial.hang,
         clocks.VARIABLE: clock,
+        **(more or {}),
     }
     return Worker((trial.journal, trial.name, trial.scene, str(LEASE_MS)), told, main)
 

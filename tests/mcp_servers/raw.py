@@ -46,7 +46,7 @@ class Raw:
     @property
     def command(self) -> list[str]:
         """How it is started; the first word stands for the Python of these tests."""
-        return ["python", str(SCRIPT), str(self.folder / "raw.json")]
+        return ["python", str(SCRIPT), f"--config={self.folder / 'raw.json'}"]
 
     @property
     def server(self) -> McpServer:

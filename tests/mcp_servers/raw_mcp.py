@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-CONFIG = Path(sys.argv[1])
+CONFIG = Path(sys.argv[1].removeprefix("--config="))
 
 
 def config() -> dict[str, Any]:

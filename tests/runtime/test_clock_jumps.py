@@ -18,6 +18,7 @@ from tercet.runtime.desk import Desk
 from tercet.runtime.runtime import Runtime
 from tercet.testing.clock import VirtualClock
 from tercet.tools import ToolContext
+from tercet.tools.reconcile import Absent
 
 from .workshop import ADA, ASK, BOB, Workshop, events, plan, step
 
@@ -84,8 +85,8 @@ def eventful(workshop: Workshop, effects: list[str]) -> None:
         effects.append(context.step_id)
         return params
 
-    def look_up(_: ToolContext) -> Any:
-        return None
+    def look_up(_: ToolContext) -> Absent:
+        return Absent()
 
     workshop.tool("slow.it", slow, idempotent=True, timeout_ms=40_000)
     workshop.tool("fail.it", failing)
