@@ -32,9 +32,8 @@ def name_code(call: Callable[..., Any], reconcile: Callable[..., Any] | None = N
 
 def _named(call: Callable[..., Any]) -> Any:
     """Return the function that was written, or the class of a callable object."""
-    function: Any = inspect.unwrap(call)
-    kind: Any = type(function)
-    return function if hasattr(function, "__qualname__") else kind
+    function: object = inspect.unwrap(call)
+    return function if hasattr(function, "__qualname__") else type(function)
 
 
 def _is_in_pack_folder(named: Any) -> bool:
