@@ -56,7 +56,7 @@ def stats(
 
     The figures are counted from the events of every run, rehearsals left out, with the same rules as the metrics of
     `--telemetry`. Runs that have not ended are told by where they stand: waiting, escalated, paused, ending or in
-    progress. Runs that are damaged are named and not counted, and the exit code is then 5. Nothing is written.
+    progress. Damaged runs are listed and not counted, and the exit code is then 5. Nothing is written.
     """
     now = SystemClock().now()
     after = 0 if since is None else now - read_duration(since)
@@ -91,7 +91,7 @@ async def _figures(
     *,
     is_quiet: bool,
 ) -> tuple[Figures, dict[str, int]]:
-    """The figures of the runs that can be read, and how many of those that have not ended stand where."""
+    """Return the figures of the readable runs, and how many runs have not ended, by what they wait for."""
     tally, number = Tally(), 0
     unfinished: Counter[str] = Counter()
     is_shown = screen.is_terminal and not is_quiet
@@ -103,7 +103,7 @@ async def _figures(
                 elif intent is None or row.intent == intent:
                     try:
                         count_run(tally, await _recorded(journal, row.session_id))
-                    except Exception as error:  # noqa: BLE001 - what was changed may fail in any way
+                    except Exception as error:  # noqa: BLE001 - damaged events can fail in any way
                         unreadable.append(damaged(row.session_id, error))
                         continue
                     number += 1

@@ -45,7 +45,7 @@ USUAL_TIERS: dict[RiskTier, tuple[Check, ...]] = {
 
 
 class EarlierCall(Authored):
-    """A call of this run that no step of the present plan stands for: an earlier plan, or an earlier turn, made it."""
+    """A call that the run made under an earlier plan or in an earlier turn, and that is not a step of the current plan."""
 
     step: Step
     """The step as its plan had it, with the parameters that the call was made with."""

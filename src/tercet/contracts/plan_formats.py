@@ -149,7 +149,7 @@ def _demand_unique_keys(source: str | bytes) -> None:
             "not_json", f"the key {str(error)!r} occurs twice in one object", "keep one of them"
         ) from error
     except (ValueError, RecursionError):
-        pass  # what the first parser took and this one does not is told by the checks of the plan itself
+        pass  # the first parser accepted it; if it is still wrong, the checks of the plan report it
 
 
 class _RepeatedKeyError(Exception):

@@ -2,7 +2,7 @@
 
 Each becomes a step of its own behind the plan's steps: named after its step with `~` before it, without gates of its own
 choice, and with the evidence of its step. The checks of ordinary calls run over that longer plan, so a rule for calls
-never has to be written twice. The compensation that a tool declares is the pack's own word, and is none of them.
+never has to be written twice. A compensation that a tool declares comes from the pack, and is not checked here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CHECKS: tuple[tuple[Callable[[Review], Refusals], Check | None], ...] = (
 
 
 class CompensatingStep(Step):
-    """A step that stands for the compensation of another. No plan can spell its id, so it is never proposed as a step."""
+    """A step that represents the compensation of another. Its id is not valid in a plan, so no planner can propose it."""
 
     @field_validator("id")
     @classmethod
@@ -100,7 +100,7 @@ def _extended(review: Review, proposed: list[tuple[EffectiveStep, Compensation]]
 
 
 def compensating_step(host: str, tool: str, params: dict[str, Any], evidence: tuple[str, ...]) -> Step:
-    """Return the step that stands for the compensation of another; `#2` behind its name is the second time that it ran."""
+    """Return the step that represents the compensation of `host`; the suffix `#2` marks the second time that `host` ran."""
     # Not validated here: a review raises for no plan that parses, whatever it puts into a compensation.
     return CompensatingStep.model_construct(
         None,

@@ -125,7 +125,7 @@ def _broken(review: Review, policy: Policy, refusal: Refusal, index: int | None)
         yield refusal
         return
     affected = [call for call in review.calls if index is None or call.position == index]
-    if policy.name in review.late:  # the reads had to be made before anybody could tell
+    if policy.name in review.late:  # it could only be decided after the reads
         affected = [call for call in affected if call.mode is not ApprovalMode.READ_ONLY]
     for call in affected:
         review.demands.append(

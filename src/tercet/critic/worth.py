@@ -78,7 +78,7 @@ class Worth:
         return key in self._trusted_scalars or key in self.trusted_input
 
     def is_trusted(self, found: Found, own: EffectiveStep | None = None, *, is_number: bool = False) -> bool:
-        """Whether a literal or reference is trusted; `own` is the step that a compensation takes back.
+        """Whether a literal or reference is trusted; `own` is the step that a compensation belongs to.
 
         `is_number` says that the value is a number or is refused before it is used: only then may it be a sum.
         """
@@ -312,7 +312,7 @@ def _names_nothing(tool: ToolSpec, found: Found) -> bool:
 
 
 def takes_number(tool: ToolSpec, place: Place) -> bool:
-    """Whether a tool's schema lets only a number stand at a place of its parameters, so that dispatch refuses all else."""
+    """Whether a tool's schema allows only a number at a place of its parameters, so that dispatch refuses all else."""
     kinds = _schema_at(tool, place).get("type")
     declared = set(as_list(kinds) or [kinds])
     return not declared.isdisjoint(_NUMBERS) and declared <= {*_NUMBERS, "null"}
@@ -322,7 +322,7 @@ _NUMBERS = frozenset({"number", "integer"})
 
 
 def _schema_at(tool: ToolSpec, place: Place) -> dict[str, Any]:
-    """What a tool's schema says about one place of its parameters; empty where it cannot be told."""
+    """What a tool's schema says about one place of its parameters; empty where it says nothing definite."""
     schema: Any = tool.parameters
     for token in (token for token in place if token != references.LITERAL):
         members = as_object(schema) or {}

@@ -138,7 +138,7 @@ class Attempt:
         read: Callable[[Tool, Any], Ended] | None = None,
         is_prepared: bool = True,
     ) -> None:
-        """`function` makes the call, or makes the function that does, in a thread, if that is not prepared yet."""
+        """`function` makes the call; if it is not prepared, it returns the function that does, and runs in a thread."""
         self._tool = tool
         self._read = read or _usable
         self._threads = threads
@@ -182,7 +182,7 @@ class Attempt:
     def _answered(self, task: asyncio.Task[Any]) -> None:
         if self._tell is None:
             if not task.cancelled():
-                task.exception()  # taken, so that nobody warns that it was never taken
+                task.exception()  # retrieved, so that asyncio does not log that it never was
         elif task.cancelled() or task.exception() is not None or is_small(task.result()):
             self._end(_ended(self._tool, task, self._read))
         else:

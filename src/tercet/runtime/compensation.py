@@ -57,7 +57,7 @@ def bind_compensation(
 def _bound(
     value: dict[str, Any], params: dict[str, Any], results: Mapping[str, Any], evidence: Mapping[str, Any]
 ) -> Any:
-    """Return parameters with each reference replaced by what it stands for, but for those to the step's own result."""
+    """Return parameters with each reference replaced by its value, except those to the step's own result."""
     scanned = (found for found in references.scan(value) if isinstance(found, references.Reference))
     names = {name for found in scanned for name in found.names if name in results}
     sources = {**{name: results[name] for name in names}, references.PARAMS: params}
@@ -79,7 +79,7 @@ def _replaced(value: Any, resolver: Resolver) -> Any:
 
 
 def is_complete(bound: BoundCompensation) -> bool:
-    """Whether a bound compensation is known to the last value, before its step has any result."""
+    """Whether every value of a bound compensation is known before its step has a result."""
     return not bound.error and not any(
         isinstance(found, references.Reference) for found in references.scan(bound.params)
     )
@@ -88,7 +88,10 @@ def is_complete(bound: BoundCompensation) -> bool:
 def resolved_params(
     bound: BoundCompensation, own: Mapping[str, Any], evidence: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what a bound compensation is called with, by its step's parameters and result; raises `ResolutionError`."""
+    """Return the parameters of a bound compensation; `own` holds its step's parameters and result.
+
+    Raises `ResolutionError` if they cannot be resolved.
+    """
     if bound.error:
         raise ResolutionError(bound.error)
     return resolve(bound.params, own, evidence)

@@ -68,7 +68,7 @@ _BEGINNING = (
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
 HEAVY = 512 * 1024
-"""What has to do with more bytes than this is done in a thread, so that the event loop goes on to turn."""
+"""Work on more bytes than this is done in a thread, so that it does not block the event loop."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
 
@@ -230,8 +230,8 @@ class Driver:
             self.blobs[digest] = await self.aside(partial(_read_json, data))
 
     async def aside(self, work: Callable[[], _T]) -> _T:
-        """Do work that is pure and takes longer the larger the values at hand are: in a thread if they are large, so that
-        leases are renewed meanwhile."""
+        """Run pure work whose duration grows with the session's values: in a thread if they are large, so that leases are
+        renewed meanwhile."""
         return await self._weighed(work, self._blob_bytes)
 
     async def aside_with_log(self, work: Callable[[], _T]) -> _T:

@@ -200,9 +200,7 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     if gate.kind == "output":
         quality = with_quality(state, feedback=event.note, stage="", escalation={})
         return changed(state, gates=_without(state, gate), phase=P.REPAIR, quality=quality)
-    demand(
-        state, event, is_met=not gate.step.startswith(UNDO), why="no plan can change a compensation by now"
-    )
+    demand(state, event, is_met=not gate.step.startswith(UNDO), why="a compensation can no longer be changed")
     for name in gate.covers:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
     return _refused(state, gate, event.note, MODIFIED)

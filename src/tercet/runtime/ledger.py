@@ -33,10 +33,10 @@ _T = TypeVar("_T")
 
 
 class Aside(Protocol):
-    """Does work that takes longer the larger the session is, where it does not hold the event loop."""
+    """Runs work whose duration grows with the session, without blocking the event loop."""
 
     async def __call__(self, work: Callable[[], _T], /) -> _T:
-        """What the work comes to."""
+        """Return the result of the work."""
         ...
 
 

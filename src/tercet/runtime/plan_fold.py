@@ -89,7 +89,7 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
 
 
 def _earlier(state: State, kept: Container[str]) -> tuple[EarlierStep, ...]:
-    """Return what the run has done, or may have done, and no step of the new plan stands for."""
+    """Return the calls that the run has made, or may have made, and that are not steps of the new plan."""
     places = {name: place for place, name in enumerate(state.done)}
     said = {step["id"]: step for step in state.plan.get("steps", ())}
     left = [
@@ -129,9 +129,8 @@ def _needed(plan: Plan, state: State) -> frozenset[str]:
     """The steps whose results a parameter, a condition, a compensation or an output refers to."""
     found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
     found += references.scan(plan.memory)
-    if Behaviour.STRICT_CALLS in state.start.get(
-        "behaviour", ()
-    ):  # before, compensations were resolved at the end
+    # Under earlier rules, compensations were resolved at the end.
+    if Behaviour.STRICT_CALLS in state.start.get("behaviour", ()):
         found += [
             item for step in plan.steps if step.compensate for item in references.scan(step.compensate.params)
         ]

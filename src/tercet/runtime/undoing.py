@@ -137,7 +137,7 @@ def _way(
     setting: Setting,
     tools: Mapping[str, ToolSpec],
 ) -> e.Undo:
-    # For sessions of before: the compensation is resolved by what the steps' names mean at the end.
+    # For calls made under earlier rules: the compensation is resolved at the end, with what step ids mean then.
     way = call.compensate
     if call.reversibility is Reversibility.IRREVERSIBLE or way is None or way.tool not in tools:
         return e.Undo(step=label, note=_why_not(call, way))

@@ -2,7 +2,7 @@
 
 A document is named by its path as it was given, so that importing it again replaces what it said before. Folders are read
 in the order of their names; what begins with a dot and links to folders are left out, and a link to a file outside of the
-folder is refused: whoever can write into a folder must not choose which other files are read.
+folder is refused: write access to a folder must not decide which other files are read.
 """
 
 from __future__ import annotations
