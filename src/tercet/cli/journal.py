@@ -62,7 +62,7 @@ async def _check(url: str, screen: Screen, *, is_quiet: bool) -> JournalReport:
 
             def progress(report: JournalReport) -> None:
                 if status is not None and not (report.streams + report.claims + report.blobs) % _EVERY:
-                    status.update(f"checking: {_counted(report)}")
+                    status.update(f"checking: {_format_counts(report)}")
 
             return await check_journal(journal, loss, progress=progress)
     finally:
@@ -86,9 +86,9 @@ def _show(screen: Screen, report: JournalReport) -> None:
         _show_problem(screen, problem)
     if report.problems:
         found = count(len(report.problems), "problem")
-        screen.say(Text.assemble((f"✗ {found}", "bold red"), f" in {_counted(report)}"))
+        screen.say(Text.assemble((f"✗ {found}", "bold red"), f" in {_format_counts(report)}"))
     else:
-        screen.say(Text.assemble(("✓ ", "green"), f"{_counted(report)}: no damage found"))
+        screen.say(Text.assemble(("✓ ", "green"), f"{_format_counts(report)}: no damage found"))
 
 
 def _show_problem(screen: Screen, problem: JournalProblem) -> None:
@@ -98,7 +98,7 @@ def _show_problem(screen: Screen, problem: JournalProblem) -> None:
     screen.put(printable(problem.remedy), first="  → ")
 
 
-def _counted(report: JournalReport) -> str:
+def _format_counts(report: JournalReport) -> str:
     return ", ".join(
         (
             count(report.streams, "stream"),

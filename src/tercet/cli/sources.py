@@ -49,14 +49,14 @@ async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
     reading fail in any way.
     """
     if is_file(name):
-        with open_bundle(name) as bundle, _as_bundle_damage(), _translated(_bundle_fault):
+        with open_bundle(name) as bundle, _as_bundle_damage(), _unexpected_as(_bundle_fault):
             manifest = bundle.manifest
             yield Source(
                 journal=bundle.journal(), tenant=manifest.tenant, session=manifest.session, bundle=bundle
             )
         return
     async with journal_at(url) as journal:
-        with _translated(lambda reason: JournalCorrupt(f"stream {name}", reason)):
+        with _unexpected_as(lambda reason: JournalCorrupt(f"stream {name}", reason)):
             yield Source(journal=journal, tenant=TENANT, session=name)
 
 
@@ -77,7 +77,7 @@ def _as_bundle_damage() -> Generator[None]:
 
 
 @contextmanager
-def _translated(fault: Callable[[str], TercetError]) -> Generator[None]:
+def _unexpected_as(fault: Callable[[str], TercetError]) -> Generator[None]:
     """Raise unexpected errors as the typed error that `fault` makes of a reason."""
     try:
         yield

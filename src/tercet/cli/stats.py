@@ -23,7 +23,7 @@ from tercet.journal.protocol import Journal, SessionRow
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of
 from tercet.observe.tally import Tally
 from tercet.runtime import opening
-from tercet.runtime.damage import DamagedSession, damaged, row_fault
+from tercet.runtime.damage import DamagedSession, describe_damage, row_fault
 from tercet.runtime.state import TERMINAL
 from tercet.runtime.transcript import timestamp
 
@@ -104,7 +104,7 @@ async def _figures(
                     try:
                         count_run(tally, await _recorded(journal, row.session_id))
                     except Exception as error:  # noqa: BLE001 - damaged events can fail in any way
-                        unreadable.append(damaged(row.session_id, error))
+                        unreadable.append(describe_damage(row.session_id, error))
                         continue
                     number += 1
                     unfinished[standing_in(row)] += row.status not in TERMINAL

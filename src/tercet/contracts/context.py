@@ -236,7 +236,7 @@ class CompiledContext(Authored):
         return self.scalars_without(frozenset())
 
     def scalars_without(self, excluded: frozenset[str]) -> frozenset[Scalar]:
-        """Every scalar of trusted results, and of trusted evidence but for these ids."""
+        """Every scalar of trusted results, and of trusted evidence except these ids."""
         leaves = [leaf for result in self.results for leaf in self.trusted_leaves(result)]
         for entry in self.manifests.evidence_manifest:
             if entry.trust is Trust.TRUSTED and entry.id not in excluded:

@@ -222,15 +222,15 @@ class Worth:
         if all(isinstance(source, Constant) for source in (*formula.values, *formula.consulted)):
             return "it reads nothing"
         for operands in formula.sums:
-            owned = [[self._owned(source, own) for source in operand] for operand in operands]
+            owned = [[self._identify_source(source, own) for source in operand] for operand in operands]
             if any(each is None for operand in owned for each in operand):
                 return "it adds to what a note or a parameter says, which may be a sum itself"
             if repeats_a_source([each for each in operand if each is not None] for operand in owned):
                 return "it adds or subtracts the same source twice"
         return None
 
-    def _owned(self, source: Source, own: EffectiveStep | None) -> Owned | None:
-        """A source as it is compared within a sum; None if what it says may come from anywhere.
+    def _identify_source(self, source: Source, own: EffectiveStep | None) -> Owned | None:
+        """Return what identifies a source within a sum; None if its value may come from anywhere.
 
         Two calls of one tool count as one source, since a plan may look the same thing up as often as it likes; and so
         do two pieces of evidence with the same content.

@@ -97,7 +97,7 @@ class _Measuring:
         if not fragment.startswith("/"):
             return self._named.get(f"#{fragment}")
         try:
-            return as_object(pointer.follow(root, _unquoted(fragment)))
+            return as_object(pointer.follow(root, _unquote(fragment)))
         except pointer.PointerError:
             return None
 
@@ -179,7 +179,7 @@ class _Measuring:
         }
 
 
-def _unquoted(fragment: str) -> str:
+def _unquote(fragment: str) -> str:
     """A fragment of a URL as text; `urllib` could do I/O, and has no place in the pure layers."""
     return _ESCAPED.sub(
         lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), fragment

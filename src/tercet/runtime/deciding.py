@@ -315,8 +315,8 @@ class Acting:
         return ask_for_compensation(self.state, setting, asked, gates)
 
     def _plan_with_compensations(self) -> Plan:
-        """Return the plan with a step for each proposed compensation behind its own. Steps whose values are not known are
-        left out: they did not run, and will not."""
+        """Return the plan with one more step at its end for each proposed compensation. Steps whose values are not known
+        are left out: they did not run, and will not."""
         steps = (self._as_called(step) for step in self.course.plan.steps)
         proposed = (
             self.course.steps[f"{UNDO}{undo.step}"] for undo in self.state.undo if undo.bound is not None
@@ -451,10 +451,10 @@ class Acting:
                 self._demand_room(params)
             compensation = self._compensation(call, params)
         except ResolutionError as error:
-            return _failed(planned, error.code, error.message)
+            return _fail_step(planned, error.code, error.message)
         if (condition := self._unmet_precondition(name, step)) is not None:
             reason = f"step {name} needs {condition}, which no completed step has established"
-            return _failed(planned, str(Code.UNMET_PRECONDITION), reason)
+            return _fail_step(planned, str(Code.UNMET_PRECONDITION), reason)
         if call is None:
             return c.Note(step=name, params=params)
         return self._call(name, step, call, params, compensation)
@@ -590,10 +590,10 @@ class Acting:
             return None
         call = self.course.calls.get(name)
         needs = effects_of(self.course.steps[name], None if call is None else call.tool).needs
-        return next((condition for condition in needs if condition not in self._held), None)
+        return next((condition for condition in needs if condition not in self._held_conditions), None)
 
     @cached_property
-    def _held(self) -> frozenset[str]:
+    def _held_conditions(self) -> frozenset[str]:
         """The conditions that hold after everything that the run has done, or may have done."""
         places = {name: place for place, name in enumerate(self.state.done)}
         surface, calls = self.setting.surface, self.course.calls
@@ -702,7 +702,7 @@ class Acting:
                 yield Resolved(name=other, call=call, params=params, key=action[1], compensation=compensation)
 
 
-def _failed(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
+def _fail_step(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
     """What becomes of a step that cannot be called."""
     if step.optional:
         return c.Skip(step=step.id, reason="optional_failed")

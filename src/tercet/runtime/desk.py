@@ -114,7 +114,7 @@ class Desk:
         replaced = sighting.lease if sighting is not None and has_ended else None
         try:
             # No lease of another process ends by the clock alone.
-            tenure = await self._acquired(stream, grace_ms=_FOREVER_MS, replacing=replaced)
+            tenure = await self._acquire(stream, grace_ms=_FOREVER_MS, replacing=replaced)
         except LeaseHeld as found:
             found.wait_ms = self.watch(found.lease)
             raise
@@ -123,9 +123,9 @@ class Desk:
 
     async def acquire_ended(self, stream: str) -> Tenure:
         """Return the lease on a stream of a session that is over: by the wall clock, without watching the old lease."""
-        return await self._acquired(stream)
+        return await self._acquire(stream)
 
-    async def _acquired(self, stream: str, *, grace_ms: int = 0, replacing: Lease | None = None) -> Tenure:
+    async def _acquire(self, stream: str, *, grace_ms: int = 0, replacing: Lease | None = None) -> Tenure:
         owner = f"{self._name}:{next(self._leases)}:{self.lease_ms}ms"
         began = self.clock.monotonic()
         lease = await self.journal.acquire(

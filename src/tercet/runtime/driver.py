@@ -232,13 +232,13 @@ class Driver:
     async def aside(self, work: Callable[[], _T]) -> _T:
         """Run pure work whose duration grows with the session's values: in a thread if they are large, so that leases are
         renewed meanwhile."""
-        return await self._weighed(work, self._blob_bytes)
+        return await self._run_weighed(work, self._blob_bytes)
 
     async def aside_with_log(self, work: Callable[[], _T]) -> _T:
         """The same for work that reads every event of the session."""
-        return await self._weighed(work, self._blob_bytes + self.ledger.weight)
+        return await self._run_weighed(work, self._blob_bytes + self.ledger.weight)
 
-    async def _weighed(self, work: Callable[[], _T], weight: int) -> _T:
+    async def _run_weighed(self, work: Callable[[], _T], weight: int) -> _T:
         if weight <= HEAVY:
             return work()
         return await self.around.gateway.threads.work(work)
@@ -692,7 +692,7 @@ class Driver:
     async def _completed(self, name: str, ended: Done, *, is_reconciled: bool = False) -> None:
         """Record a call that happened, its value as a blob if it is large; what was reserved for it is spent."""
         step = self.state.steps[name]
-        data, blob = await self._encoded(ended.value)
+        data, blob = await self._encode_value(ended.value)
         declared: list[str] = self.state.plan.get("declared_outputs", []) if blob else []
         carries = tuple(output for output in declared if output in (as_object(ended.value) or ()))
         if blob:
@@ -716,7 +716,7 @@ class Driver:
             )
         )
 
-    async def _encoded(self, value: Any) -> tuple[bytes, str]:
+    async def _encode_value(self, value: Any) -> tuple[bytes, str]:
         """The bytes of a value, and their digest if they are stored as a blob."""
         if is_small(value):
             return _write_json(value)

@@ -369,7 +369,7 @@ def fold_stored(state: State, record: Stored, session: str) -> State:
 
 
 async def _sealed_fold(journal: Journal, tenant: str, session: str) -> State:
-    """The newest fold, if the event behind it carries its hash; else the state before the first event.
+    """Return the newest fold if the next event carries its hash; else the state before the first event.
 
     A fold that the chain does not cover may have been replaced, and one that another version wrote may be unreadable.
     """

@@ -65,7 +65,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         entered={name: each for name, each in state.entered.items() if name in kept},
         verdict={},
         replies=(),
-        earlier=_earlier(state, kept),
+        earlier=_earlier_calls(state, kept),
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
         needed=frozenset(ids) if event.origin == "planner" else _needed(plan, state),
     )
@@ -88,7 +88,7 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
     return kept
 
 
-def _earlier(state: State, kept: Container[str]) -> tuple[EarlierStep, ...]:
+def _earlier_calls(state: State, kept: Container[str]) -> tuple[EarlierStep, ...]:
     """Return the calls that the run has made, or may have made, and that are not steps of the new plan."""
     places = {name: place for place, name in enumerate(state.done)}
     said = {step["id"]: step for step in state.plan.get("steps", ())}

@@ -74,13 +74,13 @@ def _expand(path: Path, report: Report) -> Iterator[Path]:
             if name.startswith("."):
                 continue
             if Path(name).suffix.lower() in KINDS:
-                if not _leaves(path, Path(folder) / name, report):
+                if not _leads_outside(path, Path(folder) / name, report):
                     yield Path(folder) / name
             else:
                 report.ignored.append(str(Path(folder) / name))
 
 
-def _leaves(root: Path, path: Path, report: Report) -> bool:
+def _leads_outside(root: Path, path: Path, report: Report) -> bool:
     """Whether a file of a folder is a link that leads out of it, which is noted."""
     if not path.is_symlink() or path.resolve().is_relative_to(root.resolve()):
         return False

@@ -83,7 +83,7 @@ class Batcher:
         for delivery, known in quick:
             link = known.state.position() if _has_events(delivery) else None
             delivery.send(Sent(known.id, link))
-        bells = await self._answered(_store(connection, rows), [delivery for delivery, _ in quick])
+        bells = await self._await_answer(_store(connection, rows), [delivery for delivery, _ in quick])
         if bells is None:
             return
         for delivery, known in quick:
@@ -95,7 +95,7 @@ class Batcher:
                 delivery.reject()
                 self._known.pop(key, None)
 
-    async def _answered(self, sending: Coroutine[Any, Any, T], sent: Sequence[Delivery]) -> T | None:
+    async def _await_answer(self, sending: Coroutine[Any, Any, T], sent: Sequence[Delivery]) -> T | None:
         """The server's answer to a statement; None if the server refused it, so that nothing of it was stored.
 
         Raises if there is no answer: then what was sent stays in doubt.
@@ -127,7 +127,7 @@ class Batcher:
         sent = [delivery for delivery, _, _ in new.values()]
         for delivery in sent:
             delivery.send(Sent())
-        made = await self._answered(connection.fetch(QUERIES["begin_streams"], *columns), sent)
+        made = await self._await_answer(connection.fetch(QUERIES["begin_streams"], *columns), sent)
         if made is None:
             return
         numbers = {(tenant, stream): number for number, tenant, stream in made}
