@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tercet import Absent
 from tercet.contracts.errors import NotDone
 from tercet.executor.breaker import COOLDOWN_MS, Circuit
 from tercet.executor.clock import Clock
@@ -85,7 +86,7 @@ def eventful(workshop: Workshop, effects: list[str]) -> None:
         return params
 
     def look_up(_: ToolContext) -> Any:
-        return None
+        return Absent()
 
     workshop.tool("slow.it", slow, idempotent=True, timeout_ms=40_000)
     workshop.tool("fail.it", failing)
