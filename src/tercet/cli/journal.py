@@ -113,7 +113,7 @@ def _format_counts(report: JournalReport) -> str:
 def accept(
     *,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Give the lost commits up; copy the files first.")
+        bool, typer.Option("--yes", help="Give up the lost commits; copy the files first.")
     ] = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -122,9 +122,9 @@ def accept(
 
     Use it when opening the journal fails with journal_damaged: its log is damaged, or an older backup was restored.
     Sessions that lost events are marked, and can no longer be resumed: the calls that they made after their last
-    remaining event are unknown, and none is repeated. All other sessions can be resumed. Of a run that was lost whole
-    nothing is left, so the same request starts a new one. Exits with 0 if the journal can be used, and with 2 without
-    --yes.
+    remaining event are unknown, and none is repeated. All other sessions can be resumed. A run that was lost as a
+    whole leaves no trace, so the same request starts a new one. Exits with 0 if the journal can be used, and with 2
+    without --yes.
     """
     demand_file(journal)
     if not yes:
