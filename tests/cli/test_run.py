@@ -182,7 +182,7 @@ def test_bad_input_starts_no_session(
     assert (answer.code, answer.json["error"]["code"]) == (2, code)
     assert remedy in answer.json["error"]["remedy"]
     if (kitchen.folder / "tercet.db").exists():
-        assert tercet("sessions", "list", "--json").json == {"sessions": []}
+        assert tercet("sessions", "list", "--json").json == {"sessions": [], "damaged": []}
 
 
 def test_a_template_that_the_input_breaks_is_no_bug(tercet: Tercet, pack: Path, kitchen: Kitchen) -> None:

@@ -91,7 +91,7 @@ def migrate(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Move a session to this pack, its newest snapshot and the rules of this version. It goes on there.
+    """Move a session to this pack and the current rules. It goes on there, with the pack's newest snapshot.
 
     Its plan is reviewed again, and nothing that was approved before counts any more. What had been done stays done.
     Exits as `tercet run` does.

@@ -118,7 +118,7 @@ def accept(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Accept that a SQLite journal has lost commits, so that it can be used again.
+    """Accept that a SQLite journal has lost commits.
 
     Use it when opening the journal fails with journal_damaged: its log is damaged, or an older backup was restored.
     Sessions that lost events are marked, and can no longer be resumed: the calls that they made after their last
