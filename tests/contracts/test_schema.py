@@ -101,7 +101,7 @@ COMPILED = context.CompiledContext(
         ),
     ),
 )
-FRAME = context.RunContext(started_at=NOW)
+FRAME = context.RunContext(started_at=NOW, earlier=(context.EarlierCall(step=PLAN.steps[0], place=0),))
 APPROVAL = gate.Approval(gate="G", step_id="a", approver="u", decision="approve", decided_at=NOW)
 ENTRY = run.TranscriptEntry(
     call=run.ToolCall(step_id="a", tool="x.y", started_at=NOW),
