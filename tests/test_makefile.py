@@ -50,7 +50,7 @@ def clone(tmp_path: Path) -> Path:
         ("bench-critic", "-m bench critic"),
     ],
 )
-def test_paths_with_spaces_are_no_problem(clone: Path, target: str, started: str) -> None:
+def test_commands_work_in_paths_with_spaces(clone: Path, target: str, started: str) -> None:
     """`.venv` is made, and everything in it is started through its interpreter: a script could not be."""
     python = clone.parent / "my python" / "python3"
     if target == "bench":

@@ -184,7 +184,7 @@ def test_one_damaged_stream_hides_no_other_gate(tercet: Tercet, sessions: tuple[
 @pytest.mark.parametrize("command", [
     ("replay",), ("report", "--force"), ("provenance",), ("sessions", "show"), ("sessions", "watch"), ("export",),
 ])  # fmt: skip
-def test_a_cut_tail_is_told_by_every_command(
+def test_a_cut_tail_is_reported_by_every_command(
     tercet: Tercet, sessions: tuple[str, str, str], command: tuple[str, ...]
 ) -> None:
     """No command answers for a run whose last events are gone."""
@@ -267,7 +267,7 @@ def test_damage_anywhere_in_the_file_is_never_called_a_bug(
         (b"version INTEGER", b"versxon INTEGER"),
     ],
 )
-def test_a_damaged_schema_is_told_as_damage(
+def test_a_damaged_schema_is_reported_as_damage(
     tercet: Tercet,
     sessions: tuple[str, str, str],
     kitchen: Kitchen,
@@ -286,7 +286,7 @@ def test_a_damaged_schema_is_told_as_damage(
     assert "this is a bug" not in found.text
 
 
-def test_an_error_message_that_quotes_damaged_text_is_told_as_damage(
+def test_an_error_message_that_quotes_damaged_text_is_reported_as_damage(
     tercet: Tercet, sessions: tuple[str, str, str]
 ) -> None:
     """SQLite names the broken table in its message, in bytes that are not text."""

@@ -104,7 +104,7 @@ def test_a_journal_left_by_a_killed_process_opens(killed: Path) -> None:
     assert asyncio.run(end_of(killed)) == 2 * COMMITS
 
 
-def test_a_commit_that_was_not_recorded_beside_the_file_is_no_loss(killed: Path) -> None:
+def test_a_commit_that_was_not_recorded_beside_the_file_is_not_reported_as_lost(killed: Path) -> None:
     """A process that dies between its commit and the record leaves a database that is ahead."""
     number = COMMITS % SLOTS
     with heads_path(killed).open("r+b") as file:

@@ -79,7 +79,7 @@ BY_ANCHOR: dict[str, Any] = {
         "anchors",
     ],
 )
-def test_a_schema_that_expands_without_measure_is_refused(schema: dict[str, Any]) -> None:
+def test_a_schema_that_expands_too_far_is_refused(schema: dict[str, Any]) -> None:
     """As a typed error with a remedy."""
     with pytest.raises(UsageError, match="too complex") as refused:
         schemas.faults(json.dumps(schema), {"x": {"x": 1}})

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tercet import Absent
 from tercet.contracts.errors import NotDone
 from tercet.executor.breaker import COOLDOWN_MS, Circuit
 from tercet.executor.clock import Clock

@@ -153,7 +153,7 @@ def test_a_typed_value_decides_no_condition(workshop: Workshop) -> None:
 
 
 @pytest.mark.parametrize(("actor", "trusted"), [(ADA, False), (BOB, True)])
-def test_memory_of_a_typed_value_is_as_trusted_as_whoever_typed_it(
+def test_memory_of_a_typed_value_is_as_trusted_as_the_person_who_typed_it(
     workshop: Workshop, actor: Actor, trusted: bool
 ) -> None:
     """What a run suggests remembering says whether it may be relied on."""

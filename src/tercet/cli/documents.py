@@ -73,8 +73,8 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
 def read_json(text: str, what: str, *, code: str, remedy: str) -> Any:
     """Return the plain JSON value that a text holds; raises `UsageError` for anything else.
 
-    A key that occurs twice, NaN, a number beyond 2^53, an unpaired surrogate and nesting beyond measure are refused here:
-    later they would break a hash, or mean different things to different readers.
+    Duplicate keys, NaN, numbers beyond 2^53, unpaired surrogates and nesting that is too deep are refused here: later
+    they would break a hash, or mean different things to different readers.
     """
     try:
         value = read_strictly(text)

@@ -231,10 +231,10 @@ def _reconcile(gate: OpenGate) -> Iterator[Row]:
 
 
 def _settling_trust(roles: list[str]) -> str:
-    """Say whose word makes the value trusted."""
+    """Return who has to enter the value for it to be trusted."""
     if not roles:
-        return "what you enter counts as untrusted: no gate of the pack names a role"
-    return f"what you enter counts as trusted only with the role {' or '.join(roles)}, and not by whoever owns the run"
+        return "what you enter is untrusted: no gate of the pack names a role"
+    return f"what you enter is trusted only if you have the role {' or '.join(roles)} and do not own the run"
 
 
 def _escalation(page: GatePage) -> Iterator[Row]:

@@ -133,7 +133,7 @@ def _compensation_approval(way: Mapping[str, Any]) -> str:
     if way.get("error"):
         return f"it cannot be made: {way['error']}"
     if way.get("proposed"):
-        return "proposed by the plan: approved here if it is complete and needs no other gate, else asked about again"
+        return "proposed by the plan: approved here only if it is complete and needs no other gate"
     return "approved together with the call"
 
 

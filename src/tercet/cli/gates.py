@@ -48,7 +48,7 @@ tercet gates show ses_0123456789abcdef.g1 --actors examples/refunds
 def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
     """List the gates that wait for an answer. Each with what it asks, whom, and until when: at most 200.
 
-    Sessions that are damaged are named behind them, and the exit code is then 5.
+    Damaged sessions are listed last, and the exit code is then 5.
     """
     unreadable: list[DamagedSession] = []
     found = asyncio.run(_open_gates(journal, unreadable))

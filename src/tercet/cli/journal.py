@@ -1,4 +1,4 @@
-"""`tercet journal`: verify a whole journal, and go on with one that lost commits."""
+"""`tercet journal`: verify a whole journal, and accept that one has lost commits."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _EVERY = 50
 def check(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
     """Verify a whole journal, and list what is damaged.
 
-    For all tenants, it checks the database file, commits that are missing, the chain of every stream up to its
-    recorded end, the session that a stream is named after, checkpoints and session rows against the events, claims
-    against their streams, and every blob against its digest. One damaged stream does not end the check. Nothing is
-    written. Exits with 0 if all is well and with 5 if something is damaged.
+    Checks, for all tenants, the database file, missing commits, the chain of every stream up to its recorded end, the
+    session that a stream is named after, checkpoints and session rows against the events, claims against their
+    streams, and every blob against its digest. One damaged stream does not end the check. Nothing is written. Exits
+    with 0 if nothing is damaged and with 5 if something is.
     """
     report = asyncio.run(_check(journal, Screen(stderr=True), is_quiet=as_json))
     if as_json:
@@ -62,7 +62,7 @@ async def _check(url: str, screen: Screen, *, is_quiet: bool) -> JournalReport:
 
             def progress(report: JournalReport) -> None:
                 if status is not None and not (report.streams + report.claims + report.blobs) % _EVERY:
-                    status.update(f"checking: {_counted(report)}")
+                    status.update(f"checking: {_format_counts(report)}")
 
             return await check_journal(journal, loss, progress=progress)
     finally:
@@ -86,9 +86,9 @@ def _show(screen: Screen, report: JournalReport) -> None:
         _show_problem(screen, problem)
     if report.problems:
         found = count(len(report.problems), "problem")
-        screen.say(Text.assemble((f"✗ {found}", "bold red"), f" in {_counted(report)}"))
+        screen.say(Text.assemble((f"✗ {found}", "bold red"), f" in {_format_counts(report)}"))
     else:
-        screen.say(Text.assemble(("✓ ", "green"), f"{_counted(report)}: all as they were written"))
+        screen.say(Text.assemble(("✓ ", "green"), f"{_format_counts(report)}: no damage found"))
 
 
 def _show_problem(screen: Screen, problem: JournalProblem) -> None:
@@ -98,7 +98,7 @@ def _show_problem(screen: Screen, problem: JournalProblem) -> None:
     screen.put(printable(problem.remedy), first="  → ")
 
 
-def _counted(report: JournalReport) -> str:
+def _format_counts(report: JournalReport) -> str:
     return ", ".join(
         (
             count(report.streams, "stream"),
@@ -113,24 +113,25 @@ def _counted(report: JournalReport) -> str:
 def accept(
     *,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Go on without the lost commits; copy the files first.")
+        bool, typer.Option("--yes", help="Give up the lost commits; copy the files first.")
     ] = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Go on with a SQLite journal that lost commits.
+    """Accept that a SQLite journal has lost commits.
 
-    That is one with a damaged log, or a restored backup, which is refused with journal_damaged. Sessions that lost
-    events are marked, and cannot be resumed any more: which calls they made after the events that are left is not
-    known, and none of them is repeated. All others go on. A run that was lost whole is not known any more, so the
-    same request starts a new one. Exits with 0 if the journal can be used, and with 2 without --yes.
+    Use it when opening the journal fails with journal_damaged: its log is damaged, or an older backup was restored.
+    Sessions that lost events are marked, and can no longer be resumed: the calls that they made after their last
+    remaining event are unknown, and none is repeated. All other sessions can be resumed. A run that was lost as a
+    whole leaves no trace, so the same request starts a new one. Exits with 0 if the journal can be used, and with 2
+    without --yes.
     """
     demand_file(journal)
     if not yes:
         raise UsageError(
-            "going on without what was lost cannot be undone",
+            "accepting the loss cannot be undone",
             code="not_confirmed",
-            remedy="see what is missing with tercet journal check, copy the files, then say --yes",
+            remedy="see what is missing with tercet journal check, copy the files, then add --yes",
         )
     marked = asyncio.run(accept_loss(journal, mark_lost))
     if as_json:
@@ -144,7 +145,7 @@ def _show_accepted(screen: Screen, marked: list[LostHistory] | None) -> None:
     if marked is None:
         screen.say("No commit is missing: nothing was changed.")
         return
-    screen.say(Text.assemble(("✓ ", "green"), "the journal goes on from what is left"))
+    screen.say(Text.assemble(("✓ ", "green"), "the journal can be used again"))
     for each in marked:
         had = "an unknown number" if each.had is None else f"{each.had:,}"
         screen.put(

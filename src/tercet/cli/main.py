@@ -152,7 +152,7 @@ COMMANDS: dict[str, Entry] = {
 GROUPS = {
     "sessions": "Look at runs, follow them, steer them, and go on with them.",
     "gates": "Look at the questions that runs wait with, and answer them.",
-    "journal": "Verify a whole journal, and go on with one that lost commits.",
+    "journal": "Verify a whole journal, and accept that one has lost commits.",
     "evidence": "Bring facts in, freeze them in snapshots, look at them.",
     "tools": "The tools of a pack, and which MCP tools are pinned.",
     "signing-keys": "The keys that bundles are signed with.",

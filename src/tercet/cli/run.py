@@ -72,7 +72,7 @@ def run(
         str | None,
         typer.Option(
             metavar="KEY",
-            help="A name for this request of this actor to this pack: sent again with the same key, it continues the session that it began; another request under the key is wrong use.",
+            help="Idempotency key of this request, for each actor and pack: sent again with the same key, the request continues the session that it started; another request with the same key is refused.",
         ),
     ] = None,
     ttl: Annotated[

@@ -67,8 +67,8 @@ def list_sessions(
     """List the sessions of the journal, newest first: at most 200.
 
     Each is shown with its state, the gate that it waits at or the step that comes next, and how it is ending if it is.
-    Escalated are those paused sessions that were handed to a person. Sessions that are damaged are named behind the
-    others, and the exit code is then 5.
+    Escalated are those paused sessions that were handed to a person. Damaged sessions are listed last, and the exit
+    code is then 5.
     """
     if status is not None and status not in STATES:
         raise UsageError(

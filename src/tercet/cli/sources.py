@@ -45,29 +45,29 @@ def is_file(name: str) -> bool:
 async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
     """The run of this name: a file is a bundle, everything else a session of the journal at `url`.
 
-    What is done with it fails with `BundleDamaged` or `JournalCorrupt` where the events of the run do not fit
-    together: events that were made up can make reading fail in any way.
+    Unexpected errors while it is read are raised as `BundleDamaged` or `JournalCorrupt`: forged events can make
+    reading fail in any way.
     """
     if is_file(name):
-        with open_bundle(name) as bundle, _as_bundle_damage(), _translated(_bundle_fault):
+        with open_bundle(name) as bundle, _as_bundle_damage(), _unexpected_as(_bundle_fault):
             manifest = bundle.manifest
             yield Source(
                 journal=bundle.journal(), tenant=manifest.tenant, session=manifest.session, bundle=bundle
             )
         return
     async with journal_at(url) as journal:
-        with _translated(lambda reason: JournalCorrupt(f"stream {name}", reason)):
+        with _unexpected_as(lambda reason: JournalCorrupt(f"stream {name}", reason)):
             yield Source(journal=journal, tenant=TENANT, session=name)
 
 
 def _bundle_fault(reason: str) -> BundleDamaged:
-    """Return the error for a bundle whose bytes are whole and whose events do not fit together."""
+    """Return the error for a bundle whose bytes are intact and whose events contradict each other."""
     return BundleDamaged(record=0, name="the events", damage="inconsistent", reason=reason)
 
 
 @contextmanager
 def _as_bundle_damage() -> Generator[None]:
-    """Whatever is wrong with the run in a bundle is wrong with the bundle."""
+    """Raise errors about the run in a bundle as errors of the bundle."""
     try:
         yield
     except BundleDamaged:
@@ -77,10 +77,11 @@ def _as_bundle_damage() -> Generator[None]:
 
 
 @contextmanager
-def _translated(fault: Callable[[str], TercetError]) -> Generator[None]:
+def _unexpected_as(fault: Callable[[str], TercetError]) -> Generator[None]:
+    """Raise unexpected errors as the typed error that `fault` makes of a reason."""
     try:
         yield
     except (TercetError, OSError):
         raise
     except Exception as error:
-        raise fault(f"what is recorded does not fit together ({type(error).__name__}: {error})") from error
+        raise fault(f"its events contradict each other ({type(error).__name__}: {error})") from error

@@ -23,7 +23,7 @@ from tercet.journal.protocol import Journal, SessionRow
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of
 from tercet.observe.tally import Tally
 from tercet.runtime import opening
-from tercet.runtime.damage import DamagedSession, damaged, row_fault
+from tercet.runtime.damage import DamagedSession, describe_damage, row_fault
 from tercet.runtime.state import TERMINAL
 from tercet.runtime.transcript import timestamp
 
@@ -56,7 +56,7 @@ def stats(
 
     The figures are counted from the events of every run, rehearsals left out, with the same rules as the metrics of
     `--telemetry`. Runs that have not ended are told by where they stand: waiting, escalated, paused, ending or in
-    progress. Runs that are damaged are named and not counted, and the exit code is then 5. Nothing is written.
+    progress. Damaged runs are listed and not counted, and the exit code is then 5. Nothing is written.
     """
     now = SystemClock().now()
     after = 0 if since is None else now - read_duration(since)
@@ -91,7 +91,7 @@ async def _figures(
     *,
     is_quiet: bool,
 ) -> tuple[Figures, dict[str, int]]:
-    """The figures of the runs that can be read, and how many of those that have not ended stand where."""
+    """Return the figures of the readable runs, and how many runs have not ended, by what they wait for."""
     tally, number = Tally(), 0
     unfinished: Counter[str] = Counter()
     is_shown = screen.is_terminal and not is_quiet
@@ -103,8 +103,8 @@ async def _figures(
                 elif intent is None or row.intent == intent:
                     try:
                         count_run(tally, await _recorded(journal, row.session_id))
-                    except Exception as error:  # noqa: BLE001 - what was changed may fail in any way
-                        unreadable.append(damaged(row.session_id, error))
+                    except Exception as error:  # noqa: BLE001 - damaged events can fail in any way
+                        unreadable.append(describe_damage(row.session_id, error))
                         continue
                     number += 1
                     unfinished[standing_in(row)] += row.status not in TERMINAL

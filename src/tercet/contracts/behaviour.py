@@ -38,22 +38,22 @@ class Behaviour(IntEnum):
     customer."""
 
     STRICT_CALLS = 5
-    """Nothing happens without its approval or its source. A compensation that a plan proposes is checked like any call, and
+    """Approvals and sources cover everything that a call depends on. A proposed compensation is checked like any call, and
     is resolved and bound when its step is dispatched; a value computed by a planner counts as trusted only where it selects,
     adds or subtracts trusted values; a policy that cannot be decided refuses; a precondition needs a completed step; policies
-    see what the run has already done; values settled by the run's owner are untrusted; only trusted evidence satisfies a
-    requirement; and an approval covers everything that a call depends on. Before, each of these could be walked around."""
+    see what the run has already done; values settled by the run's owner are untrusted; and only trusted evidence meets a
+    requirement. Before, each of these checks could be bypassed."""
 
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
-"""Rules whose absence was a security hole: a session without them can be replayed, but not carried on."""
+"""Rules whose absence was a security hole: a session without them can be replayed, but not resumed."""
 
 CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))
 """What a session that starts now goes by."""
 
 
 def is_outdated(numbers: Iterable[int]) -> bool:
-    """Return whether a session that goes by these rules lacks one without which it must not be carried on."""
+    """Return whether these rules lack one that a session needs in order to be resumed."""
     return not REQUIRED_TO_RESUME.issubset(numbers)
 
 

@@ -45,7 +45,7 @@ USUAL_TIERS: dict[RiskTier, tuple[Check, ...]] = {
 
 
 class EarlierCall(Authored):
-    """A call of this run that no step of the present plan stands for: an earlier plan, or an earlier turn, made it."""
+    """A call that the run made under an earlier plan or in an earlier turn, and that is not a step of the current plan."""
 
     step: Step
     """The step as its plan had it, with the parameters that the call was made with."""
@@ -236,7 +236,7 @@ class CompiledContext(Authored):
         return self.scalars_without(frozenset())
 
     def scalars_without(self, excluded: frozenset[str]) -> frozenset[Scalar]:
-        """Every scalar of trusted results, and of trusted evidence but for these ids."""
+        """Every scalar of trusted results, and of trusted evidence except these ids."""
         leaves = [leaf for result in self.results for leaf in self.trusted_leaves(result)]
         for entry in self.manifests.evidence_manifest:
             if entry.trust is Trust.TRUSTED and entry.id not in excluded:

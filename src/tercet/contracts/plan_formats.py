@@ -143,20 +143,20 @@ def _demand_unique_keys(source: str | bytes) -> None:
     """Refuse an object with a key that occurs twice: two readers would take it for two different plans."""
     try:
         text = source if isinstance(source, str) else bytes(source)
-        json.loads(text, object_pairs_hook=_unique)
+        json.loads(text, object_pairs_hook=_demand_unique)
     except _RepeatedKeyError as error:
         raise _refused(
             "not_json", f"the key {str(error)!r} occurs twice in one object", "keep one of them"
         ) from error
     except (ValueError, RecursionError):
-        pass  # what the first parser took and this one does not is told by the checks of the plan itself
+        pass  # the first parser accepted it; if it is still wrong, the checks of the plan report it
 
 
 class _RepeatedKeyError(Exception):
     pass
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _demand_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]

@@ -32,7 +32,7 @@ _STRUCTURAL = frozenset(
 
 
 def find_oversized_arguments(review: Review) -> Refusal | None:
-    """Return a refusal if what a plan refers to in evidence and in the request comes to too much together.
+    """Return a refusal if the evidence and request values that a plan refers to are too large together.
 
     Such values are shared in memory, but every rule that reads them gets a copy.
     """

@@ -87,7 +87,7 @@ def evidence_is_pinned(review: Review) -> Refusals:
         if not any(review.satisfies(needed, ref) for ref in dict.fromkeys(everything)):
             yield review.refuse(
                 Code.EVIDENCE_NOT_PINNED,
-                f"decision {review.spec.id} requires evidence class {needed}, {_lack(review, needed, everything)}",
+                f"decision {review.spec.id} requires evidence class {needed}, {_why_unsatisfied(review, needed, everything)}",
                 _pin(review, needed),
             )
 
@@ -99,14 +99,14 @@ def _unpinned(review: Review, index: int, needed: str, refs: Sequence[str]) -> R
             return _unresolved(review, index, ref)
     return review.refuse(
         Code.EVIDENCE_NOT_PINNED,
-        f"{review.label(index)} requires evidence class {needed}, {_lack(review, needed, refs)}",
+        f"{review.label(index)} requires evidence class {needed}, {_why_unsatisfied(review, needed, refs)}",
         _pin(review, needed),
         step=index,
         place="/evidence_refs",
     )
 
 
-def _lack(review: Review, needed: str, refs: Sequence[str]) -> str:
+def _why_unsatisfied(review: Review, needed: str, refs: Sequence[str]) -> str:
     """Why the pinned evidence does not satisfy a requirement."""
     for ref in refs:
         entry = review.compiled.evidence.get(ref)

@@ -1,8 +1,8 @@
 """Compensations that a plan proposes, checked as the calls that they are.
 
-Each becomes a step of its own behind the plan's steps: named after its step with `~` before it, without gates of its own
+Each becomes a step of its own after the plan's steps: named after its step with `~` before it, without gates of its own
 choice, and with the evidence of its step. The checks of ordinary calls run over that longer plan, so a rule for calls
-never has to be written twice. The compensation that a tool declares is the pack's own word, and is none of them.
+never has to be written twice. A compensation that a tool declares comes from the pack, and is not checked here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CHECKS: tuple[tuple[Callable[[Review], Refusals], Check | None], ...] = (
 
 
 class CompensatingStep(Step):
-    """A step that stands for the compensation of another. No plan can spell its id, so it is never proposed as a step."""
+    """A step that represents the compensation of another. Its id is not valid in a plan, so no planner can propose it."""
 
     @field_validator("id")
     @classmethod
@@ -60,7 +60,7 @@ def compensations_are_permitted(review: Review) -> Refusals:
     ]
     if not proposed:
         return
-    extended = _extended(review, proposed)
+    extended = _extended_review(review, proposed)
     for check, name in _CHECKS:
         if name is not None and name not in review.checks:
             continue
@@ -84,8 +84,8 @@ def _is_refused_without(review: Review) -> bool:
     return any(refusal.step is None for refusal in policies_hold(plain))
 
 
-def _extended(review: Review, proposed: list[tuple[EffectiveStep, Compensation]]) -> Review:
-    """Return the review of the plan with a step for each proposed compensation behind its own."""
+def _extended_review(review: Review, proposed: list[tuple[EffectiveStep, Compensation]]) -> Review:
+    """Return the review of the plan with one more step at its end for each proposed compensation."""
     plan, surface = review.plan, review.compiled.surface
     steps = [
         compensating_step(
@@ -100,7 +100,7 @@ def _extended(review: Review, proposed: list[tuple[EffectiveStep, Compensation]]
 
 
 def compensating_step(host: str, tool: str, params: dict[str, Any], evidence: tuple[str, ...]) -> Step:
-    """Return the step that stands for the compensation of another; `#2` behind its name is the second time that it ran."""
+    """Return the step that represents the compensation of `host`; the suffix `#2` marks the second time that `host` ran."""
     # Not validated here: a review raises for no plan that parses, whatever it puts into a compensation.
     return CompensatingStep.model_construct(
         None,
@@ -122,7 +122,7 @@ def with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
 def _with_own_params(value: Any, params: dict[str, Any]) -> Any:
     """Return a compensation's value with what the plan itself writes in place of references to `params`.
 
-    What lies behind a reference of the step's parameters is left open, and decided when the compensation is due.
+    Values behind references in the step's parameters are left open, and checked when the compensation is due.
     """
     members = as_object(value)
     if members is not None:

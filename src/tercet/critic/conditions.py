@@ -25,8 +25,8 @@ def preconditions_are_met(review: Review) -> Refusals:
     }
     if not presupposed:
         return
-    before = _established(review, lambda _: True)
-    certain = _established(review, lambda step: not step.optional and step.when is None)
+    before = _established_before(review, lambda _: True)
+    certain = _established_before(review, lambda step: not step.optional and step.when is None)
     is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
     for index, conditions in presupposed.items():
         for condition in conditions:
@@ -43,7 +43,7 @@ def preconditions_are_met(review: Review) -> Refusals:
                 )
 
 
-def _established(review: Review, counts: Callable[[Step], bool]) -> dict[int, frozenset[str]]:
+def _established_before(review: Review, counts: Callable[[Step], bool]) -> dict[int, frozenset[str]]:
     """Return, for each step, the conditions that hold at the start or that a step before it which counts establishes."""
     at_start = start_conditions(review)
     before: dict[int, frozenset[str]] = {}

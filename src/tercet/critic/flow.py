@@ -67,14 +67,14 @@ def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ..
     """Return where each value of the compensation that a step proposes came from, and whether every authority value in it
     has a trusted source."""
     worth, call = Worth(review), review.call_at[review.position[step_id]]
-    tool, scanned = _proposed(review, call)
+    tool, scanned = _proposed_compensation(review, call)
     if tool is None:
         return (), True
     traced = (_traced(worth, found, is_number=takes_number(tool, found.place), own=call) for found in scanned)
     return tuple(traced), not any(_unbound(worth, tool, scanned, call))
 
 
-def _proposed(review: Review, call: EffectiveStep) -> tuple[ToolSpec | None, list[Found]]:
+def _proposed_compensation(review: Review, call: EffectiveStep) -> tuple[ToolSpec | None, list[Found]]:
     """The tool of the compensation that a step proposes, and its parameters by their own names, scanned."""
     own = call.step.compensate
     tool = None if own is None else review.compiled.surface.get(own.tool)
@@ -107,7 +107,7 @@ def _traced(worth: Worth, found: Found, *, is_number: bool, own: EffectiveStep |
     if type(found) is Leaf:
         detail = _trusted_detail(worth, found.value)
     elif type(found) is Reference and worth.is_strict:
-        detail = "; ".join((*_computations(worth, found), *_entered(worth, found)))
+        detail = "; ".join((*_computations(worth, found), *_entered_by_people(worth, found)))
     return Origin(
         parameter=pointer.join(found.place),
         came_from=_came_from(worth, found),
@@ -156,7 +156,7 @@ def _written_by_notes(worth: Worth, read: Read) -> list[Reference]:
     ]
 
 
-def _entered(worth: Worth, found: Reference) -> Iterator[str]:
+def _entered_by_people(worth: Worth, found: Reference) -> Iterator[str]:
     """Who entered the results that a reference reads, where tools did not return them."""
     return filter(None, (_entered_by(worth, name) for name in sorted(found.names)))
 
@@ -209,7 +209,7 @@ def _condition(worth: Worth, call: EffectiveStep, condition: Reference) -> Refus
 
 def _compensation(worth: Worth, call: EffectiveStep) -> Refusals:
     """A compensation that the plan proposes may use the step's own result and parameters, as far as they are trusted."""
-    tool, scanned = _proposed(worth.review, call)
+    tool, scanned = _proposed_compensation(worth.review, call)
     if tool is None:
         return
     for origin in _unbound(worth, tool, scanned, call):

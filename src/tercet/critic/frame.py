@@ -43,7 +43,7 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
         arguments = review.arguments(call)
         if unknown:
             arguments = {name: value for name, value in arguments.items() if name not in unknown}
-        steps.append(_shown(call, review.pinned[index], arguments, fields, params))
+        steps.append(_call_fields(call, review.pinned[index], arguments, fields, params))
     return steps
 
 
@@ -59,11 +59,11 @@ def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str
             worst = {"mode": str(ApprovalMode.DESTRUCTIVE), "reversibility": str(Reversibility.IRREVERSIBLE)}
             shown.append({**_other(index, step, refs), **worst, "params": made_with})
         else:
-            shown.append(_shown(effective(index, step, tool), refs, made_with, fields, params))
+            shown.append(_call_fields(effective(index, step, tool), refs, made_with, fields, params))
     return shown
 
 
-def _shown(
+def _call_fields(
     call: EffectiveStep, refs: Refs, arguments: dict[str, Any], fields: Names, params: Names
 ) -> dict[str, Any]:
     seen = {name: get(call, refs) for name, get in _CALL.items() if fields is None or name in fields}

@@ -47,7 +47,7 @@ def is_trusted(review: Review, value: Any, content: Any) -> bool:
 
 
 def _is_number(content: Any, place: references.Place) -> bool:
-    """Whether a number stands at a place of a resolved value."""
+    """Whether a resolved value has a number at a place."""
     try:
         found = pointer.follow(content, pointer.join(place))
     except pointer.PointerError:

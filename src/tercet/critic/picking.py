@@ -1,9 +1,9 @@
 """Which evidence untrusted input has chosen.
 
 A fact may be true and still be the wrong one: a template that pins `kg:window:${input.window}#…` lets the author of that
-field pick the fact. A plan no longer shows how an id came about, so it is told from the id: its variable part holds an
-untrusted field of the request, and no trusted source names it. The same goes for facts that were found by searching for
-the words of an untrusted field.
+field pick the fact. A plan does not show how an id was built, so the id itself is inspected: it was chosen by untrusted
+input if its variable part contains an untrusted field of the request and no trusted source names it. The same goes for
+facts that were found by searching for the words of an untrusted field.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def evidence_in(value: Any) -> tuple[str, ...]:
 def _evidence_in(reference: Reference) -> tuple[str, ...]:
     if reference.kind == "evidence":
         return (reference.target,)
-    # An expression that reads evidence in a way that cannot be told is refused at review.
+    # An expression that reads evidence whose id cannot be determined is refused at review.
     return references.evidence_read(reference.text) or () if reference.kind == "cel" else ()
 
 

@@ -80,7 +80,7 @@ class Review:
 
     @cached_property
     def hosts(self) -> dict[int, str]:
-        """For each step that stands for a compensation, the id of the step that it compensates."""
+        """For each step that represents a compensation, the id of the step that it compensates."""
         return {
             position: step_id.removeprefix(COMPENSATES).partition("#")[0]  # one that ran twice is numbered
             for step_id, position in self.position.items()

@@ -82,7 +82,7 @@ def _plan_policy(review: Review, policy: Policy, rule: Rule, activation: Any) ->
     outcome = rule.evaluate(activation) if is_askable else Outcome(error="it reads an unknown value")
     if unknown and outcome.error is not None:
         review.undecided.append(policy.name)
-        yield from _broken(review, policy, _undecided(review, policy, rule, unknown[0]), None)
+        yield from _broken(review, policy, _undecided_refusal(review, policy, rule, unknown[0]), None)
     elif not outcome.holds:
         yield from _broken(review, policy, _refusal(review, policy, outcome, None), None)
 
@@ -125,7 +125,7 @@ def _broken(review: Review, policy: Policy, refusal: Refusal, index: int | None)
         yield refusal
         return
     affected = [call for call in review.calls if index is None or call.position == index]
-    if policy.name in review.late:  # the reads had to be made before anybody could tell
+    if policy.name in review.late:  # it could only be decided after the reads
         affected = [call for call in affected if call.mode is not ApprovalMode.READ_ONLY]
     for call in affected:
         review.demands.append(
@@ -149,7 +149,7 @@ def _refusal(review: Review, policy: Policy, outcome: Outcome, index: int | None
     )
 
 
-def _undecided(review: Review, policy: Policy, rule: Rule, position: int) -> Refusal:
+def _undecided_refusal(review: Review, policy: Policy, rule: Rule, position: int) -> Refusal:
     """The refusal of a call for which a policy cannot be decided, since it reads a value of a later step."""
     unknown = review.open_parameters[position]
     names = ", ".join(sorted(unknown if rule.reads is None else unknown & rule.reads))

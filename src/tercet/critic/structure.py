@@ -70,7 +70,7 @@ def references_resolve(review: Review) -> Refusals:
             )
             yield from _apart(review, holder, step.compensate.params)
             if review.ctx.goes_by(Behaviour.STRICT_CALLS):
-                yield from _bindable(review, holder, index, step.compensate.params)
+                yield from _check_bindable(review, holder, index, step.compensate.params)
     for name, value in review.plan.outputs.items():
         yield from _apart(review, _Holder(f"output {name}", None, ("outputs", name)), value)
     for name, value in review.plan.memory.items():
@@ -102,8 +102,8 @@ def _apart(review: Review, holder: _Holder, value: Any) -> Refusals:
         yield from _reference(review, holder, item)
 
 
-def _bindable(review: Review, holder: _Holder, index: int, params: dict[str, Any]) -> Refusals:
-    """What a compensation refers to can be resolved when its step is dispatched, but for the step's own result."""
+def _check_bindable(review: Review, holder: _Holder, index: int, params: dict[str, Any]) -> Refusals:
+    """Refuse what a compensation refers to, besides its step's own result, and cannot be resolved at dispatch."""
     before = review.graph.ancestors(index)
     for item in references.scan(params):
         if type(item) is not Reference:

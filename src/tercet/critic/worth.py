@@ -78,7 +78,7 @@ class Worth:
         return key in self._trusted_scalars or key in self.trusted_input
 
     def is_trusted(self, found: Found, own: EffectiveStep | None = None, *, is_number: bool = False) -> bool:
-        """Whether a literal or reference is trusted; `own` is the step that a compensation takes back.
+        """Whether a literal or reference is trusted; `own` is the step that a compensation belongs to.
 
         `is_number` says that the value is a number or is refused before it is used: only then may it be a sum.
         """
@@ -222,15 +222,15 @@ class Worth:
         if all(isinstance(source, Constant) for source in (*formula.values, *formula.consulted)):
             return "it reads nothing"
         for operands in formula.sums:
-            owned = [[self._owned(source, own) for source in operand] for operand in operands]
+            owned = [[self._identify_source(source, own) for source in operand] for operand in operands]
             if any(each is None for operand in owned for each in operand):
                 return "it adds to what a note or a parameter says, which may be a sum itself"
             if repeats_a_source([each for each in operand if each is not None] for operand in owned):
                 return "it adds or subtracts the same source twice"
         return None
 
-    def _owned(self, source: Source, own: EffectiveStep | None) -> Owned | None:
-        """A source as it is compared within a sum; None if what it says may come from anywhere.
+    def _identify_source(self, source: Source, own: EffectiveStep | None) -> Owned | None:
+        """Return what identifies a source within a sum; None if its value may come from anywhere.
 
         Two calls of one tool count as one source, since a plan may look the same thing up as often as it likes; and so
         do two pieces of evidence with the same content.
@@ -312,7 +312,7 @@ def _names_nothing(tool: ToolSpec, found: Found) -> bool:
 
 
 def takes_number(tool: ToolSpec, place: Place) -> bool:
-    """Whether a tool's schema lets only a number stand at a place of its parameters, so that dispatch refuses all else."""
+    """Whether a tool's schema allows only a number at a place of its parameters, so that dispatch refuses all else."""
     kinds = _schema_at(tool, place).get("type")
     declared = set(as_list(kinds) or [kinds])
     return not declared.isdisjoint(_NUMBERS) and declared <= {*_NUMBERS, "null"}
@@ -322,7 +322,7 @@ _NUMBERS = frozenset({"number", "integer"})
 
 
 def _schema_at(tool: ToolSpec, place: Place) -> dict[str, Any]:
-    """What a tool's schema says about one place of its parameters; empty where it cannot be told."""
+    """What a tool's schema says about one place of its parameters; empty where it says nothing definite."""
     schema: Any = tool.parameters
     for token in (token for token in place if token != references.LITERAL):
         members = as_object(schema) or {}

@@ -1,6 +1,6 @@
 """Time as an argument: the one place where the runtime learns what time it is, and waits.
 
-There are two kinds of time. *Wall time* says when something happened, and is recorded; it may jump, because somebody or a
+There are two kinds of time. *Wall time* says when something happened, and is recorded; it may jump, because a person or a
 time server sets the machine's clock. *Monotonic time* measures how long something takes, and never jumps. Every duration
 (a delay, a deadline, a lease, a budget of time) is measured on the monotonic clock.
 """

@@ -63,7 +63,7 @@ class Gateway:
         A tool that does not take a context needs none.
         """
         began = self._clock.monotonic()
-        prepare = partial(_prepared, tool.call, params, context)
+        prepare = partial(_prepare_call, tool.call, params, context)
         is_large = not is_small(params)
         return Attempt(
             tool,
@@ -96,7 +96,7 @@ class Gateway:
         answers: list[Ended] = []
 
         def read(_: Tool, answer: Any) -> Ended:
-            answers.append(_reconciled(tool, answer))
+            answers.append(_read_look_up_answer(tool, answer))
             return answers[-1]
 
         try:
@@ -138,7 +138,7 @@ class Attempt:
         read: Callable[[Tool, Any], Ended] | None = None,
         is_prepared: bool = True,
     ) -> None:
-        """`function` makes the call, or makes the function that does, in a thread, if that is not prepared yet."""
+        """`function` makes the call; if it is not prepared, it returns the function that does, and runs in a thread."""
         self._tool = tool
         self._read = read or _usable
         self._threads = threads
@@ -182,7 +182,7 @@ class Attempt:
     def _answered(self, task: asyncio.Task[Any]) -> None:
         if self._tell is None:
             if not task.cancelled():
-                task.exception()  # taken, so that nobody warns that it was never taken
+                task.exception()  # retrieved, so that asyncio does not log that it never was
         elif task.cancelled() or task.exception() is not None or is_small(task.result()):
             self._end(_ended(self._tool, task, self._read))
         else:
@@ -274,7 +274,7 @@ def _is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
-def _reconciled(tool: Tool, answer: Any) -> Ended:
+def _read_look_up_answer(tool: Tool, answer: Any) -> Ended:
     """How a call ended by the answer of its look-up; the result schema is for what was found."""
     match answer:
         case reconcile.Happened():
@@ -365,7 +365,7 @@ def _look_up_arguments(
     return _arguments(function, named, context)
 
 
-def _prepared(
+def _prepare_call(
     function: Callable[..., Any], params: dict[str, Any], context: ToolContext | None
 ) -> Callable[[], Any]:
     """Return the call of a tool with its arguments."""

@@ -43,7 +43,7 @@ class ToolThreads(Executor):
         return future
 
     async def work(self, function: Callable[[], _T]) -> _T:
-        """Run pure work on large values, and return what it comes to; the event loop goes on to turn."""
+        """Run pure work on large values in a thread and return its result, so that the event loop is not blocked."""
         return await asyncio.get_running_loop().run_in_executor(self, _without_collector, function)
 
     def _serve(self) -> None:
@@ -75,7 +75,7 @@ _was_enabled = False
 
 @contextmanager
 def _collector_paused() -> Generator[None]:
-    """Keep the collector of cycles from running in this process meanwhile.
+    """Pause the garbage collector of this process.
 
     Each of its runs looks at every object and holds all threads, for seconds where a large value has millions of parts.
     JSON values form no cycles, so there is nothing in them that it could find.

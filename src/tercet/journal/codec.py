@@ -39,7 +39,7 @@ def seal_of(data: bytes) -> bytes:
     return data[1:_BODY] if data[:1] == SEALED else b""
 
 
-def unsealed(data: bytes) -> bytes:
+def strip_seal(data: bytes) -> bytes:
     """Return the bytes of an event without its seal."""
     return VERSION + data[_BODY:] if data[:1] == SEALED else data
 

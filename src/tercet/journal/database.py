@@ -205,11 +205,11 @@ class DatabaseJournal:
         return [_session(row) for row in rows]
 
     async def inspect(self, query: CheckQuery, after: tuple[Any, Any], limit: int) -> list[Any]:
-        """Return a page of rows of all tenants behind a key: for checking a whole journal."""
+        """Return a page of rows of all tenants after a key: for checking a whole journal."""
         return await self._reader.rows(query, *after, limit)
 
     async def inspect_sessions(self, after: tuple[str, str], limit: int) -> list[SessionRow]:
-        """Return a page of the session rows of all tenants behind a tenant and a session."""
+        """Return a page of the session rows of all tenants after a tenant and a session."""
         return [_session(row) for row in await self._reader.rows("check_sessions", *after, limit)]
 
     async def store_faults(self) -> list[str]:

@@ -10,7 +10,7 @@
     ├── JournalFull           no room to write
     ├── JournalBusy           locked by somebody else beyond our patience
     ├── JournalUnavailable    cannot be opened, read or written
-    │   └── AppendUnknown     the store went away during a write, and it cannot be told whether that was stored
+    │   └── AppendUnknown     the store went away during a write, and it is unknown whether that was stored
     ├── JournalCorrupt        what is stored is not what was written; names the place
     ├── JournalDamaged        durable commits are missing; names the streams that lost events
     ├── NewerJournal          written by a newer version of Tercet
@@ -166,7 +166,7 @@ class JournalUnavailable(JournalError):
 
 
 class AppendUnknown(JournalUnavailable):
-    """The store went away after a write was sent: it is stored whole or not at all, and it cannot be told which."""
+    """The store went away after a write was sent: it is stored whole or not at all, and it is unknown which."""
 
     default_code = "append_unknown"
 

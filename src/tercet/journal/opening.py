@@ -50,8 +50,8 @@ class Opening:
 def open_journal(url: str, *, patience_s: float | None = None, may_be_read_only: bool = False) -> Opening:
     """A journal by its address; `async with open_journal(url) as journal`, or `await open_journal(url)`.
 
-    `patience_s` is how long to wait for a lock that somebody else holds, and for a server that went away: by default 5
-    seconds for a lock and 45 for a server, so that a restart of half a minute is survived.
+    `patience_s` is how long to wait for a lock that another process holds, and for a server that went away: by default
+    5 seconds for a lock and 45 for a server, so that a restart of half a minute is survived.
     With `may_be_read_only` a file that may not be written is opened all the same, and every append to it is refused.
     An address that names no journal raises `UsageError`; a store that cannot be opened, one of `JournalError`'s kinds.
     """
@@ -90,7 +90,7 @@ async def _open(url: str, patience_s: float | None, *, may_be_read_only: bool) -
 
 
 async def open_to_inspect(url: str, *, patience_s: float = 5.0) -> tuple[DatabaseJournal, Loss | None]:
-    """Open a durable journal whatever is wrong with it, and return it with the durable commits that it lacks.
+    """Open a durable journal even if it is damaged, and return it with the durable commits that it lacks.
 
     A SQLite file is only read. Raises one of `JournalError`'s kinds if it cannot be read at all.
     """
@@ -100,7 +100,7 @@ async def open_to_inspect(url: str, *, patience_s: float = 5.0) -> tuple[Databas
         return inspect_file(_sqlite_path(url), patience_s=patience_s)
     if not url.startswith(_POSTGRES):
         raise UsageError(
-            f"the journal {url!r} is not kept, so there is nothing to check",
+            f"the journal {url!r} is not durable, so there is nothing to check",
             code="unknown_journal",
             remedy='name one with --journal: "sqlite:///runs.db" or "postgresql://host/database"',
         )
@@ -110,14 +110,14 @@ async def open_to_inspect(url: str, *, patience_s: float = 5.0) -> tuple[Databas
 async def accept_loss(
     url: str, mark: Callable[[DatabaseJournal, Loss], Awaitable[T]], *, patience_s: float = 5.0
 ) -> T | None:
-    """Go on with a SQLite journal that lacks durable commits: let `mark` write down what is lost, then forget the loss.
+    """Accept that a SQLite journal lacks durable commits: let `mark` record what is lost, then clear the commit log.
 
     Returns what `mark` returned; None if nothing is missing.
     """
-    from tercet.journal.sqlite.inspection import accepted_loss  # noqa: PLC0415 - as in _open
+    from tercet.journal.sqlite.inspection import accept_file_loss  # noqa: PLC0415 - as in _open
 
     path = _sqlite_path(url) if url.startswith(_SQLITE) else None
-    return None if path is None else await accepted_loss(path, mark, patience_s=patience_s)
+    return None if path is None else await accept_file_loss(path, mark, patience_s=patience_s)
 
 
 def short_of_slashes(url: str) -> str | None:

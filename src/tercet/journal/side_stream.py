@@ -12,7 +12,7 @@ _PAGE = 1000
 
 
 async def read_all(journal: Journal, tenant: str, stream: str, *, after: int = 0) -> list[Stored]:
-    """Return every event of a stream behind a position, checked against the chain and the stream's recorded end.
+    """Return every event of a stream after a position, checked against the chain and the stream's recorded end.
 
     Raises `JournalCorrupt` that names the first event which was changed, removed or inserted. A stream that is removed
     meanwhile has no events. What lies at or before `after` is taken as it is stored.
@@ -35,7 +35,7 @@ async def read_all(journal: Journal, tenant: str, stream: str, *, after: int = 0
 
 
 async def _position_at(journal: Journal, tenant: str, stream: str, seq: int) -> Position:
-    """The chain at an event, from where those behind it are followed."""
+    """Return the position of an event with its link, from which the following events are checked."""
     if not seq:
         return START
     stored = await journal.read(tenant, stream, after=seq - 1, limit=1)
@@ -45,8 +45,8 @@ async def _position_at(journal: Journal, tenant: str, stream: str, seq: int) -> 
 
 
 def _check_end(read: list[Position], end: Position, last: Position, stream: str) -> None:
-    """Refuse a stream that does not come to the end that was recorded before it was read, or that is longer than the
-    one that is recorded now."""
+    """Raise `JournalCorrupt` for a stream that does not reach the end recorded before it was read, or that is longer than
+    the end recorded now."""
     reached = read[-1].seq
     if reached < end.seq:
         raise JournalCorrupt(

@@ -2,7 +2,7 @@
 
 A bare program name is looked for on the machine's search path and belongs to the machine. A path belongs to the pack: the
 program itself and every file among the fixed arguments is hashed, and one outside of the folder is refused unless the pack
-lists it, because it could change after somebody has approved a call of it.
+lists it, because it could change after a call of it was approved.
 """
 
 from __future__ import annotations

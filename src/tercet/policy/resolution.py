@@ -1,8 +1,8 @@
 """Turning the references of a call into values, once the results that they point at are there.
 
 A plan of a few lines can ask for gigabytes: each note adds the one before it to itself. So the size of what is put
-together is bounded before it is put together: what an expression adds or builds, and what several references of one
-value come to. A single reference needs no bound of its own: it is as large as the result that it points at.
+together is bounded before it is put together: what an expression adds or builds, and the sum of several references in
+one value. A single reference needs no bound of its own: it is as large as the result that it points at.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tercet.policy.expressions import evaluate_planner
 MAX_COMPUTED_BYTES = 2**18
 """What an expression that adds or builds something may be made of, each read counted as often as it occurs."""
 MAX_RESOLVED_BYTES = 64 * 2**20
-"""What several references in one value may come to: twice as much as the result of a tool may have."""
+"""How large several references in one value may be together: twice as large as the result of a tool may be."""
 VALUE_TOO_LARGE = "value_too_large"
 _NODE_BYTES = 4
 """What a number, or a container without its members, is counted as."""
@@ -42,7 +42,7 @@ def resolve(
 
 
 class Resolver:
-    """Resolves one value, or several that are kept together, and counts what their references come to."""
+    """Resolves one value, or several that are kept together, and adds up the sizes of their references."""
 
     def __init__(
         self, results: Mapping[str, Any], evidence: Mapping[str, Any], *, is_bounded: bool = True
@@ -60,7 +60,7 @@ class Resolver:
         if members is not None:
             reference = references.as_reference(members)
             if reference is not None:
-                return self._counted(self._look_up(reference))
+                return self._add_to_total(self._look_up(reference))
             if len(members) == 1 and references.LITERAL in members:
                 return members[references.LITERAL]
             return {key: self.resolve(member) for key, member in members.items()}
@@ -76,7 +76,7 @@ class Resolver:
             case "from":
                 return _follow(self._results, reference)
 
-    def _counted(self, found: Any) -> Any:
+    def _add_to_total(self, found: Any) -> Any:
         if not self._is_bounded:
             return found
         self._count += 1
@@ -138,7 +138,7 @@ def _demand_bounded(expression: str, values: Mapping[str, Any]) -> None:
         return
     left = MAX_COMPUTED_BYTES
     for name, place in references.reads(expression):
-        left -= measure(_reached(values[name], place), left)
+        left -= measure(_value_at(values[name], place), left)
         if left < 0:
             raise ResolutionError(
                 f"{expression[:80]!r} is made of more than {MAX_COMPUTED_BYTES:,} bytes",
@@ -147,7 +147,7 @@ def _demand_bounded(expression: str, values: Mapping[str, Any]) -> None:
             )
 
 
-def _reached(value: Any, place: references.Place) -> Any:
+def _value_at(value: Any, place: references.Place) -> Any:
     """What is at a place of a value, or at the last part of it that is there."""
     for token in place:
         try:

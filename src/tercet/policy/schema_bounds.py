@@ -1,4 +1,4 @@
-"""How much work a JSON Schema can cause: looked at before it is compiled, since a validator cannot be interrupted.
+"""How much work a JSON Schema can cause: measured before it is compiled, since a validator cannot be interrupted.
 
 A schema of a kilobyte can make a validator evaluate 2^30 subschemas, by `allOf` whose members refer twice to the next one.
 Three things are counted: how many subschemas apply to one value (*in place*, through `allOf`, `$ref` and the like), how that
@@ -29,15 +29,15 @@ _MEMBERS = (
 )  # fmt: skip
 _ESCAPED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _ANY = "*"
-"""Stands for the members that no property names."""
+"""The key for members that no property names."""
 
 
 class TooMuchWorkError(ValueError):
-    """A schema that a validator could take without end over."""
+    """The work of validating against this schema is not bounded."""
 
 
 class Bounds(NamedTuple):
-    """What was found out about a schema."""
+    """How far the work of validating against a schema can grow."""
 
     growth: int
     """By how much the work may grow with each level of a value, in a schema that refers to itself; 1 if it does not."""
@@ -97,7 +97,7 @@ class _Measuring:
         if not fragment.startswith("/"):
             return self._named.get(f"#{fragment}")
         try:
-            return as_object(pointer.follow(root, _unquoted(fragment)))
+            return as_object(pointer.follow(root, _unquote(fragment)))
         except pointer.PointerError:
             return None
 
@@ -179,7 +179,7 @@ class _Measuring:
         }
 
 
-def _unquoted(fragment: str) -> str:
+def _unquote(fragment: str) -> str:
     """A fragment of a URL as text; `urllib` could do I/O, and has no place in the pure layers."""
     return _ESCAPED.sub(
         lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), fragment

@@ -29,7 +29,7 @@ class Fault(NamedTuple):
 
 @lru_cache(maxsize=4_096)
 def validator(schema_text: str) -> Any:
-    """The validator of a schema, given as JSON text; raises `UsageError` if it is no schema, or one that expands too far."""
+    """Return the validator of a schema given as JSON text; raises `UsageError` if it is not one, or expands too far."""
     _bounds(schema_text)
     try:
         # Offline: a schema that reaches out would do I/O, and mean something else tomorrow.

@@ -234,7 +234,7 @@ def _tag(kind: type[e.Event]) -> str:
 
 
 def _is_as_recorded(derived: Derived, event: e.Event, data: bytes) -> bool:
-    return derived.event is event or codec.encode(derived.event) == codec.unsealed(data)
+    return derived.event is event or codec.encode(derived.event) == codec.strip_seal(data)
 
 
 def _by_position(stored: Iterable[StoredCheckpoint]) -> dict[int, list[StoredCheckpoint]]:

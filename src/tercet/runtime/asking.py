@@ -2,8 +2,8 @@
 
 Bound by the digest: tenant, run, step, the tool's definition, the resolved parameters, the key, the effective mode, the
 hashes of the evidence and results that it depends on, its condition, the pack, the definition of the gates, and the
-compensation as it would run. Any of them that is another one when the call is due makes another digest, and the approval
-is none. Shown and not bound: the budget, the rest of the plan, and where each value came from.
+compensation as it would run. If any of them has changed when the call is due, the digest differs and the approval does
+not count. Shown and not bound: the budget, the rest of the plan, and where each value came from.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Resolved:
     params: dict[str, Any]
     key: str
     compensation: BoundCompensation | None = None
-    """What would compensate it, bound."""
+    """The bound compensation, if it has one."""
     sources: dict[str, str] | None = None
-    """Where its parameters came from, where that is not to be read from the plan."""
+    """Where its parameters came from; None if the plan shows it."""
 
 
 def call_digest(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> str:
@@ -124,7 +124,7 @@ def ask_for(
 
 
 def ask_for_compensation(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
-    """The gate at which a proposed compensation waits. It has no time to live: the run is over but for its answer."""
+    """Return the gate at which a proposed compensation waits. It never expires, since the run is already ending."""
     asking = ask_for(state, setting, asked, gates)
     shown = {**asking.shown, "reason": state.reason, "compensates": asked.name.removeprefix(UNDO)}
     return msgspec.structs.replace(asking, shown=shown, ttl_ms=0)

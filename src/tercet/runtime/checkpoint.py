@@ -136,16 +136,16 @@ def compare(state: State, stored: StoredCheckpoint) -> None:
 
 
 def is_taken_of(state: State, stored: StoredCheckpoint) -> bool:
-    """Return whether a checkpoint was taken of a state. What a point calls its verdict is a word, not a judgement."""
+    """Return whether a checkpoint was taken of a state. The verdict that a point names is only a label, and not compared."""
     if stored.kind == "point":
         return point(state, read_point(stored).verdict).data == stored.data
-    # As the values that they hold and not as bytes: a set has no order, and zlib may compress otherwise.
+    # Values are compared, not bytes: a set has no order, and another zlib may compress differently.
     packed = msgspec.msgpack.encode(as_folded(state))
     return read_fold(stored, 2 * len(packed) + _SPARE) == _fold_decoder.decode(packed)
 
 
 def as_folded(state: State) -> State:
-    """Return what a fold of a state holds: those of earlier rules lack what calls were made with."""
+    """Return a state as its fold stores it: under earlier rules, folds have no call parameters and no earlier calls."""
     if Behaviour.STRICT_CALLS in state.start.get("behaviour", ()):
         return state
     steps = {name: msgspec.structs.replace(step, params={}) for name, step in state.steps.items()}
@@ -153,4 +153,4 @@ def as_folded(state: State) -> State:
 
 
 _SPARE = 2**16
-"""How much larger than twice a state a fold of it may be: one of another version says things otherwise."""
+"""How much larger than twice its state a fold may be: another version may encode it differently."""

@@ -38,7 +38,9 @@ def bind_compensation(
     given = way.params if tool is None else unaliased(way.params, tool.aliases)[0]
     if call.step.compensate is None:
         try:
-            return BoundCompensation(tool=way.tool, params=_bound(given, params, results, setting.evidence))
+            return BoundCompensation(
+                tool=way.tool, params=_bind_params(given, params, results, setting.evidence)
+            )
         except ResolutionError as error:
             return BoundCompensation(tool=way.tool, error=error.message)
     review = Review(setting.ctx, setting.compiled, setting.spec, course.plan)
@@ -46,7 +48,7 @@ def bind_compensation(
     unbound = setting.spec.unbound_gate
     return BoundCompensation(
         tool=way.tool,
-        params=_bound(given, params, results, setting.evidence),
+        params=_bind_params(given, params, results, setting.evidence),
         proposed=True,
         evidence=pinned(call.step),
         gates=() if is_trusted or unbound is None else (unbound,),
@@ -54,17 +56,17 @@ def bind_compensation(
     )
 
 
-def _bound(
+def _bind_params(
     value: dict[str, Any], params: dict[str, Any], results: Mapping[str, Any], evidence: Mapping[str, Any]
 ) -> Any:
-    """Return parameters with each reference replaced by what it stands for, but for those to the step's own result."""
+    """Return parameters with each reference replaced by its value, except those to the step's own result."""
     scanned = (found for found in references.scan(value) if isinstance(found, references.Reference))
     names = {name for found in scanned for name in found.names if name in results}
     sources = {**{name: results[name] for name in names}, references.PARAMS: params}
-    return _replaced(value, Resolver(sources, evidence))
+    return _replace_references(value, Resolver(sources, evidence))
 
 
-def _replaced(value: Any, resolver: Resolver) -> Any:
+def _replace_references(value: Any, resolver: Resolver) -> Any:
     members = as_object(value)
     if members is not None:
         reference = references.as_reference(members)
@@ -73,13 +75,13 @@ def _replaced(value: Any, resolver: Resolver) -> Any:
             return value if is_own else {references.LITERAL: resolver.resolve(members)}
         if references.LITERAL in members:
             return value
-        return {name: _replaced(member, resolver) for name, member in members.items()}
+        return {name: _replace_references(member, resolver) for name, member in members.items()}
     items = as_list(value)
-    return value if items is None else [_replaced(item, resolver) for item in items]
+    return value if items is None else [_replace_references(item, resolver) for item in items]
 
 
 def is_complete(bound: BoundCompensation) -> bool:
-    """Whether a bound compensation is known to the last value, before its step has any result."""
+    """Whether every value of a bound compensation is known before its step has a result."""
     return not bound.error and not any(
         isinstance(found, references.Reference) for found in references.scan(bound.params)
     )
@@ -88,7 +90,10 @@ def is_complete(bound: BoundCompensation) -> bool:
 def resolved_params(
     bound: BoundCompensation, own: Mapping[str, Any], evidence: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what a bound compensation is called with, by its step's parameters and result; raises `ResolutionError`."""
+    """Return the parameters of a bound compensation; `own` holds its step's parameters and result.
+
+    Raises `ResolutionError` if they cannot be resolved.
+    """
     if bound.error:
         raise ResolutionError(bound.error)
     return resolve(bound.params, own, evidence)

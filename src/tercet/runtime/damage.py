@@ -40,7 +40,7 @@ def row_fault(row: SessionRow) -> str:
     return ""
 
 
-def damaged(session: str, error: Exception) -> DamagedSession:
+def describe_damage(session: str, error: Exception) -> DamagedSession:
     """Return a session that could not be read. Raises the error again if the store failed, and not the session.
 
     Events that were changed can make folding fail in any way, so every other error counts as damage.

@@ -68,9 +68,9 @@ MAX_ASKED = 3
 LOOP_LIMIT = 3
 """The same call that brings the same result this often trips the loop guard."""
 MAX_NOTED_BYTES = 8 * 2**20
-"""How much the notes of a plan may come to together."""
+"""How large the notes of a plan may be together."""
 SMALL_NOTE_BYTES = 16 * 2**10
-"""A note of so much always has room."""
+"""A note of at most this size is always accepted."""
 
 
 def decide(
@@ -260,9 +260,11 @@ class Acting:
         return self._back(name, step) if name.startswith(UNDO) else self._ready(name, step)
 
     def _back(self, name: str, step: StepState) -> c.Command:
-        """The call that takes a step back: bound when the step was dispatched, paid from what was kept back for it.
-        Another attempt is paid from what the budget has left besides. One that the plan proposed passes the checks of any
-        call first."""
+        """Return the call that compensates a step, or what keeps it from being made.
+
+        Its first attempt is paid from the budget reserved for it, later ones from the rest. One that the plan proposed
+        has to pass the checks of any call.
+        """
         if (shortage := self._shortage_back(name, step)) is not None:
             return (
                 self.ask_whether(name, step)
@@ -313,8 +315,8 @@ class Acting:
         return ask_for_compensation(self.state, setting, asked, gates)
 
     def _plan_with_compensations(self) -> Plan:
-        """Return the plan with a step for each proposed compensation behind its own. Steps whose values are not known are
-        left out: they did not run, and will not."""
+        """Return the plan with one more step at its end for each proposed compensation. Steps whose values are not known
+        are left out: they did not run, and will not."""
         steps = (self._as_called(step) for step in self.course.plan.steps)
         proposed = (
             self.course.steps[f"{UNDO}{undo.step}"] for undo in self.state.undo if undo.bound is not None
@@ -323,7 +325,7 @@ class Acting:
         return with_steps(self.course.plan, known[-MAX_STEPS:])
 
     def _as_called(self, step: Step) -> Step | None:
-        """Return a step with the values that its references stand for; None if they are not there."""
+        """Return a step with its references resolved; None if their values are not there."""
         call = self.course.calls.get(step.id)
         if call is None:
             return step
@@ -449,10 +451,10 @@ class Acting:
                 self._demand_room(params)
             compensation = self._compensation(call, params)
         except ResolutionError as error:
-            return _failed(planned, error.code, error.message)
+            return _fail_step(planned, error.code, error.message)
         if (condition := self._unmet_precondition(name, step)) is not None:
             reason = f"step {name} needs {condition}, which no completed step has established"
-            return _failed(planned, str(Code.UNMET_PRECONDITION), reason)
+            return _fail_step(planned, str(Code.UNMET_PRECONDITION), reason)
         if call is None:
             return c.Note(step=name, params=params)
         return self._call(name, step, call, params, compensation)
@@ -500,7 +502,7 @@ class Acting:
             ctx, compiled, spec = self.setting.ctx, self.setting.compiled, self.setting.spec
             call_in_plan = ctx, compiled, spec, self.course.plan, name, params, self.progress
             if not self._only_reads(name) and self._is_learning(name) and undecided_policies(*call_in_plan):
-                return None  # reads that are under way may tell what the policies depend on
+                return None  # reads in progress may bring the values that the policies depend on
             if (refusal := recheck(*call_in_plan)) is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         occurrence, key = action
@@ -528,7 +530,7 @@ class Acting:
     def _approved_with(
         self, step: StepState, compensation: BoundCompensation | None, gates: tuple[str, ...]
     ) -> BoundCompensation | None:
-        """Return a compensation with the gates at which people have approved it, to the last value, with its step."""
+        """Return a compensation with the gates at which people approved it with its step, if all its values were shown."""
         if compensation is None or not compensation.proposed or not is_complete(compensation):
             return compensation
         by_people = any(a.answer == "approve" and a.digest == step.approved for a in self.state.answers)
@@ -588,10 +590,10 @@ class Acting:
             return None
         call = self.course.calls.get(name)
         needs = effects_of(self.course.steps[name], None if call is None else call.tool).needs
-        return next((condition for condition in needs if condition not in self._held), None)
+        return next((condition for condition in needs if condition not in self._held_conditions), None)
 
     @cached_property
-    def _held(self) -> frozenset[str]:
+    def _held_conditions(self) -> frozenset[str]:
         """The conditions that hold after everything that the run has done, or may have done."""
         places = {name: place for place, name in enumerate(self.state.done)}
         surface, calls = self.setting.surface, self.course.calls
@@ -700,7 +702,7 @@ class Acting:
                 yield Resolved(name=other, call=call, params=params, key=action[1], compensation=compensation)
 
 
-def _failed(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
+def _fail_step(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
     """What becomes of a step that cannot be called."""
     if step.optional:
         return c.Skip(step=step.id, reason="optional_failed")

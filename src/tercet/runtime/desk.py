@@ -1,4 +1,4 @@
-"""The desk at which a process takes sessions over: in which journal, by which clock, for how long, and in whose name.
+"""Leases on sessions: how a process acquires and renews them, and when it may take over that of another process.
 
 A lease says when it ends, as a time of its holder's wall clock. Clocks differ and jump, so another process does not compare
 that time with its own clock alone. It watches the lease: a holder that is alive renews it, which changes it, well before
@@ -114,7 +114,7 @@ class Desk:
         replaced = sighting.lease if sighting is not None and has_ended else None
         try:
             # No lease of another process ends by the clock alone.
-            tenure = await self._acquired(stream, grace_ms=_FOREVER_MS, replacing=replaced)
+            tenure = await self._acquire(stream, grace_ms=_FOREVER_MS, replacing=replaced)
         except LeaseHeld as found:
             found.wait_ms = self.watch(found.lease)
             raise
@@ -122,10 +122,10 @@ class Desk:
         return tenure
 
     async def acquire_ended(self, stream: str) -> Tenure:
-        """The lease on a stream that nothing will be written to any more: by the wall clock, without watching it."""
-        return await self._acquired(stream)
+        """Return the lease on a stream of a session that is over: by the wall clock, without watching the old lease."""
+        return await self._acquire(stream)
 
-    async def _acquired(self, stream: str, *, grace_ms: int = 0, replacing: Lease | None = None) -> Tenure:
+    async def _acquire(self, stream: str, *, grace_ms: int = 0, replacing: Lease | None = None) -> Tenure:
         owner = f"{self._name}:{next(self._leases)}:{self.lease_ms}ms"
         began = self.clock.monotonic()
         lease = await self.journal.acquire(
@@ -160,8 +160,10 @@ class Desk:
         return min(length - watched, max(length // 2 - watched, to_its_end))
 
     async def wait_for(self, session: str, held: Held) -> Tenure | None:
-        """The lease on a session, once its holder has released it or has stopped to renew it; None once the session is
-        over, which its holder leaves with its lease."""
+        """Return the lease on a session once its holder has released it or stopped renewing it.
+
+        None if the session is over by then: its last holder does not release that lease.
+        """
         while True:
             try:
                 return await self.acquire(session)

@@ -68,7 +68,7 @@ _BEGINNING = (
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
 HEAVY = 512 * 1024
-"""What has to do with more bytes than this is done in a thread, so that the event loop goes on to turn."""
+"""Work on more bytes than this is done in a thread, so that it does not block the event loop."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was told to stop."""
 
@@ -230,15 +230,15 @@ class Driver:
             self.blobs[digest] = await self.aside(partial(_read_json, data))
 
     async def aside(self, work: Callable[[], _T]) -> _T:
-        """Do work that is pure and takes longer the larger the values at hand are: in a thread if they are large, so that
-        leases are renewed meanwhile."""
-        return await self._weighed(work, self._blob_bytes)
+        """Run pure work whose duration grows with the session's values: in a thread if they are large, so that leases are
+        renewed meanwhile."""
+        return await self._run_weighed(work, self._blob_bytes)
 
     async def aside_with_log(self, work: Callable[[], _T]) -> _T:
         """The same for work that reads every event of the session."""
-        return await self._weighed(work, self._blob_bytes + self.ledger.weight)
+        return await self._run_weighed(work, self._blob_bytes + self.ledger.weight)
 
-    async def _weighed(self, work: Callable[[], _T], weight: int) -> _T:
+    async def _run_weighed(self, work: Callable[[], _T], weight: int) -> _T:
         if weight <= HEAVY:
             return work()
         return await self.around.gateway.threads.work(work)
@@ -692,7 +692,7 @@ class Driver:
     async def _completed(self, name: str, ended: Done, *, is_reconciled: bool = False) -> None:
         """Record a call that happened, its value as a blob if it is large; what was reserved for it is spent."""
         step = self.state.steps[name]
-        data, blob = await self._encoded(ended.value)
+        data, blob = await self._encode_value(ended.value)
         declared: list[str] = self.state.plan.get("declared_outputs", []) if blob else []
         carries = tuple(output for output in declared if output in (as_object(ended.value) or ()))
         if blob:
@@ -716,7 +716,7 @@ class Driver:
             )
         )
 
-    async def _encoded(self, value: Any) -> tuple[bytes, str]:
+    async def _encode_value(self, value: Any) -> tuple[bytes, str]:
         """The bytes of a value, and their digest if they are stored as a blob."""
         if is_small(value):
             return _write_json(value)

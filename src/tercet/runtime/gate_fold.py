@@ -188,7 +188,7 @@ def _shown(gate: OpenGate, waiting: list[str]) -> dict[str, Any]:
 
 def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     if gate.step.startswith(UNDO):  # the run is ending already: only this compensation is not made
-        return _refused(state, gate, f"{event.actor} denied it: {event.note}".rstrip(": "), "denied")
+        return _refuse_call(state, gate, f"{event.actor} denied it: {event.note}".rstrip(": "), "denied")
     about = "the outputs" if gate.kind == "output" else gate.step
     reason = f"{event.actor} denied {about}: {event.note}".rstrip(": ")
     return ending(changed(state, gates=_without(state, gate)), "rejected", reason)
@@ -200,15 +200,13 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     if gate.kind == "output":
         quality = with_quality(state, feedback=event.note, stage="", escalation={})
         return changed(state, gates=_without(state, gate), phase=P.REPAIR, quality=quality)
-    demand(
-        state, event, is_met=not gate.step.startswith(UNDO), why="no plan can change a compensation by now"
-    )
+    demand(state, event, is_met=not gate.step.startswith(UNDO), why="a compensation can no longer be changed")
     for name in gate.covers:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
-    return _refused(state, gate, event.note, MODIFIED)
+    return _refuse_call(state, gate, event.note, MODIFIED)
 
 
-def _refused(state: State, gate: OpenGate, reason: str, code: str) -> State:
+def _refuse_call(state: State, gate: OpenGate, reason: str, code: str) -> State:
     """Return the state in which the call that a gate is about is not made, because of what a person said."""
     refused = with_step(
         state,

@@ -28,7 +28,7 @@ from tercet.runtime.state import State
 _PAGE = 200
 _TRIES = 3
 """How often a session is read that moves on while it is checked."""
-_RESTORE = "restore a copy from before the damage; what else is in the journal can be used"
+_RESTORE = "restore a copy from before the damage; the rest of the journal can be used"
 _NO_RESUME = "do not resume the session before a copy from before the damage is restored"
 
 
@@ -44,7 +44,7 @@ class JournalProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(kw_only=True)
 class JournalReport:
-    """What a check has looked at, and what it found."""
+    """What a check has read, and the problems that it found."""
 
     streams: int = 0
     events: int = 0
@@ -142,7 +142,7 @@ class _Check:
             await self._check_history(tenant, stream)
 
     async def _check_history(self, tenant: str, session: str) -> None:
-        """Hold a session's checkpoints and its row against its events."""
+        """Compare a session's checkpoints and its row with its events."""
         for _ in range(_TRIES):
             before = await self._journal.head(tenant, session)
             found = [
@@ -176,7 +176,7 @@ class _Check:
         faults += [
             (
                 f"{each.kind} checkpoint {each.seq}",
-                "it is not the state that the events come to",
+                "it is not the state that the events lead to",
                 "a fold is not used unless the events vouch for it; a point makes resuming fail: " + _RESTORE,
             )
             for each in stored
@@ -251,7 +251,7 @@ def _is_of(stored: StoredCheckpoint, state: State | None) -> bool:
 
 
 def _different(row: SessionRow, wanted: SessionRow) -> str:
-    """What a row says otherwise than the events; it may lag behind in what changes with every step."""
+    """Return the fields of a row that contradict the events; those that change with every step may lag behind."""
     names = ("status", "pack", "pack_hash", "snapshot", "intent", "owner", "started_at")
     found = [name for name in names if getattr(row, name) != getattr(wanted, name)]
     if details_of(row).gates != details_of(wanted).gates:

@@ -66,13 +66,15 @@ class Keeper:
                 self._tending = asyncio.create_task(self._tend())
             return await driver.advance()
         except JournalUnavailable:
-            is_reachable = False  # it was waited for long enough: the lease runs out by itself
+            is_reachable = False  # patience has ended: let the lease run out
             raise
         finally:
             driver.dismiss()
             if self._drivers.get(session) is driver:  # and not the one that has taken it over
                 del self._drivers[session]
-            if is_reachable and not driver.state.is_over:  # nobody wants the lease on a session that is over
+            if (
+                is_reachable and not driver.state.is_over
+            ):  # no process needs the lease on a session that is over
                 with suppress(JournalError):  # it runs out by itself; what the run came to must be told
                     await self._journal.release(driver.lease)
 

@@ -33,10 +33,10 @@ _T = TypeVar("_T")
 
 
 class Aside(Protocol):
-    """Does work that takes longer the larger the session is, where it does not hold the event loop."""
+    """Runs work whose duration grows with the session, without blocking the event loop."""
 
     async def __call__(self, work: Callable[[], _T], /) -> _T:
-        """What the work comes to."""
+        """Return the result of the work."""
         ...
 
 
@@ -93,7 +93,7 @@ class Ledger:
         if not unit.events:
             return None
         self.unit = Unit()
-        encoded = await aside(partial(self._encoded, unit, is_folded=is_folded))
+        encoded = await aside(partial(self._encode_unit, unit, is_folded=is_folded))
         if (waiting := self._around.crash("before_append")) is not None:
             await waiting
         position = await self._append(unit, encoded, unit.checkpoints)
@@ -103,7 +103,7 @@ class Ledger:
         self.log += unit.events
         return unit
 
-    def _encoded(self, unit: Unit, *, is_folded: bool) -> tuple[bytes, ...]:
+    def _encode_unit(self, unit: Unit, *, is_folded: bool) -> tuple[bytes, ...]:
         """The bytes of a unit's events; its checkpoints are made with them."""
         encoded = [codec.encode(event) for event in unit.events]
         size = sum(map(len, encoded))
@@ -191,9 +191,9 @@ class Ledger:
             if not page:
                 raise InternalError(f"the journal ends at {len(found)}, before position {written}")
             self.weight += sum(len(stored.data) for stored in page)
-            found += await aside(partial(_decoded, page))
+            found += await aside(partial(_decode_events, page))
         return [*found, *unwritten]
 
 
-def _decoded(page: Sequence[Stored]) -> list[e.Event]:
+def _decode_events(page: Sequence[Stored]) -> list[e.Event]:
     return [codec.decode(stored.data) for stored in page]

@@ -11,7 +11,7 @@ from tercet.journal.events.gate import GateKind
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.runtime import opening
 from tercet.runtime.changes import ANSWERS
-from tercet.runtime.damage import DamagedSession, damaged
+from tercet.runtime.damage import DamagedSession, describe_damage
 from tercet.runtime.rows import details_of
 from tercet.runtime.state import OpenGate, State
 from tercet.runtime.transcript import moment
@@ -134,7 +134,7 @@ async def open_gates(
         except Exception as error:
             if unreadable is None:
                 raise
-            unreadable.append(damaged(row.session_id, error))
+            unreadable.append(describe_damage(row.session_id, error))
             continue
         found += [(state, gate) for gate in state.gates.values()]
         if len(found) >= most:

@@ -1,4 +1,4 @@
-"""Sessions that lost events with a damaged journal: what they called afterwards is not known, so nobody resumes them."""
+"""Sessions that lost events with a damaged journal: which calls they made is not known, so they cannot be resumed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class LostHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lost_of(session: str) -> str:
-    """Return the stream that says that a session lost events."""
+    """Return the name of the stream that marks a session as having lost events."""
     return f"lost:{session}"
 
 
 async def demand_history(journal: Journal, tenant: str, session: str) -> None:
-    """Raise `UsageError` for a session that lost events: what it did after them would be done again."""
+    """Raise `UsageError` for a session that lost events: resuming it would repeat the calls that they recorded."""
     if (await journal.head(tenant, lost_of(session))).seq:
         raise UsageError(
             f"session {session} lost events when its journal was damaged, so which calls it made is not known",
@@ -40,7 +40,7 @@ async def demand_history(journal: Journal, tenant: str, session: str) -> None:
 
 
 async def mark_lost(journal: DatabaseJournal, loss: Loss) -> list[LostHistory]:
-    """Write down which sessions lost events, so that nobody resumes them, and return them.
+    """Mark the sessions that lost events, so that they cannot be resumed, and return them.
 
     Where the commit log does not name every stream that moved, all sessions that are not over may have lost some.
     """

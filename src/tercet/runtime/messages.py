@@ -398,7 +398,7 @@ def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
     _may_refuse(said, gate, state)
     if gate.step.startswith(UNDO):
         raise UsageError(
-            f"gate {gate.id} is about a compensation, which no plan can change by now",
+            f"gate {gate.id} is about a compensation, which can no longer be changed",
             code="compensation_fixed",
             remedy="approve it, or deny it: then the effect is listed for an operator",
         )

@@ -80,7 +80,7 @@ class Noticeboard:
             return
         heard = await self._journal.bell(self._tenant)
         for stored in await read_all(self._journal, self._tenant, STREAM, after=self._position):
-            if stored.seq > self._position:  # whoever looked at the same moment may have read further
+            if stored.seq > self._position:  # a concurrent look may have read further
                 stop = read(stored.data, self._tenant)
                 self._stops[stop.kind, stop.name] = stop
                 self._position = stored.seq

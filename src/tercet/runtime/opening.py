@@ -355,7 +355,7 @@ async def restore(journal: Journal, tenant: str, session: str, *, known: Restore
 
 
 def fold_stored(state: State, record: Stored, session: str) -> State:
-    """Return the state after a stored event. Raises `JournalCorrupt` for one that nothing sensible follows from."""
+    """Return the state after a stored event. Raises `JournalCorrupt` for one that cannot be applied."""
     event = codec.decode(record.data)
     try:
         return evolve(state, event)
@@ -369,9 +369,9 @@ def fold_stored(state: State, record: Stored, session: str) -> State:
 
 
 async def _sealed_fold(journal: Journal, tenant: str, session: str) -> State:
-    """The newest fold, if the event behind it carries its hash; else the state before the first event.
+    """Return the newest fold if the next event carries its hash; else the state before the first event.
 
-    A fold that the chain does not cover may be anybody's, and one that another version wrote may be unreadable.
+    A fold that the chain does not cover may have been replaced, and one that another version wrote may be unreadable.
     """
     stored = await journal.newest(tenant, session, "fold")
     if stored is None:
@@ -443,7 +443,7 @@ def demand_pack(pack: Pack, state: State) -> None:
         raise UsageError(
             f"session {start['session']} belongs to the agent {start.get('planner')}, which decides step by step",
             code="pack_version_mismatch",
-            remedy=f"move it to the agent's tools of today in Python: await engine.migrate({start['session']!r}); or end it with tercet sessions cancel",
+            remedy=f"move it to the agent's current tools in Python: await engine.migrate({start['session']!r}); or end it with tercet sessions cancel",
         )
     if pack.hash != start["pack_hash"]:
         raise UsageError(

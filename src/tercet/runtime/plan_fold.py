@@ -65,7 +65,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         entered={name: each for name, each in state.entered.items() if name in kept},
         verdict={},
         replies=(),
-        earlier=_earlier(state, kept),
+        earlier=_earlier_calls(state, kept),
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
         needed=frozenset(ids) if event.origin == "planner" else _needed(plan, state),
     )
@@ -88,8 +88,8 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
     return kept
 
 
-def _earlier(state: State, kept: Container[str]) -> tuple[EarlierStep, ...]:
-    """Return what the run has done, or may have done, and no step of the new plan stands for."""
+def _earlier_calls(state: State, kept: Container[str]) -> tuple[EarlierStep, ...]:
+    """Return the calls that the run has made, or may have made, and that are not steps of the new plan."""
     places = {name: place for place, name in enumerate(state.done)}
     said = {step["id"]: step for step in state.plan.get("steps", ())}
     left = [
@@ -129,9 +129,8 @@ def _needed(plan: Plan, state: State) -> frozenset[str]:
     """The steps whose results a parameter, a condition, a compensation or an output refers to."""
     found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
     found += references.scan(plan.memory)
-    if Behaviour.STRICT_CALLS in state.start.get(
-        "behaviour", ()
-    ):  # before, compensations were resolved at the end
+    # Under earlier rules, compensations were resolved at the end.
+    if Behaviour.STRICT_CALLS in state.start.get("behaviour", ()):
         found += [
             item for step in plan.steps if step.compensate for item in references.scan(step.compensate.params)
         ]

@@ -318,7 +318,7 @@ class Runtime(People):
 
         A request with a `request_key` that the same actor used before for this pack is the session that it began. That
         session is continued, unless it is over, waits for a person, was paused by one, or another process carries it; so
-        whoever is not sure whether a request arrived sends it again. `shadow` only rehearses: the plan is reviewed, nothing is
+        it is safe to send a request again that may not have arrived. `shadow` only rehearses: the plan is reviewed, nothing is
         called, and no key is used up. `planner` is one of the pack's by its name, or one of your own; `models` are the names of the
         language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere. `traceparent` is the W3C header of
@@ -330,7 +330,7 @@ class Runtime(People):
         caller = traceparent or ("" if parent is None else parent.traceparent)
         asking_span = str(read_traceparent(caller)) if caller else ""
         body = opening.body_of(request, plan)
-        # A rehearsal does not stand for the run itself.
+        # A rehearsal claims no key: the run itself can still be sent with it.
         claims = () if shadow else opening.claims_of(request, self.pack, owner)
         if claims and (known := await self._submitted(request, body, owner, planner)) is not None:
             return known
@@ -742,7 +742,7 @@ class Runtime(People):
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
         driver = self._keeper.get(said.session)
         if driver is not None:
-            messages.event_of(said, driver.state, driver.now())  # what is wrong already is told at once
+            messages.event_of(said, driver.state, driver.now())  # raises at once for what is already wrong
             position = await mail.post(self.journal, self.tenant, said)
             if (state := await driver.read_up_to(position)) is not None:
                 return RunResult.of(await mail.answer_to(self.journal, self.tenant, state, position))

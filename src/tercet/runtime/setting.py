@@ -148,7 +148,7 @@ class Course:
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> Course:
         """The same course with the steps that take others back, none of which can end the run."""
         ways = {f"{UNDO}{way.step}": way for way in undo if way.tool}
-        steps = {name: _compensating(way) for name, way in ways.items()}
+        steps = {name: _compensating_step(way) for name, way in ways.items()}
         calls = {name: effective(-1, step, tools[ways[name].tool]) for name, step in steps.items()}
         order = {name: (0, 0, position) for position, name in enumerate(ways)}
         return replace(
@@ -159,7 +159,7 @@ class Course:
         )
 
 
-def _compensating(way: Undo) -> Step:
+def _compensating_step(way: Undo) -> Step:
     params = {key: {LITERAL: value} for key, value in way.params.items()}
     evidence = way.bound.evidence if way.bound is not None else ()
     return compensating_step(way.step, way.tool, params, evidence)

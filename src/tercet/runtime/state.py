@@ -357,7 +357,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Results of steps that people typed when they settled an unknown call."""
     learned: tuple[Learned, ...] = ()
     earlier: tuple[EarlierStep, ...] = ()
-    """What was done under earlier plans and no step of this one stands for; in the order of completion, unknown last."""
+    """Calls of earlier plans that are not steps of this one, in the order of completion; those of unknown outcome last."""
     trips: int = 0
     iterations: int = 0
     """How many phases the run has gone through."""

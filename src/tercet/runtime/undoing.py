@@ -92,7 +92,7 @@ def ways_back(
         if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
             ways.append(_way(label, effect, call, {**results, **own}, setting, tools))
         elif effect.intent.compensation is not None:
-            ways.append(_bound_way(label, effect, effect.intent.compensation, own, setting, tools))
+            ways.append(_bound_undo(label, effect, effect.intent.compensation, own, setting, tools))
         elif effect.planned.compensate is None:
             # Either there is none, or the call was made under earlier rules: then the tool's own declaration counts.
             ways.append(_way(label, effect, call, own, setting, tools))
@@ -101,7 +101,7 @@ def ways_back(
     return tuple(reversed(ways))
 
 
-def _bound_way(
+def _bound_undo(
     label: str,
     effect: Effect,
     bound: e.BoundCompensation,
@@ -137,7 +137,7 @@ def _way(
     setting: Setting,
     tools: Mapping[str, ToolSpec],
 ) -> e.Undo:
-    # For sessions of before: the compensation is resolved by what the steps' names mean at the end.
+    # For calls made under earlier rules: the compensation is resolved at the end, with what step ids mean then.
     way = call.compensate
     if call.reversibility is Reversibility.IRREVERSIBLE or way is None or way.tool not in tools:
         return e.Undo(step=label, note=_why_not(call, way))

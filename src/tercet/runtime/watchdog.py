@@ -81,9 +81,9 @@ class Watchdog:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._is_stopped = False
         self._clock = AnchoredClock(ward.desk.clock)
-        """Goes on when the wall clock is set back: a session whose process is gone is found no later for it."""
+        """Does not go back with the wall clock, so that a session whose process is gone is found no later."""
         self._doubtful_ms = 0
-        """How long the leases still have to be watched that have ended by the wall clock alone."""
+        """How long to go on watching the leases that have ended only by the wall clock."""
 
     async def watch(self, period_ms: int) -> None:
         """Look every so often, until cancelled; the first time after one period, so that a short life costs nothing."""
@@ -95,8 +95,8 @@ class Watchdog:
                 self._failed("", error)
 
     async def sweep(self) -> Swept:
-        """Look once, and again if a lease has to be watched before; wait until what was taken over has come as far as it
-        goes."""
+        """Look once, and again after watching leases that may have ended; return when the sessions that were taken over
+        have gone as far as they can."""
         swept = await self.look()
         if self._doubtful_ms:
             await self._clock.sleep(self._doubtful_ms)

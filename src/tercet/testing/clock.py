@@ -50,7 +50,7 @@ class VirtualClock:
         return self._now - self._start
 
     def shift_wall(self, ms: int) -> None:
-        """Set the wall clock ahead, or back, as a time server does: nobody wakes up, and no time passes."""
+        """Set the wall clock ahead, or back, as a time server does: no sleeper wakes up, and no time passes."""
         self._shift += ms
 
     async def sleep(self, ms: int) -> None:

@@ -54,8 +54,8 @@ class Redaction:
             text for secret in secrets for text in (secret, *_decoded(secret)) if len(text) >= MIN_LENGTH
         }
         plain = sorted(known, key=len, reverse=True)
-        packed = sorted({text for each in plain for text in _packed(each)}, key=len, reverse=True)
-        patterns = [*map(_in_hexadecimal, plain), *map(_wrapped, packed), *map(_escaped, plain)]
+        packed = sorted({text for each in plain for text in _base64_forms(each)}, key=len, reverse=True)
+        patterns = [*map(_in_hexadecimal, plain), *map(_wrapped_pattern, packed), *map(_escaped, plain)]
         pattern = "|".join(patterns)
         self._pattern = re.compile(pattern, re.IGNORECASE) if pattern else None
 
@@ -77,7 +77,7 @@ class Redaction:
         return self._mark if is_number and self._pattern.search(str(value)) else value
 
 
-def _packed(plain: str) -> Iterator[str]:
+def _base64_forms(plain: str) -> Iterator[str]:
     """A text in Base64: the middle of it, whatever bytes stand around, such as `user:` in basic authentication."""
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         for before in range(3):
@@ -93,7 +93,7 @@ _BETWEEN = r"(?:[\s:;,._-]|\\x|0x){0,4}"
 """What may stand between two bytes in hexadecimal."""
 
 
-def _wrapped(packed: str) -> str:
+def _wrapped_pattern(packed: str) -> str:
     """A pattern for Base64 that may be broken into lines anywhere, and whose signs may be escaped."""
     return _BREAK.join(letter if letter.isalnum() else _spelt(letter) for letter in packed)
 

@@ -2,7 +2,7 @@
 
 A document is named by its path as it was given, so that importing it again replaces what it said before. Folders are read
 in the order of their names; what begins with a dot and links to folders are left out, and a link to a file outside of the
-folder is refused: whoever can write into a folder must not choose which other files are read.
+folder is refused: write access to a folder must not decide which other files are read.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def _expand(path: Path, report: Report) -> Iterator[Path]:
             if name.startswith("."):
                 continue
             if Path(name).suffix.lower() in KINDS:
-                if not _leaves(path, Path(folder) / name, report):
+                if not _leads_outside(path, Path(folder) / name, report):
                     yield Path(folder) / name
             else:
                 report.ignored.append(str(Path(folder) / name))
 
 
-def _leaves(root: Path, path: Path, report: Report) -> bool:
+def _leads_outside(root: Path, path: Path, report: Report) -> bool:
     """Whether a file of a folder is a link that leads out of it, which is noted."""
     if not path.is_symlink() or path.resolve().is_relative_to(root.resolve()):
         return False

@@ -21,9 +21,9 @@ careful way over a new connection. There, with the stream's row locked, it is lo
   so then the outcome stays unknown.
 - If the link is not there the unit was not stored, and is stored now or refused. Should the server still carry the
   lost statement out afterwards, that finds another position or epoch, and stores nothing.
-- A unit without events leaves no link. Repeating it changes nothing, but if the repetition is refused, it cannot be
-  told whether the first one was stored: unknown.
-- A lease act is repeated: its owner gets a lease that is good now, or is told who has it.
+- A unit without events leaves no link. Repeating it changes nothing, but if the repetition is refused, it is unknown
+  whether the first one was stored.
+- A lease act is repeated: its owner gets a lease that is good now, or an error that names the holder.
 - A stream was forgotten if no stream with its number is there any more.
 
 Every batch holds its tenants' locks before it looks at a stream: shared, or alone where it rings or forgets. So the bell
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 class _Undecided(Exception):  # noqa: N818 - nothing went wrong: a question has no answer
-    """A unit is refused now, and it cannot be told whether it was stored before that."""
+    """A unit is refused now, and it is unknown whether it was stored before that."""
 
     def __init__(self, refusal: JournalError) -> None:
         super().__init__(refusal.message)
@@ -83,7 +83,7 @@ class Batcher:
         for delivery, known in quick:
             link = known.state.position() if _has_events(delivery) else None
             delivery.send(Sent(known.id, link))
-        bells = await self._answered(_store(connection, rows), [delivery for delivery, _ in quick])
+        bells = await self._await_answer(_store(connection, rows), [delivery for delivery, _ in quick])
         if bells is None:
             return
         for delivery, known in quick:
@@ -95,7 +95,7 @@ class Batcher:
                 delivery.reject()
                 self._known.pop(key, None)
 
-    async def _answered(self, sending: Coroutine[Any, Any, T], sent: Sequence[Delivery]) -> T | None:
+    async def _await_answer(self, sending: Coroutine[Any, Any, T], sent: Sequence[Delivery]) -> T | None:
         """The server's answer to a statement; None if the server refused it, so that nothing of it was stored.
 
         Raises if there is no answer: then what was sent stays in doubt.
@@ -127,7 +127,7 @@ class Batcher:
         sent = [delivery for delivery, _, _ in new.values()]
         for delivery in sent:
             delivery.send(Sent())
-        made = await self._answered(connection.fetch(QUERIES["begin_streams"], *columns), sent)
+        made = await self._await_answer(connection.fetch(QUERIES["begin_streams"], *columns), sent)
         if made is None:
             return
         numbers = {(tenant, stream): number for number, tenant, stream in made}
@@ -198,7 +198,7 @@ class Batcher:
                     raise
                 if len(delivery.unanswered) > before:
                     delivery.reject()
-                # With contention, somebody took a claim between our look and our insert. The next look sees it.
+                # With contention, another process took a claim between our look and our insert. The next look sees it.
                 if not isinstance(error, CONTENTION) or attempt == _TRIES - 1:
                     raise
             else:

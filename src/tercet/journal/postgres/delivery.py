@@ -101,4 +101,4 @@ class Delivery:
 
     def _demand(self, *allowed: State) -> None:
         if self.state not in allowed:
-            raise InternalError(f"an act that is {self.state} cannot change any more in this way")
+            raise InternalError(f"an act that is {self.state} cannot change its state in this way")

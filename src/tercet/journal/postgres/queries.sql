@@ -239,7 +239,7 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
  WHERE tenant = $1 AND updated_at < $2 AND status = ANY($3::text[])
  ORDER BY updated_at, session_id LIMIT $4
 
--- Checking a whole journal, a page behind the last key of the page before.
+-- Checking a whole journal: each page begins after the last key of the page before.
 
 -- name: check_streams
 SELECT tenant, stream FROM tercet.streams WHERE (tenant, stream) > ($1, $2) ORDER BY tenant, stream LIMIT $3

@@ -13,8 +13,8 @@ they were, since naming an indexed column in an UPDATE moves its entry even if n
 The cache, of streams, rows and bells, is true as long as nobody else wrote to the file, which `PRAGMA data_version` tells.
 It is dropped when somebody did, when a transaction failed, and when it grows too large.
 
-Every commit that changes something raises the journal's commit number and is recorded beside the file before anybody
-hears of it (`heads.py`).
+Every commit that changes something raises the journal's commit number and is recorded beside the file before it is
+acknowledged (`heads.py`).
 """
 
 from __future__ import annotations

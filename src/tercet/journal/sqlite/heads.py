@@ -2,8 +2,8 @@
 
 SQLite drops every frame of a write-ahead log behind the first one that is damaged or cut off, and says nothing. So
 every commit raises a number inside the database (`PRAGMA user_version`, part of the same transaction), and after the
-commit, before any caller is told of it, the number and the streams that moved are written to a file `-heads`. A
-database whose number is lower than the highest one in that file has lost commits that somebody was told were durable.
+commit, before it is acknowledged, the number and the streams that moved are written to a file `-heads`. A database
+whose number is lower than the highest one in that file has lost acknowledged commits.
 
 The order is what keeps this free of false alarms: a process that dies between the commit and the record leaves a
 database that is ahead of the file, which is allowed. Records are written without waiting for the disk: they survive
@@ -81,7 +81,7 @@ def read_records(path: Path) -> list[Record]:
 def find_loss(records: Iterable[Record], number: int) -> Loss | None:
     """Return what a database with this commit number lacks of these records; None if it lacks nothing.
 
-    The records must have been read before the number: what is committed between the two is no loss.
+    The records must be read before the number: what is committed between the two reads is not lost.
     """
     lost = [record for record in records if is_ahead(record.number, number % _MODULUS)]
     if not lost:

@@ -1,4 +1,4 @@
-"""Opening a SQLite journal that may be damaged: to look at it, and to go on with it all the same."""
+"""Opening a SQLite journal that may be damaged: to check it, and to accept that it has lost commits."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def inspect_file(path: Path, *, patience_s: float) -> tuple[SqliteJournal, Loss 
     return journal, _loss(path, patience_s)
 
 
-async def accepted_loss(
+async def accept_file_loss(
     path: Path, mark: Callable[[DatabaseJournal, Loss], Awaitable[T]], *, patience_s: float
 ) -> T | None:
-    """Let `mark` write down what is lost, and only then forget that something is."""
+    """Let `mark` record what is lost, and only then clear the commit log; return what `mark` returned."""
     loss = _loss(path, patience_s)
     if loss is None:
         return None

@@ -155,7 +155,7 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
  WHERE tenant = ? AND updated_at < ? AND status IN (SELECT value FROM json_each(?))
  ORDER BY updated_at, session_id LIMIT ?
 
--- Checking a whole journal, a page behind the last key of the page before.
+-- Checking a whole journal: each page begins after the last key of the page before.
 
 -- name: check_streams
 SELECT tenant, stream FROM streams WHERE (tenant, stream) > (?1, ?2) ORDER BY tenant, stream LIMIT ?3

@@ -83,8 +83,8 @@ class Writer:
         try:
             connection, heads = self._connect()
         except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for the opening
-            told = translate(error, str(self._path)) if isinstance(error, FAILURES) else error
-            self._call(_settle_error, self._opened, told)
+            reported = translate(error, str(self._path)) if isinstance(error, FAILURES) else error
+            self._call(_settle_error, self._opened, reported)
             self._call(_settle, [self._ended], [None])
             return
         self._call(_settle, [self._opened], [None])
