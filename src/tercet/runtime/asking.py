@@ -124,7 +124,7 @@ def ask_for(
 
 
 def ask_for_compensation(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
-    """The gate at which a proposed compensation waits. It has no time to live: the run is over but for its answer."""
+    """The gate at which a compensation waits. It has no time to live: the run is over but for its answer."""
     asking = ask_for(state, setting, asked, gates)
     shown = {**asking.shown, "reason": state.reason, "compensates": asked.name.removeprefix(UNDO)}
     return msgspec.structs.replace(asking, shown=shown, ttl_ms=0)
