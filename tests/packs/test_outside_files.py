@@ -73,8 +73,9 @@ FILES = {
 
 
 def found(folder: Path) -> dict[str, Problem]:
-    """The problems of a folder by their codes, without those that any machine may have."""
-    return {each.code: each for each in check_folder(folder) if each.code != "variable_missing"}
+    """The errors and warnings of a folder by their codes, without those that any machine may have."""
+    problems = (each for each in check_folder(folder) if each.severity != "note")
+    return {each.code: each for each in problems if each.code != "variable_missing"}
 
 
 def test_tools_from_outside_are_tools_of_the_pack(write_pack: WritePack) -> None:
@@ -181,10 +182,21 @@ def test_a_missing_variable_is_only_a_warning(write_pack: WritePack, monkeypatch
     """The machine on which a pack is checked need not be the one on which it runs."""
     folder = write_pack(FILES)
     monkeypatch.delenv("BRANCH_TOKEN", raising=False)
-    [problem] = check_folder(folder)
+    [problem] = (each for each in check_folder(folder) if each.severity != "note")
     assert (problem.code, problem.severity, problem.file) == ("variable_missing", "warning", "http.toml")
     monkeypatch.setenv("BRANCH_TOKEN", "something long")
-    assert check_folder(folder) == ()
+    assert all(each.severity == "note" for each in check_folder(folder))
+
+
+def test_a_program_that_the_machine_looks_up_is_listed_as_a_note(write_pack: WritePack) -> None:
+    """It is not part of the pack's hash; a program of the pack is, and is not listed."""
+    [note] = (each for each in check_folder(write_pack(FILES, "one")) if each.severity == "note")
+    assert (note.code, note.file, note.place) == ("program_not_hashed", "commands.toml", "command ops.count")
+    assert note.message.startswith("sh is looked up on the machine's search path")
+    own = COMMANDS.replace('"sh", "count.sh"', '"./count.sh"')
+    assert own != COMMANDS
+    problems = check_folder(write_pack({**FILES, "commands.toml": own}, "two"))
+    assert all(each.severity != "note" for each in problems)
 
 
 def test_a_problem_is_told_with_its_line(write_pack: WritePack) -> None:

@@ -157,6 +157,26 @@ def test_of_members_that_bear_a_claim_out_alike_a_replay_names_the_same(workshop
     assert replay_recording(recording).difference is None
 
 
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_encoded_secrets_are_found_only_by_the_rule(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, is_strict: bool
+) -> None:
+    """Before rule 5 only secrets in clear were found: a run of that time is judged again without the finding."""
+    rules = CURRENT if is_strict else tuple(each for each in CURRENT if each != Behaviour.STRICT_CALLS)
+    framed = Pack.run_context
+
+    def frame(self: Pack, **given: Any) -> Any:
+        return framed(self, **given).model_copy(update={"behaviour": rules})
+
+    with monkeypatch.context() as older:
+        older.setattr(Pack, "run_context", frame)
+        recording = judged(workshop, f"{GOOD} {b'AKIAIOSFODNN7EXAMPLE'.hex(':')}", FACT)
+    found = [codec.decode(each) for each in recording.events]
+    told = [each["description"] for each in of(e.OutputsCritiqued, found)[0].diagnosis["defects"]]
+    assert ("it holds something that must not go out: AWS access key" in told) is is_strict
+    assert replay_recording(recording).difference is None
+
+
 def judged(workshop: Workshop, letter: str, fact: Evidence) -> Recording:
     """A run whose letter is held against a fact."""
     pack, journal = desk(workshop, {"letter": letter}, evidence=(fact,)), MemoryJournal()

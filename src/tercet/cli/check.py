@@ -23,7 +23,7 @@ tercet check examples/refunds --json
 def check(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
     """Report every problem of a pack, with a remedy for each. File and place stand with it.
 
-    Exits with 0 if there is no error (warnings are allowed) and with 2 if there is one.
+    Exits with 0 if there is no error (warnings and notes are allowed) and with 2 if there is one.
     """
     problems = check_pack(pack)
     is_ok = all(problem.severity != "error" for problem in problems)
@@ -37,8 +37,11 @@ def check(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
 
 def _show(screen: Screen, name: str, problems: Sequence[Problem]) -> None:
     errors = [problem for problem in problems if problem.severity == "error"]
-    warnings = [problem for problem in problems if problem.severity != "error"]
-    show_problems(screen, [*errors, *warnings])
-    told = f"{count(len(errors), 'error')}, {count(len(warnings), 'warning')}" if problems else "no problems"
+    notes = [problem for problem in problems if problem.severity == "note"]
+    warnings = [problem for problem in problems if problem not in errors and problem not in notes]
+    show_problems(screen, [*errors, *warnings, *notes])
+    counted = f"{count(len(errors), 'error')}, {count(len(warnings), 'warning')}"
+    told = counted if errors or warnings else "no problems"
+    told += f", {count(len(notes), 'note')}" if notes else ""
     mark = ("✗ ", "bold red") if errors else ("✓ ", "bold green")
     screen.say(Text.assemble(mark, f"{printable(name, 120)}: {told}"))

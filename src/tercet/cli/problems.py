@@ -11,6 +11,7 @@ from tercet.cli.text import count, printable
 from tercet.contracts.problem import Problem
 
 MOST = 30
+_MARKS = {"error": ("✗ ", "red"), "note": ("· ", "dim")}
 
 
 def show_problems(screen: Screen, problems: Sequence[Problem]) -> None:
@@ -24,8 +25,7 @@ def show_problems(screen: Screen, problems: Sequence[Problem]) -> None:
 
 
 def _headline(problem: Problem) -> Text:
-    is_error = problem.severity == "error"
-    mark = ("✗ ", "red") if is_error else ("! ", "yellow")
+    mark = _MARKS.get(problem.severity, ("! ", "yellow"))
     where = ":".join(str(part) for part in (problem.file, problem.row) if part is not None)
     place = " ".join(part for part in (where, problem.place) if part)
     return Text.assemble(mark, (f"{printable(place)}: " if place else "", "bold"), printable(problem.message))

@@ -64,6 +64,13 @@ def _keep(
             f"there is no program {command.argv[0]} here",
             "install it where runs happen",
         )
+    elif "/" not in command.argv[0]:
+        draft.note(
+            "program_not_hashed",
+            f"{command.argv[0]} is looked up on the machine's search path, and is not part of the pack's hash",
+            "nothing, if every machine that runs this pack may choose the program; else copy it into the pack",
+            file=COMMANDS_FILE, place=table.place, row=table.spot.row, severity="note",
+        )  # fmt: skip
     for name in command.secrets:
         if not os.environ.get(name):
             _warn(draft, table, "variable_missing", f"the environment variable {name} is not set here", "set it where runs of this pack are carried out")  # fmt: skip

@@ -114,4 +114,5 @@ def keep_tool(draft: Draft, found: dict[str, Tool], tool: Tool, spot: Spot) -> N
         note_duplicate(draft, place, draft.spots[place], spot)
         return
     draft.spots[place] = spot
-    found[tool.name] = tool
+    # The hash of the pack covers the file that declares it, and all that this file names.
+    found[tool.name] = tool.model_copy(update={"definition": None})

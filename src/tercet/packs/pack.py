@@ -136,7 +136,9 @@ class Pack(Header):
             **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
             **({"library": _dump(self.library)} if self.library.goals else {}),
             "code": dict(self.code),
-            "calls": {tool.name: name_code(tool.call, tool.reconcile) for tool in self.tools},
+            "calls": {
+                tool.name: name_code(tool.call, tool.reconcile, tool.definition) for tool in self.tools
+            },
         }
 
     @cached_property

@@ -31,7 +31,7 @@ from tercet.packs.model_choice import ModelChoice
 Kind = Literal[
     "tool", "decision", "gate", "policy", "actor", "evidence", "fact", "task", "method", "goal", "server"
 ]
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
 
 PACK = "pack"
 """The place of what belongs to the pack as a whole."""

@@ -124,7 +124,7 @@ def ask_for(
 
 
 def ask_for_compensation(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
-    """Return the gate at which a proposed compensation waits. It never expires, since the run is already ending."""
+    """Return the gate at which a compensation waits. It never expires, since the run is already ending."""
     asking = ask_for(state, setting, asked, gates)
     shown = {**asking.shown, "reason": state.reason, "compensates": asked.name.removeprefix(UNDO)}
     return msgspec.structs.replace(asking, shown=shown, ttl_ms=0)

@@ -6,7 +6,7 @@ then. Only what it reads of the result of its own step is resolved once that res
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tercet.contracts import references
@@ -85,6 +85,29 @@ def is_complete(bound: BoundCompensation) -> bool:
     return not bound.error and not any(
         isinstance(found, references.Reference) for found in references.scan(bound.params)
     )
+
+
+def reads_own_result(params: dict[str, Any]) -> bool:
+    """Whether the parameters of a compensation read the result of its step."""
+    return any(_own_references(params))
+
+
+def entered_sources(bound: BoundCompensation, step: str, by: str) -> dict[str, str]:
+    """Return the sources of a compensation whose step has a result that a person entered, without being trusted for it."""
+    found: dict[str, list[str]] = {}
+    for own in _own_references(bound.params):
+        source = f"computed: {own.text}" if own.kind == "cel" else own.text
+        found.setdefault(str(own.place[0]), []).append(source)
+    entered = {
+        name: f"{'; '.join(sources)}, untrusted: the result of step {step} was entered by {by}"
+        for name, sources in found.items()
+    }
+    return {**bound.sources, **entered}
+
+
+def _own_references(params: dict[str, Any]) -> Iterator[references.Reference]:
+    scanned = (found for found in references.scan(params) if isinstance(found, references.Reference))
+    return (found for found in scanned if references.SELF in found.names)
 
 
 def resolved_params(

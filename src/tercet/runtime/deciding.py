@@ -263,7 +263,7 @@ class Acting:
         """Return the call that compensates a step, or what keeps it from being made.
 
         Its first attempt is paid from the budget reserved for it, later ones from the rest. One that the plan proposed
-        has to pass the checks of any call.
+        has to pass the checks of any call; one that reads a result which a person entered has to be approved.
         """
         if (shortage := self._shortage_back(name, step)) is not None:
             return (
@@ -272,11 +272,10 @@ class Acting:
                 else c.Fault(step=name, code="budget_exceeded", reason=shortage)
             )
         undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
-        withheld = (
-            None if undo.bound is None or step.is_unsettled else self._withheld_compensation(name, step, undo)
-        )
-        if withheld is not None:
-            return withheld
+        if undo.bound is not None and not step.is_unsettled:
+            withheld = self._withheld_compensation(name, step, undo, undo.bound)
+            if withheld is not None:
+                return withheld
         return c.Dispatch(
             step=name,
             params=undo.params,
@@ -286,14 +285,33 @@ class Acting:
             not_before=step.not_before,
         )
 
-    def _withheld_compensation(self, name: str, step: StepState, undo: Undo) -> c.Fault | c.Ask | None:
-        """Return why a compensation that the plan proposed is not made, or the gate that it waits at; None if it may be.
+    def _withheld_compensation(
+        self, name: str, step: StepState, undo: Undo, bound: BoundCompensation
+    ) -> c.Fault | c.Ask | None:
+        """Return why a compensation is not made, or the gate that it waits at; None if it may be made.
 
-        An approval of its step counts if it covered exactly this call and was given at every gate that the call needs. No
-        policy grants it.
+        One that the plan proposed passes the checks of any call. An approval of its step counts if it covered exactly this
+        call and was given at every gate that the call needs. No policy grants it. One that the tool declares waits only at
+        the gates that were bound with it.
         """
         setting, call = self.setting, self.course.calls[name]
-        plan = self._plan_with_compensations()
+        gates = bound.gates
+        if bound.proposed:
+            plan = self._plan_with_compensations()
+            if (fault := self._refused_compensation(name, step, undo, plan)) is not None:
+                return fault
+            gates = compensation_gates(setting, plan, name, undo)
+        is_covered = bound.approved is not None and set(gates) <= set(bound.approved)
+        if not needs_approval(call, gates) or is_covered:
+            return None
+        asked = Resolved(name=name, call=call, params=undo.params, key=undo.key, sources=bound.sources)
+        if step.approved == call_digest(self.state, setting, asked, gates):
+            return None
+        return ask_for_compensation(self.state, setting, asked, gates)
+
+    def _refused_compensation(self, name: str, step: StepState, undo: Undo, plan: Plan) -> c.Fault | None:
+        """Return why a proposed compensation must not be made; None if it may be, or was tried before."""
+        setting = self.setting
         if step.attempt == 0:
             try:
                 refusal = recheck(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
@@ -304,22 +322,16 @@ class Acting:
             if self._is_repeated(name, undo):
                 reason = f"{undo.tool} with this identity was done before in this session"
                 return c.Fault(step=name, code="duplicate_action", reason=reason)
-        gates = compensation_gates(setting, plan, name, undo)
-        approved = undo.bound.approved if undo.bound is not None else None
-        if not needs_approval(call, gates) or (approved is not None and set(gates) <= set(approved)):
-            return None
-        sources = undo.bound.sources if undo.bound is not None else {}
-        asked = Resolved(name=name, call=call, params=undo.params, key=undo.key, sources=sources)
-        if step.approved == call_digest(self.state, setting, asked, gates):
-            return None
-        return ask_for_compensation(self.state, setting, asked, gates)
+        return None
 
     def _plan_with_compensations(self) -> Plan:
         """Return the plan with one more step at its end for each proposed compensation. Steps whose values are not known
         are left out: they did not run, and will not."""
         steps = (self._as_called(step) for step in self.course.plan.steps)
         proposed = (
-            self.course.steps[f"{UNDO}{undo.step}"] for undo in self.state.undo if undo.bound is not None
+            self.course.steps[f"{UNDO}{undo.step}"]
+            for undo in self.state.undo
+            if undo.bound is not None and undo.bound.proposed
         )
         known = (*(step for step in steps if step is not None), *proposed)
         return with_steps(self.course.plan, known[-MAX_STEPS:])

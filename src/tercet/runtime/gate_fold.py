@@ -6,7 +6,7 @@ needs to know who people are; here an answer must only fit the gate that is open
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -246,16 +246,16 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     done = complete(changed(state, gates=_without(state, gate)), found)
     if Behaviour.STRICT_CALLS not in state.start.get("behaviour", ()):
         return done
-    entered = Entered(by=event.actor, is_trusted=_is_trusted_settler(state, gate, event))
+    is_trusted = is_trusted_settler(state.start["actor"], gate.shown, event)
+    entered = Entered(by=event.actor, is_trusted=is_trusted)
     return changed(done, entered={**state.entered, gate.step: entered})
 
 
-def _is_trusted_settler(state: State, gate: OpenGate, event: e.GateAnswered) -> bool:
-    """Whether a person holds a role by which the pack trusts what they type; the owner of the run never does."""
-    owner = state.start["actor"]
+def is_trusted_settler(owner: Mapping[str, Any], shown: Mapping[str, Any], event: e.GateAnswered) -> bool:
+    """Whether a person holds a role by which the pack trusts what they enter; the owner of the run never does."""
     if event.actor == owner["id"] or (event.login and event.login == owner.get("os_user")):
         return False
-    return not set(gate.shown.get("trusted_roles", ())).isdisjoint(event.roles)
+    return not set(shown.get("trusted_roles", ())).isdisjoint(event.roles)
 
 
 # --- runs that were handed to a person ---

@@ -42,6 +42,7 @@ from tercet.contracts.verdict import ScoreVerdict
 from tercet.critic.outputs.adversarial import EDGE_CASES, judge_attack, judge_probes
 from tercet.critic.outputs.asking import verify_by_model
 from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
+from tercet.critic.outputs.credentials import find_any_secrets, find_secrets
 from tercet.critic.outputs.critique import Found, critique, critique_by_model, find_unsafe, weigh
 from tercet.critic.outputs.grounding.check import EDITION
 from tercet.critic.outputs.grounding.judges import MAX_READ, Judges
@@ -115,7 +116,12 @@ class Matter:
     def judges(self) -> Judges:
         """Those who hold outputs against the evidence, and read it once."""
         edition = EDITION if self.says_enough else 2
-        return Judges(most=MAX_READ if self._reads_in_order else None, edition=edition)
+        is_strict = self.setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+        return Judges(
+            most=MAX_READ if self._reads_in_order else None,
+            edition=edition,
+            secrets=find_any_secrets if is_strict else find_secrets,
+        )
 
     @property
     def says_enough(self) -> bool:
@@ -302,7 +308,8 @@ def _probed(matter: Matter, outputs: JsonObject) -> tuple[Found, ...]:
     asked = matter.rules.critique
     probed = judge_probes(asked.probes, outputs) if asked.enable_adversarial else ()
     # Samples are not held against the rubric, but they are committed with what was chosen of them.
-    return (*probed, *find_unsafe({name: outputs[name] for name in sorted(matter.samples & outputs.keys())}))
+    sampled = {name: outputs[name] for name in sorted(matter.samples & outputs.keys())}
+    return (*probed, *find_unsafe(sampled, matter.judges))
 
 
 def _failed_tests(matter: Matter) -> list[Found]:

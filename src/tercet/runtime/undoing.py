@@ -23,7 +23,8 @@ from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.contracts.tool import ToolSpec
 from tercet.journal import events as e
 from tercet.policy.resolution import ResolutionError, resolve
-from tercet.runtime.compensation import resolved_params
+from tercet.runtime.compensation import entered_sources, reads_own_result, resolved_params
+from tercet.runtime.gate_fold import is_trusted_settler
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import UNDO, State
@@ -38,33 +39,48 @@ class Effect:
     intent: e.Intent
     value: Any
     blob: str
+    entered_by: str = ""
+    """Who entered its result without being trusted for that; empty where its tool returned it, or a trusted person did."""
 
 
 def effects(events: Sequence[e.Event]) -> list[Effect]:
     """Every call that happened, in the order in which they ended."""
     planned: dict[str, Step] = {}
     intents: dict[str, e.Intent] = {}
-    asked: dict[str, str] = {}
+    asked: dict[str, e.GateOpened] = {}
+    owner: Mapping[str, Any] = {}
     found: list[Effect] = []
+
+    def add(step: str, value: Any, blob: str = "", entered_by: str = "") -> None:
+        found.append(
+            Effect(
+                step=step,
+                planned=planned[step],
+                intent=intents[step],
+                value=value,
+                blob=blob,
+                entered_by=entered_by,
+            )
+        )
+
     for event in events:
         match event:
+            case e.SessionStarted():
+                owner = event.actor
             case e.PlanProposed():
                 planned |= {step.id: step for step in read_plan(event.plan).steps}
             case e.Intent() if event.tool and event.step in planned:
                 intents[event.step] = event
             case e.GateOpened(kind="reconcile"):
-                asked[event.gate] = event.step
+                asked[event.gate] = event
             case e.Complete() if event.step in intents:
-                found.append(_effect(planned, intents[event.step], event.value, event.blob))
-            case e.GateAnswered(answer="happened") if asked[event.gate] in intents:
-                found.append(_effect(planned, intents[asked[event.gate]], event.value, ""))
+                add(event.step, event.value, event.blob)
+            case e.GateAnswered(answer="happened") if (gate := asked[event.gate]).step in intents:
+                is_trusted = is_trusted_settler(owner, gate.shown, event)
+                add(gate.step, event.value, entered_by="" if is_trusted else event.actor)
             case _:
                 pass
     return found
-
-
-def _effect(planned: Mapping[str, Step], intent: e.Intent, value: Any, blob: str) -> Effect:
-    return Effect(step=intent.step, planned=planned[intent.step], intent=intent, value=value, blob=blob)
 
 
 def ways_back(
@@ -91,11 +107,15 @@ def ways_back(
         }
         if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
             ways.append(_way(label, effect, call, {**results, **own}, setting, tools))
-        elif effect.intent.compensation is not None:
-            ways.append(_bound_undo(label, effect, effect.intent.compensation, own, setting, tools))
+        elif (bound := effect.intent.compensation) is not None:
+            if _is_entered(effect, bound.params):
+                bound = _gated(bound, effect, call, setting, tools)
+            ways.append(_bound_undo(label, effect, bound, own, setting, tools))
         elif effect.planned.compensate is None:
             # Either there is none, or the call was made under earlier rules: then the tool's own declaration counts.
-            ways.append(_way(label, effect, call, own, setting, tools))
+            is_entered = call.compensate is not None and _is_entered(effect, call.compensate.params)
+            way = _way(label, effect, call, own, setting, tools)
+            ways.append(_left_to_operator(label, effect) if is_entered and way.tool else way)
         else:
             ways.append(e.Undo(step=label, note="its compensation was proposed under earlier rules, unbound"))
     return tuple(reversed(ways))
@@ -116,13 +136,45 @@ def _bound_undo(
         params = resolved_params(bound, own, setting.evidence)
     except ResolutionError as error:
         return e.Undo(step=label, note=f"its compensation cannot be resolved: {error.message}")
+    is_entered = _is_entered(effect, bound.params)
+    if is_entered and not bound.gates:
+        return _left_to_operator(label, effect)
     return e.Undo(
         step=label,
         tool=bound.tool,
         params=params,
         key=digest(["undo", setting.ctx.tenant, effect.intent.key, bound.tool]),
-        bound=msgspec.structs.replace(bound, params={}) if bound.proposed else None,
+        bound=msgspec.structs.replace(bound, params={}) if bound.proposed or is_entered else None,
     )
+
+
+def _is_entered(effect: Effect, params: dict[str, Any]) -> bool:
+    """Whether a compensation with these parameters reads a result that a person entered without being trusted for it."""
+    return bool(effect.entered_by) and reads_own_result(params)
+
+
+def _gated(
+    bound: e.BoundCompensation,
+    effect: Effect,
+    call: EffectiveStep,
+    setting: Setting,
+    tools: Mapping[str, ToolSpec],
+) -> e.BoundCompensation:
+    """Return a compensation that reads an entered result with the gates that decide about it: those of its step, of its
+    tool and of the decision, and the decision's gate for values without a trusted source. None of them is lifted by its
+    condition."""
+    own = tools[bound.tool].gates if bound.tool in tools else ()
+    names = (*bound.gates, *call.gates, *own, *setting.spec.gates, setting.spec.unbound_gate or "")
+    return msgspec.structs.replace(
+        bound,
+        gates=tuple(name for name in dict.fromkeys(names) if name in setting.compiled.gates_by_name),
+        sources=entered_sources(bound, effect.step, effect.entered_by),
+    )
+
+
+def _left_to_operator(label: str, effect: Effect) -> e.Undo:
+    who = f"the result of {effect.step}, which {effect.entered_by} entered"
+    return e.Undo(step=label, note=f"its compensation reads {who}, and no gate covers that")
 
 
 def _value(effect: Effect, blobs: Mapping[str, Any]) -> Any:

@@ -15,16 +15,24 @@ from types import CodeType
 from typing import Any, cast
 
 from tercet.contracts.canonical import digest
+from tercet.contracts.shape import JsonObject
 
 PACK_MODULE = "tercet_pack_"
 """How the modules of pack folders are named: followed by the hash of their content."""
 
 
-def name_code(call: Callable[..., Any], reconcile: Callable[..., Any] | None = None) -> str:
-    """Return what the code of a tool and of its look-up is known by, the same in every process that loads it."""
+def name_code(
+    call: Callable[..., Any],
+    reconcile: Callable[..., Any] | None = None,
+    definition: JsonObject | None = None,
+) -> str:
+    """Return what the code of a tool and of its look-up is known by, the same in every process that loads it.
+
+    `definition` is what the code is told to do, where it is code of Tercet that many tools share.
+    """
     if isinstance(recorded := getattr(call, "recorded_name", None), str):
         return recorded
-    name = _name(call)
+    name = _name(call) if definition is None else digest([_name(call), definition])
     if reconcile is None or _is_in_pack_folder(_named(reconcile)):
         return name
     return digest([name, _name(reconcile)])

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
+from tercet.contracts.encodings import BREAK, MAX_BREAKS, MAX_SEPARATORS, SEPARATOR
 from tercet.contracts.errors import NotSent
 from tercet.contracts.shape import as_list, as_object
 
@@ -87,10 +88,8 @@ def _base64_forms(plain: str) -> Iterator[str]:
                 yield found
 
 
-_BREAK = r"(?:\\[rnt]|%0[ad]|\s){0,8}"
-"""What may stand between two characters of Base64 that is broken into lines; `\\n` is how JSON writes it."""
-_BETWEEN = r"(?:[\s:;,._-]|\\x|0x){0,4}"
-"""What may stand between two bytes in hexadecimal."""
+_BREAK = f"{BREAK}{{0,{MAX_BREAKS}}}"
+_BETWEEN = f"{SEPARATOR}{{0,{MAX_SEPARATORS}}}"
 
 
 def _wrapped_pattern(packed: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import Field, InstanceOf, model_validator
 
-from tercet.contracts.shape import as_object
+from tercet.contracts.shape import JsonObject, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.tools.outside import Outside
 
@@ -25,6 +25,9 @@ class Tool(ToolSpec):
     reconcile: Callable[..., Any] | None = Field(default=None, exclude=True, repr=False)
     """Finds out whether a call of unknown outcome happened: called with the call's parameters and its `ToolContext`, it
     returns `Happened(value)`, `Absent()` or `Unknown(reason)`."""
+    definition: JsonObject | None = Field(default=None, exclude=True, repr=False)
+    """What its call does, where `call` is code of Tercet that any tool of its kind has: a program with its arguments, a
+    request. It is part of the pack's hash. None where the function or a hashed file of the pack says it."""
     outside: InstanceOf[Outside] | None = Field(default=None, exclude=True, repr=False)
     """What it reaches beyond this process. A runtime then gives it a `call` of its own: see `tools/outside.py`."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import sys
+import textwrap
 from typing import Any
 
 import pytest
@@ -12,14 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.canonical import canonical
+from tercet.contracts.encodings import decode_all
 from tercet.contracts.errors import UsageError
 from tercet.contracts.quality import DefectSeverity
 from tercet.contracts.question import ModelFault
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeCase, EdgeOutcome
 from tercet.contracts.shape import as_object
 from tercet.critic.outputs.adversarial import PROBES, imagine_edge_cases, judge_edge_cases, judge_probes
-from tercet.critic.outputs.credentials import find_secrets
-from tercet.critic.outputs.critique import critique
+from tercet.critic.outputs.credentials import find_any_secrets, find_secrets
+from tercet.critic.outputs.critique import critique, find_unsafe
+from tercet.critic.outputs.grounding.judges import Judges
 from tercet.critic.outputs.safety import find_dangers, mask
 from tercet.policy import schemas
 from tercet.testing.adversarial import make_edge_cases
@@ -223,6 +227,7 @@ def test_secrets_are_found_where_they_stand(kind: str, leak: str) -> None:
 def test_ordinary_texts_hold_no_secrets(text: str) -> None:
     """Ids, hashes, addresses, phone numbers and long words may go out."""
     assert find_dangers(text) == []
+    assert find_dangers(text, find_any_secrets) == []
 
 
 @pytest.mark.parametrize(
@@ -244,3 +249,71 @@ def test_dangers_are_found_in_any_text(text: str) -> None:
     """Every finding lies within the text, and masking it never raises."""
     assert all(0 <= danger.start < danger.end <= len(text) for danger in find_dangers(text))
     assert isinstance(mask(text), str)
+
+
+def encode(leak: str, how: str) -> str:
+    """A secret as a text may hold it."""
+    data = leak.encode()
+    packed = base64.b64encode(b"user:" + data).decode()
+    digits = [f"{byte:02x}" for byte in data]
+    return {
+        "base64": packed,
+        "base64 in lines": "\n".join(textwrap.wrap(packed, 16)),
+        "base64 in JSON": "\\r\\n".join(textwrap.wrap(packed, 20)),
+        "url-safe base64": base64.urlsafe_b64encode(b"?>" + data).decode().rstrip("="),
+        "hexadecimal": "".join(digits),
+        "upper hexadecimal": "".join(digits).upper(),
+        "hexadecimal with colons": ":".join(digits),
+        "hexadecimal with prefixes": ", ".join(f"0x{each}" for each in digits),
+        "hexadecimal escapes": "".join(f"\\x{each}" for each in digits),
+        "percent": "".join(f"%{each}" for each in digits),
+        "upper percent": "".join(f"%{each}".upper() for each in digits),
+        "percent in base64": packed.replace("+", "%2B").replace("=", "%3D").replace("a", "%61"),
+    }[how]
+
+
+ENCODINGS = ["base64", "base64 in lines", "base64 in JSON", "url-safe base64", "hexadecimal", "upper hexadecimal",
+             "hexadecimal with colons", "hexadecimal with prefixes", "hexadecimal escapes", "percent", "upper percent",
+             "percent in base64"]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ENCODINGS)
+@pytest.mark.parametrize(("kind", "leak"), LEAKS, ids=[kind for kind, _ in LEAKS])
+def test_encoded_secrets_are_found_where_they_stand(kind: str, leak: str, how: str) -> None:
+    """Outputs of a run with these rules lose their score for safety; runs of earlier rules are judged as before."""
+    encoded = encode(leak, how)
+    text = f"Please note: {encoded} (thanks)."
+    found = find_any_secrets(text)
+    start, end = text.index(encoded), text.index(encoded) + len(encoded)
+    assert found
+    assert all(start <= secret.start < secret.end <= end for secret in found)
+    output = {"letter": text}
+    assert find_unsafe(output)
+    before = {danger.kind for danger in find_dangers(text)}
+    assert {
+        fault.defect.description.rpartition(": ")[2]
+        for fault in find_unsafe(output, Judges(secrets=find_secrets))
+    } == before
+
+
+PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=12, max_size=60)
+
+
+@given(PRINTABLE, st.text(max_size=20), st.sampled_from(["base64", "hex", "percent"]))
+def test_what_is_encoded_is_decoded_and_located(wanted: str, before: str, how: str) -> None:
+    """One of the decoded texts is the encoded one, and the place of each of its parts lies within the source."""
+    data = wanted.encode()
+    encoded = {
+        "base64": base64.b64encode(data).decode().rstrip("="),
+        "hex": data.hex(":"),
+        "percent": "".join(f"%{byte:02X}" for byte in data),
+    }[how]
+    text = f"{before}\u2022{encoded}\u2022"
+    found = [each for each in decode_all(text) if wanted in each.text]
+    at = [each.text.rindex(wanted) for each in found]
+    spans = [each.span(start, start + len(wanted)) for each, start in zip(found, at, strict=True)]
+    assert (len(before) + 1, len(before) + 1 + len(encoded)) in spans
+    for decoded in decode_all(text):
+        for start in range(len(decoded.text)):
+            first, last = decoded.span(start, start + 1)
+            assert 0 <= first < last <= len(text)

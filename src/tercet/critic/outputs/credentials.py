@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import log2
 from typing import NamedTuple, Protocol
+
+from tercet.contracts.encodings import decode_all
 
 _NAMED = (
     r"(?i:\b(?:api[_ -]?key|access[_ -]?key|secret(?:[_ -]?key)?|auth[_ -]?token|password|passwd|pwd)\b"
@@ -58,11 +60,32 @@ class FindsSecrets(Protocol):
 
 
 def find_secrets(text: str, /) -> list[Secret]:
-    """What looks like a secret in a text, in its order; what lies inside another is left out."""
-    found = [Secret(kind, *match.span()) for kind, pattern in _SHAPES for match in pattern.finditer(text)]
-    found += [
-        Secret("random string", *match.span()) for match in _TOKEN.finditer(text) if _looks_random(match[0])
-    ]
+    """Return what looks like a secret in a text as it stands, in its order; what lies inside another is left out."""
+    return _without_overlaps([*_find_shapes(text), *_find_random(text)])
+
+
+def find_any_secrets(text: str, /) -> list[Secret]:
+    """Return what looks like a secret in a text, as it stands or encoded, in its order.
+
+    Found are secrets in Base64, also broken into lines, in hexadecimal with or without separators, and percent-encoded.
+    """
+    found = [*_find_shapes(text), *_find_random(text)]
+    for decoded in decode_all(text):
+        inner = [*_find_shapes(decoded.text), *(_find_random(decoded.text) if decoded.is_run else ())]
+        found += [Secret(secret.kind, *decoded.span(secret.start, secret.end)) for secret in inner]
+    return _without_overlaps(found)
+
+
+def _find_shapes(text: str) -> Iterator[Secret]:
+    return (Secret(kind, *match.span()) for kind, pattern in _SHAPES for match in pattern.finditer(text))
+
+
+def _find_random(text: str) -> Iterator[Secret]:
+    matches = (match for match in _TOKEN.finditer(text) if _looks_random(match[0]))
+    return (Secret("random string", *match.span()) for match in matches)
+
+
+def _without_overlaps(found: list[Secret]) -> list[Secret]:
     kept: list[Secret] = []
     for secret in sorted(found, key=lambda item: (item.start, -item.end, item.kind)):
         if not kept or secret.start >= kept[-1].end:

@@ -69,7 +69,7 @@ def critique(
     return diagnose(given.rubric, scored, besides)
 
 
-def find_unsafe(output: JsonObject) -> tuple[Found, ...]:
+def find_unsafe(output: JsonObject, judges: Judges | None = None) -> tuple[Found, ...]:
     """What must not go out in something that no rubric is held against, as defects."""
     given = CritiqueInput(task=CritiqueTask(), output=output)
     return tuple(
@@ -83,7 +83,7 @@ def find_unsafe(output: JsonObject) -> tuple[Found, ...]:
             ),
             fault.hint,
         )
-        for fault in SCORERS["safe"](given, Judges()).faults
+        for fault in SCORERS["safe"](given, judges or Judges()).faults
     )
 
 

@@ -62,7 +62,7 @@ def find_unstated(given: CritiqueInput, judges: Judges) -> Iterator[Unstated]:
             continue
         check = judges(given.evidence)
         members = [_looked_up(each, check) for each in members]
-        texts = [hide(claim.text) for claim in all_sentences(given.output)]
+        texts = [hide(claim.text, judges.secrets) for claim in all_sentences(given.output)]
         if not any(_states(text, member, check) for text in texts for member in members):
             first = members[0]
             shown = quote(first.value)

@@ -44,9 +44,9 @@ def mask(text: str) -> str:
     return text
 
 
-def hide(text: str) -> str:
+def hide(text: str, secrets: FindsSecrets = find_secrets) -> str:
     """A text with dots in place of what should not leave the house, as long as it was."""
-    for danger in find_dangers(text):
+    for danger in find_dangers(text, secrets):
         text = f"{text[: danger.start]}{'.' * (danger.end - danger.start)}{text[danger.end :]}"
     return text
 

@@ -22,6 +22,7 @@ from tercet.critic.outputs.claims import (
     names,
 )
 from tercet.critic.outputs.completeness import plain, score_complete
+from tercet.critic.outputs.credentials import FindsSecrets
 from tercet.critic.outputs.faults import Fault, Scored
 from tercet.critic.outputs.greetings import Greeting, find_strangers
 from tercet.critic.outputs.grounding.check import OTHER, GroundingCheck, has_particulars
@@ -95,7 +96,7 @@ def _judge(given: CritiqueInput, judges: Judges) -> Iterator[Judged]:
     greeted = tuple(claims_behind_greetings(given.output)) if judges.edition >= 3 else ()
     for claim in (*extract(given.output), *greeted):
         # What must not go out is the matter of safety: it is taken out, and what is left may well be true.
-        text = hide_placeholders(hide(claim.text), edition=judges.edition)
+        text = hide_placeholders(hide(claim.text, judges.secrets), edition=judges.edition)
         said = sure.judge(text)
         if (
             said.label is not Entailment.CONTRADICT
@@ -253,9 +254,9 @@ def _wrong_sums(given: CritiqueInput, judges: Judges) -> list[Fault]:
     ]
 
 
-def score_safe(given: CritiqueInput, _: Judges) -> Scored:
+def score_safe(given: CritiqueInput, judges: Judges) -> Scored:
     """One, less what each danger takes off; a single secret leaves nothing."""
-    found = [*_dangers(given.output)]
+    found = [*_dangers(given.output, judges.secrets)]
     faults = tuple(
         Fault(f"it holds something that must not go out: {danger.kind}", place, hint="remove it")
         for danger, place in found
@@ -263,15 +264,15 @@ def score_safe(given: CritiqueInput, _: Judges) -> Scored:
     return Scored(round(max(0.0, 1 - sum(danger.penalty for danger, _ in found)), 6), faults)
 
 
-def _dangers(output: JsonObject) -> Iterator[tuple[Danger, str]]:
+def _dangers(output: JsonObject, secrets: FindsSecrets) -> Iterator[tuple[Danger, str]]:
     """Each danger with its place: in a text its characters, in a number or the name of a member the member."""
     for leaf in leaves(output):
         is_text = isinstance(leaf.value, str)
         where = pointer.join(leaf.place)
-        for danger in find_dangers(leaf.value if is_text else str(leaf.value)):
+        for danger in find_dangers(leaf.value if is_text else str(leaf.value), secrets):
             yield danger, str(Location(where, danger.start, danger.end) if is_text else Location(where))
     for name in names(output):
-        for danger in find_dangers(name.value):
+        for danger in find_dangers(name.value, secrets):
             # The place itself would tell what must not be told: it is that of what holds the member.
             yield danger, pointer.join(name.place[:-1])
 

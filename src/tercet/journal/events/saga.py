@@ -20,7 +20,8 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     key: str = ""
     note: str = ""
     bound: BoundCompensation | None = None
-    """How it was bound with its step, where the plan proposed it; its parameters are those above."""
+    """How it was bound with its step, where it is not made without a check: the plan proposed it, or it reads a result that a
+    person entered. Its parameters are those above."""
 
 
 class CompensationBegun(Fact, frozen=True, kw_only=True, tag="compensation_begun"):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
-from tercet.critic.outputs.credentials import find_secrets
+from tercet.critic.outputs.credentials import find_any_secrets
 from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction
 
 LINE = 300
@@ -88,7 +88,7 @@ class Wording:
     def clean(self, text: str) -> str:
         """A text without the secrets that are known, whole."""
         told = self._secrets.text(text)
-        for secret in reversed(find_secrets(told)):
+        for secret in reversed(find_any_secrets(told)):
             if secret.kind != "random string":
                 told = f"{told[: secret.start]}{REDACTED}{told[secret.end :]}"
         return told

@@ -62,7 +62,11 @@ def command_tool(command: Command, *, place: Place | None = None) -> Tool:
         "adapter": "command",
     }
     made = Tool.model_validate({**fields, "call": _uncalled})
-    return made.model_copy(update={"call": make_call(command, made, place)})
+    definition = {
+        "command": command.model_dump(mode="json", exclude_defaults=True),
+        "files": dict(place.files),
+    }
+    return made.model_copy(update={"call": make_call(command, made, place), "definition": definition})
 
 
 def _uncalled() -> None:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.shape import JsonObject
 from tercet.tools.declaration import split, with_trust
 from tercet.tools.http.service import Operation, Service
 from tercet.tools.http.world import World
 from tercet.tools.openapi.calling import make_call
 from tercet.tools.openapi.document import Described, Document, OpenApiError
-from tercet.tools.openapi.operations import read_interface
+from tercet.tools.openapi.operations import Interface, read_interface
 from tercet.tools.tool import Tool
 
 USUAL_MODE: Mapping[str, ApprovalMode] = {
@@ -97,7 +98,21 @@ def make_tool(
         "adapter": "http",
     }
     made = Tool.model_validate({**fields, "call": _uncalled})
-    return made.model_copy(update={"call": make_call(service, interface, said, made, world or World())})
+    call = make_call(service, interface, said, made, world or World())
+    return made.model_copy(update={"call": call, "definition": _define(service, interface, said)})
+
+
+def _define(service: Service, interface: Interface, said: Operation) -> JsonObject:
+    """Return what is requested by a call, as the hash of a pack has it; of a secret, the name of its variable."""
+    placed = [
+        [each.name, each.where, each.wire, each.style, each.explode, each.is_required]
+        for each in interface.placed
+    ]
+    return {
+        "service": service.model_dump(mode="json", exclude_defaults=True),
+        "operation": said.model_dump(mode="json", exclude_defaults=True),
+        "request": [interface.method, interface.path, placed],
+    }
 
 
 def _uncalled() -> None:

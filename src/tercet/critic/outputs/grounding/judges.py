@@ -13,6 +13,7 @@ from hashlib import sha256
 import orjson
 
 from tercet.contracts.evidence import Evidence
+from tercet.critic.outputs.credentials import FindsSecrets, find_any_secrets
 from tercet.critic.outputs.grounding.check import EDITION, GroundingCheck, Said, read_fact
 
 MAX_READ = 100_000
@@ -23,9 +24,17 @@ class Judges:
     """Makes the judges of one phase. `most` is how many statements they read; None reads all.
 
     `edition` is that of the rules, also of those that the scorers go by: runs are judged by the one they began with.
+    `secrets` finds what must not stand in outputs.
     """
 
-    def __init__(self, *, most: int | None = MAX_READ, edition: int = EDITION) -> None:
+    def __init__(
+        self,
+        *,
+        most: int | None = MAX_READ,
+        edition: int = EDITION,
+        secrets: FindsSecrets = find_any_secrets,
+    ) -> None:
+        self.secrets = secrets
         self.most = most
         self.edition = edition
         self._prints: dict[int, tuple[Evidence, bytes]] = {}
