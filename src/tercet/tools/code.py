@@ -41,8 +41,7 @@ def name_code(
 def _named(call: Callable[..., Any]) -> Any:
     """Return the function that was written, or the class of a callable object."""
     function: Any = inspect.unwrap(call)
-    named: Any = function if hasattr(function, "__qualname__") else type(function)
-    return named
+    return function if hasattr(function, "__qualname__") else cast("Any", type(function))
 
 
 def _is_in_pack_folder(named: Any) -> bool:
