@@ -19,7 +19,6 @@ from tercet.runtime.desk import Desk
 from tercet.runtime.runtime import Runtime
 from tercet.testing.clock import VirtualClock
 from tercet.tools import ToolContext
-from tercet.tools.reconcile import Absent
 
 from .workshop import ADA, ASK, BOB, Workshop, events, plan, step
 
