@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,24 @@ def test_a_rule_that_reads_a_file_cannot_hide_in_a_replay(
         replay_recording(run)
     with pytest.raises(IoRefused):
         what_if([run], pack, workers=1)
+
+
+_EVALUATE_GUARDED = """
+import sys
+from tercet.policy.expressions import evaluate_planner
+from tercet.replay.guard import guarded
+
+with guarded():
+    print(evaluate_planner("a.b == 1", {"a": {"b": 1}}).value)
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"google"}))
+"""
+
+
+def test_expressions_are_evaluated_in_a_section_by_what_the_core_installs() -> None:
+    """The CEL library looks for protobuf whenever it makes an environment: without it no replay could evaluate a rule."""
+    found = subprocess.run(
+        [sys.executable, "-c", _EVALUATE_GUARDED], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["True", "['google']"]
+    core = [each for each in requires("tercet") or () if "extra ==" not in each]
+    assert any(each.startswith("protobuf") for each in core)
