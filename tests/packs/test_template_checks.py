@@ -364,8 +364,9 @@ def test_words_for_a_section_that_somebody_may_ask_for_are_no_problem() -> None:
     ids=lambda path: path.name,
 )
 def test_the_packs_of_the_project_are_free_of_findings(folder: Path) -> None:
-    """What people copy from has no problem but an environment variable that is not set here."""
-    assert [each.line() for each in check_folder(folder) if each.code != "variable_missing"] == []
+    """What people copy from has no problem but what depends on the machine: variables, and programs that it looks up."""
+    expected = ("variable_missing", "program_not_hashed")
+    assert [each.line() for each in check_folder(folder) if each.code not in expected] == []
 
 
 @pytest.mark.parametrize("place", ["when", "params"])
