@@ -184,6 +184,23 @@ def parts(value: Any, place: Place = (), *, plain: bool = False) -> Iterator[Par
         yield Part("literal", value, place)
 
 
+def empties(value: Any, place: Place = (), *, plain: bool = False) -> Iterator[Part]:
+    """Every empty list and object of a value."""
+    if isinstance(value, dict) and value:
+        members = cast("Doc", value)
+        reference = None if plain else as_reference(members)
+        if reference is None:
+            for key, member in members.items():
+                yield from empties(member, (*place, key), plain=plain)
+        elif reference[0] == "literal":
+            yield from empties(reference[1], place, plain=True)
+    elif isinstance(value, list) and value:
+        for index, member in enumerate(cast("list[Any]", value)):
+            yield from empties(member, (*place, index), plain=plain)
+    elif isinstance(value, dict | list):
+        yield Part("empty", value, place)
+
+
 def as_reference(members: Doc) -> tuple[str, Any] | None:
     """The kind and the body of a reference, or None for an ordinary object."""
     if len(members) != 1:
@@ -1044,7 +1061,7 @@ def is_simple(case: Case, expression: str, within: Within) -> bool:
 
 
 def adds_twice(case: Case, operands: list[list[Any]], within: Within) -> bool:
-    """Whether two operands may be the same thing, or one is of a kind that may be anything."""
+    """Whether two operands may be the same thing, or one is of a kind that may be anything or repeat another."""
     sources = [[source_of(case, made, within) for made in operand] for operand in operands]
     if any(source is None for operand in sources for source in operand):
         return True
@@ -1059,17 +1076,35 @@ def adds_twice(case: Case, operands: list[list[Any]], within: Within) -> bool:
 
 
 def source_of(case: Case, made: Any, within: Within) -> tuple[str, Any, Place] | None:
-    """What an operand of a sum is taken from; None for a note, and for what a step was called with."""
+    """What an operand of a sum is taken from; None for a constant, a note, what a step was called with, and the result of
+    a call that something computed went into."""
     if not isinstance(made, Read):
-        return ("true" if made is True else "constant", made, ())
+        return None
     if made.root == "request":
         return ("request", "", made.way)
     if made.root == "evidence":
         entry = evidence_named(case, made.way[0]) if made.way else None
         return ("evidence", entry.hash or entry.id, made.way[1:]) if entry else None
     index = index_of(case, within.step.id if made.root == "self" and within.step else made.root)
-    tool = None if index is None else tool_named(case, case.plan.steps[index].tool)
+    if index is None or is_computed(case, index, []):
+        return None
+    tool = tool_named(case, case.plan.steps[index].tool)
     return ("tool", tool.name, made.way) if tool else None
+
+
+def is_computed(case: Case, index: int, seen: list[int]) -> bool:
+    """Whether a sum, or an expression that could be anything, went into a step or into a step that it reads."""
+    if index in seen:
+        return False
+    seen.append(index)
+    for part in parts(case.plan.steps[index].params):
+        found = shape(paired(lexemes(part.value))) if part.kind == "cel" else None
+        if part.kind == "cel" and (found is None or found.kind == "flag" or found.sums):
+            return True
+        targets = [index_of(case, name) for name in names_in(part)]
+        if any(target is not None and is_computed(case, target, seen) for target in targets):
+            return True
+    return False
 
 
 def says_number(schema: Any, place: Place) -> bool:
@@ -1189,6 +1224,9 @@ def is_trusted_where_written(case: Case, step: Step, way: Place, number: bool) -
             value = follow(value if reference is None else reference[1], [str(token)])
         except NowhereError:
             return False
+    is_nothing = value == {} and not plain
+    if any(not is_nothing for _ in empties(value, plain=plain)):
+        return False
     return all(
         is_trusted(case, part, within._replace(number=number and not part.place))
         for part in parts(value, plain=plain)
@@ -1214,24 +1252,42 @@ def unbound(case: Case, params: Doc, tool: ToolSpec, step: Step) -> bool:
     """Whether an authority parameter holds a value without a trusted source."""
     within = Within(schema_keys(tool.parameters), step, tool.parameters)
     authority = {name: value for name, value in named(params, tool).items() if has_authority(tool, name)}
-    return not all(is_trusted(case, part, within) for part in call_parts(authority, tool))
+    return any(
+        not is_default(empty, tool) for name, value in authority.items() for empty in empties(value, (name,))
+    ) or not all(is_trusted(case, part, within) for part in call_parts(authority, tool))
+
+
+def is_default(empty: Part, tool: ToolSpec) -> bool:
+    """Whether an empty list or object is what the schema has as default at its place."""
+    schema: Any = tool.parameters
+    for token in empty.place:
+        if member(schema, "prefixItems") is not None:
+            return False
+        inner = member(schema, "properties" if isinstance(token, str) else "items")
+        schema = member(inner, token) if isinstance(token, str) else inner
+    return member(schema, "default") == empty.value
 
 
 def flow_violations(case: Case) -> list[int]:
     """The steps in which something untrusted decides."""
     found: list[int] = []
+    before = waits_for(case)
     for index, step, tool in calls(case):
         violations = [unbound(case, step.params, tool, step)]
-        if step.when is not None and is_above_read_only(case, step):
-            reads = scan(step.when).reads
-            deciding = Within(number=True)
-            violations.append(not all(is_trusted_expression_read(case, read, deciding) for read in reads))
+        if is_above_read_only(case, step):
+            violations += [has_untrusted_condition(case, case.plan.steps[i]) for i in {index, *before[index]}]
         undo = tool_named(case, step.compensate.tool) if step.compensate else None
         if step.compensate and undo:
             violations.append(unbound(case, step.compensate.params, undo, step))
         if any(violations):
             found.append(index)
     return found
+
+
+def has_untrusted_condition(case: Case, step: Step) -> bool:
+    """Whether something untrusted decides if a step runs."""
+    reads = [] if step.when is None else scan(step.when).reads
+    return not all(is_trusted_expression_read(case, read, Within(number=True)) for read in reads)
 
 
 def gate_names(case: Case) -> list[str]:
