@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plan import Plan, Step
+from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.policy import Policy
+from tercet.contracts.search_words import terms_of, words_of
 from tercet.contracts.tool import ToolSpec
 from tercet.policy import expressions, schemas
 
@@ -815,17 +816,15 @@ def input_marks(case: Case) -> tuple[str, ...]:
 
 def is_picked(case: Case, ref: str) -> bool:
     """Whether an untrusted field of the request chose this evidence, and nothing trusted names it."""
+    if is_listed(case, ref):
+        return True
     given = [part.value for part in parts(case.compiled.input(), plain=True) if part.kind == "literal"]
     trusted = {str(value) for value in trusted_input(case)}
     untrusted = {str(value) for value in given if value not in (None, "")} - trusted
-    for step in case.plan.steps:
-        words = [query.query for query in step.evidence_queries if query.tool is None]
-        if ref in step.evidence_refs and any(mentions(each, text) for each in words for text in untrusted):
-            return True
     if not holds_one(ref, untrusted):
         return False
     for entry in case.compiled.manifests.evidence_manifest:
-        if entry.trust == "trusted" and not holds_one(entry.id, untrusted):
+        if entry.trust == "trusted" and not (holds_one(entry.id, untrusted) or is_listed(case, entry.id)):
             trusted |= {str(value) for value in unmarked_scalars(entry.content, ())}
     if ref in trusted or key_part(ref) in trusted:
         return False
@@ -855,9 +854,27 @@ def is_inside(key: str, position: int) -> bool:
     return pair.isalpha() or pair.isdecimal()
 
 
-def mentions(words: str, text: str) -> bool:
-    """Whether words hold a text, and not in the middle of one of them."""
-    return re.search(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])", words) is not None
+def is_listed(case: Case, ref: str) -> bool:
+    """Whether the plan says that untrusted fields made this id, or a step pins it that searches for untrusted words."""
+    searches = [
+        query for step in case.plan.steps if ref in step.evidence_refs for query in step.evidence_queries
+    ]
+    return ref in case.plan.untrusted_refs or any(
+        query.tool is None and is_foreign(case, query) for query in searches
+    )
+
+
+def is_foreign(case: Case, query: EvidenceQuery) -> bool:
+    """Whether a search has a word of an untrusted field that stands in no trusted one, nor in its class or the intent."""
+    given = [part.value for part in parts(case.compiled.input(), plain=True) if part.kind == "literal"]
+    trusted = [str(value) for value in trusted_input(case)]
+    untrusted = [str(value) for value in given if value is not None and str(value) not in trusted]
+    intent = case.compiled.request.intent if case.compiled.request else ""
+    own = [*trusted, query.classification, intent]
+    return any(
+        any(word in words_of(text) for text in untrusted) and not any(word in words_of(text) for text in own)
+        for word in terms_of(query.query)
+    )
 
 
 def unmarked_scalars(value: Any, marks: tuple[str, ...]) -> list[Any]:
