@@ -41,7 +41,7 @@ from tercet.critic.worth import Worth, is_unnamed
 def authority_is_bound(review: Review) -> Refusals:
     """Every authority value has a trusted source, and no untrusted value decides whether a step runs."""
     worth = Worth(review)
-    undecided = _behind_untrusted_conditions(worth) if worth.is_strict else {}
+    behind = _behind_untrusted_conditions(worth) if worth.is_strict else {}
     for call in review.calls:
         if call.tool.authority_parameters or call.tool.has_authority_everywhere:
             for origin in _unbound(worth, call.tool, review.found[call.position]):
@@ -49,8 +49,8 @@ def authority_is_bound(review: Review) -> Refusals:
                 yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
             yield from _condition(worth, call, review.conditions[call.position])
-        if call.position in undecided and call.mode is not ApprovalMode.READ_ONLY:
-            yield from _inherited_condition(worth, call, *undecided[call.position])
+        if call.position in behind and call.mode is not ApprovalMode.READ_ONLY:
+            yield from _inherited_condition(worth, call, *behind[call.position])
         if call.step.compensate is not None:
             yield from _compensation(worth, call)
 

@@ -78,7 +78,7 @@ def _segments(text: str) -> Iterator[str]:
 def _found_by_searching(plan: Plan, untrusted: set[str], trusted: set[str]) -> Iterator[str]:
     """The evidence pinned to steps that search for a word which an untrusted field has, and no trusted one.
 
-    The class that is searched is the pack's word, and so are its words.
+    Words of the class do not count: facts of another class are not found.
     """
     suspected = _words(untrusted) - _words(trusted)
     for step in plan.steps:
