@@ -21,9 +21,9 @@ from typing import Any
 
 from plugins.postgres import running_server
 from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.search_words import terms_of
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact
-from tercet.evidence.words import terms_of
 from tercet.journal.postgres import driver
 
 CHUNKS = 100_000

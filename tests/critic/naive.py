@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plan import Plan, Step
+from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.policy import Policy
+from tercet.contracts.search_words import terms_of, words_of
 from tercet.contracts.tool import ToolSpec
 from tercet.policy import expressions, schemas
 
@@ -182,6 +183,23 @@ def parts(value: Any, place: Place = (), *, plain: bool = False) -> Iterator[Par
             yield from parts(member, (*place, index), plain=plain)
     else:
         yield Part("literal", value, place)
+
+
+def empties(value: Any, place: Place = (), *, plain: bool = False) -> Iterator[Part]:
+    """Every empty list and object of a value."""
+    if isinstance(value, dict) and value:
+        members = cast("Doc", value)
+        reference = None if plain else as_reference(members)
+        if reference is None:
+            for key, member in members.items():
+                yield from empties(member, (*place, key), plain=plain)
+        elif reference[0] == "literal":
+            yield from empties(reference[1], place, plain=True)
+    elif isinstance(value, list) and value:
+        for index, member in enumerate(cast("list[Any]", value)):
+            yield from empties(member, (*place, index), plain=plain)
+    elif isinstance(value, dict | list):
+        yield Part("empty", value, place)
 
 
 def as_reference(members: Doc) -> tuple[str, Any] | None:
@@ -798,17 +816,15 @@ def input_marks(case: Case) -> tuple[str, ...]:
 
 def is_picked(case: Case, ref: str) -> bool:
     """Whether an untrusted field of the request chose this evidence, and nothing trusted names it."""
+    if is_listed(case, ref):
+        return True
     given = [part.value for part in parts(case.compiled.input(), plain=True) if part.kind == "literal"]
     trusted = {str(value) for value in trusted_input(case)}
     untrusted = {str(value) for value in given if value not in (None, "")} - trusted
-    for step in case.plan.steps:
-        words = [query.query for query in step.evidence_queries if query.tool is None]
-        if ref in step.evidence_refs and any(mentions(each, text) for each in words for text in untrusted):
-            return True
     if not holds_one(ref, untrusted):
         return False
     for entry in case.compiled.manifests.evidence_manifest:
-        if entry.trust == "trusted" and not holds_one(entry.id, untrusted):
+        if entry.trust == "trusted" and not (holds_one(entry.id, untrusted) or is_listed(case, entry.id)):
             trusted |= {str(value) for value in unmarked_scalars(entry.content, ())}
     if ref in trusted or key_part(ref) in trusted:
         return False
@@ -838,9 +854,27 @@ def is_inside(key: str, position: int) -> bool:
     return pair.isalpha() or pair.isdecimal()
 
 
-def mentions(words: str, text: str) -> bool:
-    """Whether words hold a text, and not in the middle of one of them."""
-    return re.search(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])", words) is not None
+def is_listed(case: Case, ref: str) -> bool:
+    """Whether the plan says that untrusted fields made this id, or a step pins it that searches for untrusted words."""
+    searches = [
+        query for step in case.plan.steps if ref in step.evidence_refs for query in step.evidence_queries
+    ]
+    return ref in case.plan.untrusted_refs or any(
+        query.tool is None and is_foreign(case, query) for query in searches
+    )
+
+
+def is_foreign(case: Case, query: EvidenceQuery) -> bool:
+    """Whether a search has a word of an untrusted field that stands in no trusted one, nor in its class or the intent."""
+    given = [part.value for part in parts(case.compiled.input(), plain=True) if part.kind == "literal"]
+    trusted = [str(value) for value in trusted_input(case)]
+    untrusted = [str(value) for value in given if value is not None and str(value) not in trusted]
+    intent = case.compiled.request.intent if case.compiled.request else ""
+    own = [*trusted, query.classification, intent]
+    return any(
+        any(word in words_of(text) for text in untrusted) and not any(word in words_of(text) for text in own)
+        for word in terms_of(query.query)
+    )
 
 
 def unmarked_scalars(value: Any, marks: tuple[str, ...]) -> list[Any]:
@@ -1044,7 +1078,7 @@ def is_simple(case: Case, expression: str, within: Within) -> bool:
 
 
 def adds_twice(case: Case, operands: list[list[Any]], within: Within) -> bool:
-    """Whether two operands may be the same thing, or one is of a kind that may be anything."""
+    """Whether two operands may be the same thing, or one is of a kind that may be anything or repeat another."""
     sources = [[source_of(case, made, within) for made in operand] for operand in operands]
     if any(source is None for operand in sources for source in operand):
         return True
@@ -1059,17 +1093,35 @@ def adds_twice(case: Case, operands: list[list[Any]], within: Within) -> bool:
 
 
 def source_of(case: Case, made: Any, within: Within) -> tuple[str, Any, Place] | None:
-    """What an operand of a sum is taken from; None for a note, and for what a step was called with."""
+    """What an operand of a sum is taken from; None for a constant, a note, what a step was called with, and the result of
+    a call that something computed went into."""
     if not isinstance(made, Read):
-        return ("true" if made is True else "constant", made, ())
+        return None
     if made.root == "request":
         return ("request", "", made.way)
     if made.root == "evidence":
         entry = evidence_named(case, made.way[0]) if made.way else None
         return ("evidence", entry.hash or entry.id, made.way[1:]) if entry else None
     index = index_of(case, within.step.id if made.root == "self" and within.step else made.root)
-    tool = None if index is None else tool_named(case, case.plan.steps[index].tool)
+    if index is None or is_computed(case, index, []):
+        return None
+    tool = tool_named(case, case.plan.steps[index].tool)
     return ("tool", tool.name, made.way) if tool else None
+
+
+def is_computed(case: Case, index: int, seen: list[int]) -> bool:
+    """Whether a sum, or an expression that could be anything, went into a step or into a step that it reads."""
+    if index in seen:
+        return False
+    seen.append(index)
+    for part in parts(case.plan.steps[index].params):
+        found = shape(paired(lexemes(part.value))) if part.kind == "cel" else None
+        if part.kind == "cel" and (found is None or found.kind == "flag" or found.sums):
+            return True
+        targets = [index_of(case, name) for name in names_in(part)]
+        if any(target is not None and is_computed(case, target, seen) for target in targets):
+            return True
+    return False
 
 
 def says_number(schema: Any, place: Place) -> bool:
@@ -1189,6 +1241,9 @@ def is_trusted_where_written(case: Case, step: Step, way: Place, number: bool) -
             value = follow(value if reference is None else reference[1], [str(token)])
         except NowhereError:
             return False
+    is_nothing = value == {} and not plain
+    if any(not is_nothing for _ in empties(value, plain=plain)):
+        return False
     return all(
         is_trusted(case, part, within._replace(number=number and not part.place))
         for part in parts(value, plain=plain)
@@ -1214,24 +1269,42 @@ def unbound(case: Case, params: Doc, tool: ToolSpec, step: Step) -> bool:
     """Whether an authority parameter holds a value without a trusted source."""
     within = Within(schema_keys(tool.parameters), step, tool.parameters)
     authority = {name: value for name, value in named(params, tool).items() if has_authority(tool, name)}
-    return not all(is_trusted(case, part, within) for part in call_parts(authority, tool))
+    return any(
+        not is_default(empty, tool) for name, value in authority.items() for empty in empties(value, (name,))
+    ) or not all(is_trusted(case, part, within) for part in call_parts(authority, tool))
+
+
+def is_default(empty: Part, tool: ToolSpec) -> bool:
+    """Whether an empty list or object is what the schema has as default at its place."""
+    schema: Any = tool.parameters
+    for token in empty.place:
+        if member(schema, "prefixItems") is not None:
+            return False
+        inner = member(schema, "properties" if isinstance(token, str) else "items")
+        schema = member(inner, token) if isinstance(token, str) else inner
+    return member(schema, "default") == empty.value
 
 
 def flow_violations(case: Case) -> list[int]:
     """The steps in which something untrusted decides."""
     found: list[int] = []
+    before = waits_for(case)
     for index, step, tool in calls(case):
         violations = [unbound(case, step.params, tool, step)]
-        if step.when is not None and is_above_read_only(case, step):
-            reads = scan(step.when).reads
-            deciding = Within(number=True)
-            violations.append(not all(is_trusted_expression_read(case, read, deciding) for read in reads))
+        if is_above_read_only(case, step):
+            violations += [has_untrusted_condition(case, case.plan.steps[i]) for i in {index, *before[index]}]
         undo = tool_named(case, step.compensate.tool) if step.compensate else None
         if step.compensate and undo:
             violations.append(unbound(case, step.compensate.params, undo, step))
         if any(violations):
             found.append(index)
     return found
+
+
+def has_untrusted_condition(case: Case, step: Step) -> bool:
+    """Whether something untrusted decides if a step runs."""
+    reads = [] if step.when is None else scan(step.when).reads
+    return not all(is_trusted_expression_read(case, read, Within(number=True)) for read in reads)
 
 
 def gate_names(case: Case) -> list[str]:

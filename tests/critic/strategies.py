@@ -882,6 +882,15 @@ def _add_checkpoint(draw: Draw, docs: Docs) -> None:
     docs.plan.setdefault("decision_checkpoints", []).append({"decision_id": decision, "after_step": step})
 
 
+def _choose_evidence(draw: Draw, docs: Docs) -> None:
+    """Lets the input choose a piece of evidence, through a template or through the words of a search."""
+    if draw(st.booleans()):
+        docs.plan["untrusted_refs"] = [pick(draw, [WINDOW, FORM, BOOKS, ABSENT])]
+        return
+    words = pick(draw, ["PLEASE", "refund windows", "pays, please!", "torn", "the Ledger", "ord 1"])
+    _step(draw, docs)["evidence_queries"] = [{"classification": "refund_window", "query": words}]
+
+
 def _set_tiers(draw: Draw, docs: Docs) -> None:
     tier = pick(draw, ["low", "medium", "high", "critical"])
     docs.spec["risk_tier"] = tier
@@ -962,6 +971,7 @@ PLAN_CHANGES: list[Change] = [
     _swap_steps,
     _clear_steps,
     *[_add_checkpoint] * 2,
+    *[_choose_evidence] * 2,
     *[_setting("approval_mode", "read_only", "local_write", *MODES)] * 3,
     _setting("gates", None, [], ["finance"], ["nobody"], ["large"], ["large", "support"]),
     _setting("requires_evidence", *([name] for name in CLASSES)),

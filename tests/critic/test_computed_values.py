@@ -86,6 +86,12 @@ FORGED = [
     "request.discount + request['discount']",
     f'evidence["{WINDOW}"].amount + evidence["{WINDOW}"]["amount"]',
     "s1.total + 5 - 5",
+    "s1.total + 5 - fees.fee",
+    "5 + request.discount",
+    "24500 + s1.total",
+    f'24500 + evidence["{WINDOW}"].amount',
+    "s1.total - (s1.open ? 5 : fees.fee)",
+    "s1.total + 5 > fees.cap ? fees.cap : s1.total",
     "s1.total in s1.lines ? s1.total : s1.count",
     "has(s1.total) ? s1.total : s1.count",
     "s1.lines.exists(l, l == s1.total) ? s1.total : s1.count",
@@ -110,7 +116,6 @@ def test_an_expression_that_could_forge_a_number_has_no_trusted_source(expressio
         "s1.total - fees.fee",
         "s1.total - (fees.fee + request.discount)",
         "s1.total - s1.count + fees.fee - request.discount",
-        "s1.total + 5 - fees.fee",
         "s1.total > fees.cap ? fees.cap : s1.total",
         "s1.total - fees.fee > fees.cap && !(s1.open == fees.name) ? fees.cap - fees.fee : s1.total",
         "s1.open || s1.total >= fees.cap ? s1.total - fees.fee : s1.count",
@@ -123,6 +128,27 @@ def test_selections_choices_and_sums_of_different_sources_pass(expression: str) 
     """This much is what honest plans compute."""
     house = DESK.with_tool(WIDE, untrusted=())
     assert refused(paying(expression, house=house)) is None
+
+
+QUOTE = tool(
+    "tax.quote",
+    parameters=takes(amount={"type": "integer"}),
+    result=takes(amount={"type": "integer"}, tax={"type": "integer"}),
+)
+
+
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_nothing_is_added_to_a_result_that_a_sum_went_into(is_noted: bool) -> None:
+    """A tool that returns its input would make any multiple of a source, one call after the other."""
+    house = DESK.with_tools(QUOTE)
+    total: Any = {"$cel": "s1.total + fees.fee"}
+    note = step("n", params={"sum": total}) if is_noted else step("n", params={"x": True})
+    amount = {"$from": "n#/sum"} if is_noted else total
+    before = (note, step("q", QUOTE, params={"amount": amount}))
+    assert refused(paying("q.amount", *before, house=house)) is None
+    assert paying("q.amount + fees.fee", *before, house=house).code == "unbound_argument"
+    plain = step("q", QUOTE, params={"amount": {"$from": "s1#/total"}})
+    assert refused(paying("q.tax + fees.fee", plain, house=house)) is None
 
 
 def test_before_the_rule_any_computation_over_trusted_values_was_trusted() -> None:

@@ -153,7 +153,7 @@ def test_a_literal_hidden_in_lists_and_objects_is_found() -> None:
     hidden = {"a": ["pay_8861", [{"b": EVIL}]]}
     verdict = house.review(plan(step("s", LOOSE, params={"to": hidden})))
     caught(verdict, 0, "/params/to/a/1/0/b")
-    honest: dict[str, Any] = {"a": ["pay_8861", [{"b": "ord_881"}], [], {}]}
+    honest: dict[str, Any] = {"a": ["pay_8861", [{"b": "ord_881"}]]}
     passes(plan(step("s", LOOSE, params={"to": honest})), house)
 
 
@@ -161,6 +161,31 @@ def test_wrapping_a_literal_does_not_launder_it() -> None:
     """`$literal` says that a value is data, and not that it is trusted."""
     caught(DESK.review(plan(pay("pay", {"$literal": EVIL}))), 0, "/params/payment_id/$literal")
     passes(plan(pay("pay", {"$literal": "pay_8861"})))
+
+
+PURGE = tool(
+    "files.purge",
+    "local_write",
+    parameters={"properties": {"keep": {"type": "array"}, "only": {"default": {}}, "n": {}}},
+    authority=("keep", "only"),
+    no_compensation="gone is gone",
+)
+
+
+@pytest.mark.parametrize("keep", [[], {"$literal": []}, {"$from": "n#/none"}, [[]], [{}]])
+def test_an_empty_authority_value_has_no_source(keep: Any) -> None:
+    """ "Keep nothing" decides as much as a name does, and no trusted source says it."""
+    house = DESK.with_tools(PURGE)
+    steps = plan(step("n", params={"none": []}), step("s", PURGE, params={"keep": keep}))
+    assert house.review(steps).code == "unbound_argument"
+    assert refused(house.before_strict_calls().review(steps)) is None
+
+
+def test_an_empty_value_may_be_the_default_or_come_by_reference() -> None:
+    """The schema's own default is the word of the pack, and a trusted field may be empty."""
+    house = DESK.with_tools(PURGE).asked(order_id="ord_881", keep=[])
+    passes(plan(step("s", PURGE, params={"keep": {"$from": "request#/keep"}, "only": {}, "n": []})), house)
+    caught(house.review(plan(step("s", PURGE, params={"only": []}))), 0, "/params/only", "[] is empty")
 
 
 def test_an_alias_does_not_hide_a_parameter() -> None:
@@ -180,9 +205,9 @@ def test_other_parameters_may_say_anything() -> None:
 # ---- keys ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [True, {}, [], "ord_881", {"$from": "request#/order_id"}, [{}]])
+@pytest.mark.parametrize("value", [True, "ord_881", {"$from": "request#/order_id"}])
 def test_a_key_can_name_an_account(value: Any) -> None:
-    """`{"accounts": {"<account>": …}}` names an account in its key, whatever trusted or empty value stands there."""
+    """`{"accounts": {"<account>": …}}` names an account in its key, whatever trusted value it has."""
     verdict = DESK.review(plan(step("s", GRANT, params={"accounts": {EVIL: value}})))
     assert verdict.code == "unbound_argument"
     assert EVIL in verdict.reasons[0]
@@ -203,7 +228,11 @@ def test_the_name_of_a_parameter_can_be_data_too() -> None:
     house = DESK.with_tools(any_name)
     caught(house.review(plan(step("s", GRANT, params={EVIL: True}))), 0, f"/params/{EVIL}")
     passes(plan(step("s", GRANT, params={"pay_8861": True})), house)
-    caught(DESK.review(plan(step("s", GRANT, params={"accounts": {}, EVIL: {}}))), 0, f"/params/{EVIL}")
+    caught(
+        DESK.review(plan(step("s", GRANT, params={"accounts": {"pay_8861": True}, EVIL: True}))),
+        0,
+        f"/params/{EVIL}",
+    )
 
 
 def test_a_wrapper_inside_a_wrapper_is_a_key() -> None:
@@ -218,9 +247,9 @@ def test_a_wrapper_inside_a_wrapper_is_a_key() -> None:
 
 def test_a_key_of_a_note_is_written_there_as_well() -> None:
     """An object that is passed on through a note brings its keys along."""
-    noted = (step("n", params={"m": {EVIL: {}}}), step("s", GRANT, params={"accounts": {"$from": "n#/m"}}))
+    noted = (step("n", params={"m": {EVIL: True}}), step("s", GRANT, params={"accounts": {"$from": "n#/m"}}))
     caught(DESK.review(plan(*noted)), 1, "/params/accounts", "what n says there is not trusted")
-    honest = (step("n", params={"m": {"pay_8861": {}}}), noted[1])
+    honest = (step("n", params={"m": {"pay_8861": True}}), noted[1])
     passes(plan(*honest))
 
 
@@ -551,6 +580,42 @@ def test_untrusted_words_do_not_decide_whether_an_effect_happens(condition: str)
 def test_trusted_values_may_decide(condition: str) -> None:
     """What a condition compares with is the planner's choice: it could have left the step out."""
     passes(plan(look_up(), pay("e", when=condition)))
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        (step("c", params={"ok": True}, when="s1.note == 'yes'"),),
+        (look_up("c", when="s1.note == 'yes'"),),
+        (step("b", params={"x": 1}, when="request.message != ''"), look_up("c", depends_on=("b",))),
+        (
+            step("b", params={"x": 1}, when="request.message != ''"),
+            step("c", params={"y": {"$from": "b#/x"}}),
+        ),
+    ],
+)
+def test_no_effect_waits_for_a_step_that_untrusted_words_skip(between: tuple[Step, ...]) -> None:
+    """Two optional steps behind opposite conditions would let a stranger choose which of them happens."""
+    for effect in (
+        ticket("t", depends_on=("c",), optional=True),
+        ticket("t", {"$cel": "string(c.y)"}, optional=True),
+        ticket("t", when="c.y == c.y", optional=True),
+    ):
+        verdict = DESK.review(plan(look_up(), *between, effect))
+        index = len(between) + 1
+        places = {refusal.place for refusal in verdict.refusals if refusal.code == "unbound_argument"}
+        assert f"/steps/{index}/depends_on" in places
+    passes(plan(look_up(), *between, ticket("t")))
+    older = DESK.before_strict_calls()
+    passes(plan(look_up(), *between, ticket("t", depends_on=("c",), optional=True)), older)
+
+
+def test_a_person_may_decide_about_an_effect_behind_an_untrusted_condition() -> None:
+    """The gate for unbound values is asked for such a step as well."""
+    house = DESK.deciding(unbound_gate="SUPPORT", untrusted_inputs=("message",))
+    note = step("c", params={"ok": True}, when="request.message == 'yes'")
+    verdict = house.review(plan(note, ticket("t", depends_on=("c",))))
+    assert [(demand.step_id, demand.gate) for demand in verdict.gates] == [("t", "SUPPORT")]
 
 
 def test_a_raised_mode_raises_the_demand() -> None:

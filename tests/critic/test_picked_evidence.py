@@ -8,7 +8,7 @@ import pytest
 
 from tercet.contracts.plan import EvidenceQuery
 from tercet.contracts.request import Request
-from tercet.planner.template import fill
+from tercet.planner.template import PlanningError, fill
 
 from .houses import SHOP, House, evidence, look_up, pay, plan, refused, step
 
@@ -95,6 +95,91 @@ def test_facts_found_by_searching_for_untrusted_words_are_untrusted() -> None:
     other = (EvidenceQuery(classification="refund_window", query="open windows"),)
     honest = pay("pay", params=params, evidence_refs=(OTHER,), evidence_queries=other)
     assert refused(house.review(plan(look_up(), honest))) is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "RED castle",
+        "red-castle",
+        "red  castle",
+        "castle red",
+        "reds castles",
+        "réd castle",
+        "castle",
+        "open: RED",
+    ],
+)
+def test_a_search_is_untrusted_however_the_words_are_spelled(query: str) -> None:
+    """Words are compared the way the search compares them, and one word is enough to choose a fact."""
+    house = asked(window="red castle", mine="open")
+    queries = (EvidenceQuery(classification="refund_window", query=query),)
+    searching = paying_by(OTHER).steps[1].model_copy(update={"evidence_queries": queries})
+    assert house.review(plan(look_up(), searching)).code == "evidence_not_pinned"
+    assert refused(house.before_strict_calls().review(plan(look_up(), searching))) is None
+
+
+def test_a_search_for_words_of_the_intent_the_class_and_trusted_fields_is_trusted() -> None:
+    """An untrusted field may happen to have these words too."""
+    house = asked(window="the refund window is open", mine="open")
+    queries = (EvidenceQuery(classification="refund_window", query="Open windows for the refund"),)
+    searching = paying_by(OTHER).steps[1].model_copy(update={"evidence_queries": queries})
+    assert refused(house.review(plan(look_up(), searching))) is None
+
+
+@pytest.mark.parametrize(
+    ("ref", "fields"),
+    [
+        ("kg:refund_window:rw_9${input.window}#snapshot_${snapshot}", {"window": "99"}),
+        ("kg:refund_window:${input.window}${input.other}#snapshot_may", {"window": "rw_99", "other": "9"}),
+        ("kg:${input.window}#snapshot_${snapshot}", {"window": "refund_window:rw_999"}),
+        ("kg:refund_window:${input.window}", {"window": "rw_999#snapshot_may"}),
+        ("kg:${input.window}:rw_999#snapshot_may", {"window": "refund_window"}),
+        ("kg:refund_window:rw_999#snapshot_${input.window}", {"window": "may"}),
+        ("${input.window}", {"window": OTHER}),
+        ("kg:refund_window:${input.window}#snapshot_may", {"window": "rw_999#snapshot_may#/x"}),
+    ],
+)
+def test_a_template_marks_every_id_that_an_untrusted_field_is_written_into(
+    ref: str, fields: dict[str, Any]
+) -> None:
+    """Whatever part of the id the field is, and whatever else the request says."""
+    house = asked(known="rw_999", year="99", **fields).deciding(untrusted_inputs=("window", "other"))
+    request = Request(intent="refund", input=house.compiled.input())
+    filled = fill(paying_by(ref), request, "may", house.spec.untrusted_inputs)
+    assert OTHER in filled.untrusted_refs
+    verdict = house.review(filled)
+    assert {refusal.code for refusal in verdict.refusals} >= {"evidence_not_pinned", "unbound_argument"}
+
+
+def test_a_template_may_take_an_id_that_trusted_evidence_lists() -> None:
+    """A field that is the whole variable part chooses among the facts that a trusted source names."""
+    house = asked(window="rw_999").with_evidence(
+        evidence("kg:customer:c1#snapshot_may", {"windows": ["rw_999"]})
+    )
+    template = paying_by("kg:refund_window:${input.window}#snapshot_${snapshot}")
+    request = Request(intent="refund", input=house.compiled.input())
+    filled = fill(template, request, "may", ("window",))
+    assert filled.untrusted_refs == ()
+    assert refused(house.review(filled)) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"compensate": {"tool": "orders.${input.window}"}},
+        {"params": {"order_id": {"$from": "request#/${input.window}"}}},
+        {"gates": ("${input.window}",)},
+        {"evidence_queries": (EvidenceQuery(classification="${input.window}", query="open"),)},
+    ],
+)
+def test_an_untrusted_field_chooses_no_part_of_a_template(fields: dict[str, Any]) -> None:
+    """It may be data; which tool is called with which part of a result is the pack's to say."""
+    template = plan(step("s", "orders.lookup", **fields))
+    request = Request(intent="refund", input={"window": "lookup"})
+    with pytest.raises(PlanningError, match="which is not trusted"):
+        fill(template, request, "may", ("window",))
+    fill(template, request, "may")
 
 
 def test_an_expression_that_reads_picked_evidence_is_untrusted() -> None:

@@ -15,9 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import UsageError
+from tercet.contracts.search_words import terms_of
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact, Removal
-from tercet.evidence.words import indexed, terms_of
+from tercet.evidence.words import indexed
 
 T = TypeVar("T")
 Facts = dict[tuple[str, str], tuple[Any, str]]

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tercet.contracts.search_words import LONGEST, MOST_TERMS, terms_of, words_of
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.ranking import Match, Totals, best, score
 from tercet.evidence.store import EvidenceStore, NewFact
-from tercet.evidence.words import LONGEST, MOST_TERMS, MOST_WORDS, indexed, terms_of, words_of
+from tercet.evidence.words import MOST_WORDS, indexed
 from tercet.testing.evidence_backend import fact, new_tenant, take
 
 ODD = st.sampled_from(

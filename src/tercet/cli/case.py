@@ -26,9 +26,10 @@ from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
 from tercet.packs import Pack
 from tercet.packs.people import actor_for
-from tercet.planner.template import fill, is_template
+from tercet.planner.template import is_template
 from tercet.runtime.opening import setting_of
 from tercet.runtime.setting import Setting
+from tercet.runtime.templates import fill_template
 
 if sys.platform != "win32":
     import pwd
@@ -64,7 +65,7 @@ def review_plan(
     )
     if not is_template(plan):
         return judged(setting, plan)
-    return for_input(judged(setting, fill(plan, request, setting.compiled.snapshot)))
+    return for_input(judged(setting, fill_template(plan, request, setting)))
 
 
 def for_input(case: Case) -> Case:

@@ -8,7 +8,7 @@
 
 This is a whitelist. CEL without a single constant can build any number, text or flag (`size([[],[]])`,
 `n / n + n / n`, `a == a`, `string(n) + string(m)`), so whatever is not recognised here is opaque: it has no trusted
-source, whatever it reads.
+source, whatever it reads. Sums are listed with their operands, since review allows no constant in one and no source twice.
 """
 
 from __future__ import annotations

@@ -168,6 +168,10 @@ class Plan(Authored):
         description="What the run suggests remembering, by class: a literal or a reference each.",
     )
     decision_checkpoints: Annotated[tuple[DecisionCheckpoint, ...], Field(max_length=1_000)] = ()
+    untrusted_refs: Texts = Field(
+        default=(),
+        description="Evidence ids that a template made of untrusted fields of the request: they are not trusted.",
+    )
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:

@@ -4,21 +4,21 @@ A *trusted* value comes from a trusted request field, trusted evidence, a truste
 Two rules, checked before anything runs:
 
 1. Every value in an authority parameter is trusted. A literal is trusted if it *equals* a scalar of a trusted source,
-   since a planner that was talked into something writes literals. A reference is worth what it points at. A computed
-   value is worth the least of what it reads, and the constants in it count as literals, if all it does is select,
-   choose, add or subtract (`contracts/formulas.py`), add no source twice, and be a number where it adds. Anything else
-   that is computed has no trusted source.
-2. No untrusted value decides the `when` of a step above read_only.
+   since a planner that was talked into something writes literals. An empty list or object equals none of them. A
+   reference is worth what it points at. A computed value is worth the least of what it reads, and the constants in it
+   count as literals, if all it does is select, choose, add or subtract (`contracts/formulas.py`), add no constant and
+   no source twice, and be a number where it adds. Anything else that is computed has no trusted source.
+2. No untrusted value decides the `when` of a step above read_only, nor that of any step which it waits for.
 
 A result is worth the least of what its tool declares and what its inputs are worth, unless the tool endorses: a
 look-up of an order that an attacker named brings back true facts about the wrong order. For this purpose booleans,
 null, and values that the tool's own schema enumerates are not worth tainting a result over: they name nothing.
 
 Known limits. Equality does not tell *which* trusted source was meant: a plan may pair a trusted payment with a trusted
-amount of another order. A sum of different trusted numbers is trusted, whatever it adds up. A tool that hands
-back what another was told to keep launders it, unless it marks those fields. And whether a step runs may still follow
-from untrusted words where they decide the `when` of a read_only step that it waits for. Ruling these out is what
-policies, limits and marks are for.
+amount of another order. A sum of different trusted numbers is trusted, whatever it adds up, and a tool that returns
+its input is another source of the same number. A tool that hands back what another was told to keep launders it, unless
+it marks those fields. And whether an optional step runs may still follow from untrusted words where they make a
+read_only step fail that it waits for. Ruling these out is what policies, limits and marks are for.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import overlaps, scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
-from tercet.critic.worth import Worth, is_unnamed, takes_number
+from tercet.critic.worth import Worth, is_unnamed
 
 
 def authority_is_bound(review: Review) -> Refusals:
     """Every authority value has a trusted source, and no untrusted value decides whether a step runs."""
     worth = Worth(review)
+    behind = _behind_untrusted_conditions(worth) if worth.is_strict else {}
     for call in review.calls:
         if call.tool.authority_parameters or call.tool.has_authority_everywhere:
             for origin in _unbound(worth, call.tool, review.found[call.position]):
@@ -48,6 +49,8 @@ def authority_is_bound(review: Review) -> Refusals:
                 yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
             yield from _condition(worth, call, review.conditions[call.position])
+        if call.position in behind and call.mode is not ApprovalMode.READ_ONLY:
+            yield from _inherited_condition(worth, call, *behind[call.position])
         if call.step.compensate is not None:
             yield from _compensation(worth, call)
 
@@ -57,10 +60,8 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
     worth = Worth(review)
     position = review.position[step_id]
     call = review.call_at.get(position)
-    return tuple(
-        _traced(worth, found, is_number=call is not None and takes_number(call.tool, found.place))
-        for found in review.found[position]
-    )
+    tool = None if call is None else call.tool
+    return tuple(_traced(worth, tool, found) for found in review.found[position])
 
 
 def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ...], bool]:
@@ -70,8 +71,9 @@ def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ..
     tool, scanned = _proposed_compensation(review, call)
     if tool is None:
         return (), True
-    traced = (_traced(worth, found, is_number=takes_number(tool, found.place), own=call) for found in scanned)
-    return tuple(traced), not any(_unbound(worth, tool, scanned, call))
+    return tuple(_traced(worth, tool, found, call) for found in scanned), not any(
+        _unbound(worth, tool, scanned, call)
+    )
 
 
 def _proposed_compensation(review: Review, call: EffectiveStep) -> tuple[ToolSpec | None, list[Found]]:
@@ -100,8 +102,8 @@ def trusted_results(review: Review) -> tuple[str, ...]:
     return tuple(call.step.id for call in review.calls if worth.is_trusted_result(call.position))
 
 
-def _traced(worth: Worth, found: Found, *, is_number: bool, own: EffectiveStep | None = None) -> Origin:
-    if not worth.is_trusted(found, own, is_number=is_number):
+def _traced(worth: Worth, tool: ToolSpec | None, found: Found, own: EffectiveStep | None = None) -> Origin:
+    if not worth.is_trusted_argument(tool, found, own):
         return _origin(worth, found, own)
     detail = ""
     if type(found) is Leaf:
@@ -187,7 +189,7 @@ def _unbound(
     authority, is_everywhere = tool.authority_parameters, tool.has_authority_everywhere
     for found in scanned:
         if is_everywhere or found.place[0] in authority:
-            if not worth.is_trusted(found, own, is_number=takes_number(tool, found.place)):
+            if not worth.is_trusted_argument(tool, found, own):
                 yield _origin(worth, found, own)
             if is_unnamed(tool, found.place):
                 for key in worth.untrusted_keys(tool, found.place):
@@ -195,16 +197,48 @@ def _unbound(
 
 
 def _condition(worth: Worth, call: EffectiveStep, condition: Reference) -> Refusals:
-    for read in references.reads(condition.text):
-        if not worth.is_trusted_read(read):
-            origin = Origin(
-                parameter="/when",
-                came_from=_named(read),
-                trust=Trust.UNTRUSTED,
-                detail=_read_detail(worth, read, None),
-            )
-            reason = f"the condition of step {call.position} is decided by {_named(read)}: {origin.detail}"
-            yield from _violation(worth.review, call, reason, "/when", origin)
+    for read in _untrusted_reads(worth, condition):
+        origin = _condition_origin(worth, "/when", read)
+        reason = f"the condition of step {call.position} is decided by {_named(read)}: {origin.detail}"
+        yield from _violation(worth.review, call, reason, "/when", origin)
+
+
+def _inherited_condition(worth: Worth, call: EffectiveStep, position: int, read: Read) -> Refusals:
+    """The violation of a step that waits for the step at `position`, whose condition reads something untrusted."""
+    origin = _condition_origin(worth, "/depends_on", read)
+    reason = (
+        f"step {call.position} waits for step {position}, whose condition is decided by {_named(read)}: "
+        f"{origin.detail}"
+    )
+    yield from _violation(worth.review, call, reason, "/depends_on", origin)
+
+
+def _behind_untrusted_conditions(worth: Worth) -> dict[int, tuple[int, Read]]:
+    """Return, for each step that waits for one whose condition is untrusted, that step and what its condition reads."""
+    review = worth.review
+    behind: dict[int, tuple[int, Read]] = {}
+    for position, condition in review.conditions.items():
+        read = next(_untrusted_reads(worth, condition), None)
+        waiting = [] if read is None else [*review.graph.successors[position]]
+        while waiting and read is not None:
+            index = waiting.pop()
+            if index not in behind:
+                behind[index] = position, read
+                waiting += review.graph.successors[index]
+    return behind
+
+
+def _untrusted_reads(worth: Worth, condition: Reference) -> Iterator[Read]:
+    return (read for read in references.reads(condition.text) if not worth.is_trusted_read(read))
+
+
+def _condition_origin(worth: Worth, place: str, read: Read) -> Origin:
+    return Origin(
+        parameter=place,
+        came_from=_named(read),
+        trust=Trust.UNTRUSTED,
+        detail=_read_detail(worth, read, None),
+    )
 
 
 def _compensation(worth: Worth, call: EffectiveStep) -> Refusals:
@@ -255,6 +289,8 @@ def _origin(worth: Worth, found: Found, own: EffectiveStep | None) -> Origin:
 
 
 def _literal_detail(worth: Worth, value: Any) -> str:
+    if isinstance(value, dict | list):
+        return f"{_shown(value)} is empty, and a value that the plan leaves empty has no source"
     wanted = scalar(value)
     for name, leaf in _untrusted_leaves(worth):
         is_part = isinstance(value, str) and value and isinstance(leaf.value, str) and value in leaf.value

@@ -1,9 +1,10 @@
 """Which evidence untrusted input has chosen.
 
 A fact may be true and still be the wrong one: a template that pins `kg:window:${input.window}#…` lets the author of that
-field pick the fact. A plan does not show how an id was built, so the id itself is inspected: it was chosen by untrusted
-input if its variable part contains an untrusted field of the request and no trusted source names it. The same goes for
-facts that were found by searching for the words of an untrusted field.
+field pick the fact. A plan of a template lists the ids that were put together from such fields. Other plans do not show
+how an id was built, so the id itself is inspected: it was chosen by untrusted input if its variable part contains an
+untrusted field of the request and no trusted source names it. The same goes for facts that were found by searching for a
+word that only an untrusted field has.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tercet.contracts.context import CompiledContext
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
+from tercet.contracts.search_words import terms_of, words_of
 from tercet.contracts.trust import overlaps, scalars
 
 _EDGE = re.compile(r"(?:(?<![^\W\d_])|(?![^\W\d_]))(?:(?<!\d)|(?!\d))")
@@ -28,19 +30,21 @@ def evidence_picked_by_input(compiled: CompiledContext, plan: Plan, marks: Seque
     marked = {leaf.place for leaf in leaves if any(overlaps(mark, leaf.place) for mark in marks)}
     trusted = _texts(leaf.value for leaf in leaves if leaf.place not in marked)
     untrusted = _texts(leaf.value for leaf in leaves if leaf.place in marked) - trusted
+    picked = frozenset(plan.untrusted_refs)
     if not untrusted:
-        return frozenset()
-    searched = frozenset(_found_by_searching(plan, untrusted))
+        return picked
+    intent = compiled.request.intent if compiled.request else ""
+    picked |= frozenset(_found_by_searching(plan, untrusted, {*trusted, intent}))
     suspected = {ref for ref in compiled.evidence if _holds_any(ref, untrusted)}
     if not suspected:
-        return searched
+        return picked
     trusted |= _texts(
         leaf.value
         for entry in compiled.manifests.evidence_manifest
-        if entry.trust is Trust.TRUSTED and entry.id not in suspected and entry.id not in searched
+        if entry.trust is Trust.TRUSTED and entry.id not in suspected and entry.id not in picked
         for leaf in scalars(entry.content)
     )
-    return searched | {ref for ref in suspected if not _is_named(ref, trusted, untrusted)}
+    return picked | {ref for ref in suspected if not _is_named(ref, trusted, untrusted)}
 
 
 def _texts(values: Iterable[Any]) -> set[str]:
@@ -71,14 +75,19 @@ def _segments(text: str) -> Iterator[str]:
             yield text[start:end]
 
 
-def _found_by_searching(plan: Plan, untrusted: set[str]) -> Iterator[str]:
-    """The evidence pinned to steps that search for words of an untrusted field."""
+def _found_by_searching(plan: Plan, untrusted: set[str], trusted: set[str]) -> Iterator[str]:
+    """The evidence pinned to steps that search for a word which an untrusted field has, and no trusted one.
+
+    Words of the class do not count: facts of another class are not found.
+    """
+    suspected = _words(untrusted) - _words(trusted)
     for step in plan.steps:
-        searches = [query.query for query in step.evidence_queries if query.tool is None]
-        if any(_mentions(words, text) for words in searches for text in untrusted):
+        if any(
+            query.tool is None and suspected & {*terms_of(query.query)} - _words({query.classification})
+            for query in step.evidence_queries
+        ):
             yield from step.evidence_refs
 
 
-def _mentions(words: str, text: str) -> bool:
-    """Whether words hold a text, and not in the middle of one of them."""
-    return text in words and re.search(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])", words) is not None
+def _words(texts: Iterable[str]) -> set[str]:
+    return {word for text in texts for word in words_of(text)}

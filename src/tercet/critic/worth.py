@@ -84,6 +84,21 @@ class Worth:
         """
         return self._are_trusted(self._found(found, own, is_number=is_number))
 
+    def is_trusted_argument(
+        self, tool: ToolSpec | None, found: Found, own: EffectiveStep | None = None
+    ) -> bool:
+        """Whether a part of a call's parameters is trusted, or is the empty list or object that the schema has as default.
+
+        A note has no tool.
+        """
+        if tool is None:
+            return self.is_trusted(found, own)
+        if type(found) is Leaf and _is_empty(found.value):
+            default = _schema_at(tool, found.place).get("default")
+            if _is_empty(default) and default == found.value:
+                return True
+        return self.is_trusted(found, own, is_number=takes_number(tool, found.place))
+
     def is_trusted_read(self, read: Read, own: EffectiveStep | None = None) -> bool:
         """Whether what a condition reads at one place is trusted; that may be a sum, since it only decides."""
         return self._are_trusted(self._read(*read, own, is_number=True))
@@ -182,7 +197,9 @@ class Worth:
 
     def _found(self, found: Found, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         if type(found) is Leaf:
-            return () if _is_empty(found.value) or self.is_trusted_scalar(found.value) else None
+            if _is_empty(found.value):  # "keep nothing" decides as much as a name does
+                return None if self.is_strict else ()
+            return () if self.is_trusted_scalar(found.value) else None
         if type(found) is not Reference:
             return None
         if found.kind == "from":
@@ -222,21 +239,24 @@ class Worth:
         if all(isinstance(source, Constant) for source in (*formula.values, *formula.consulted)):
             return "it reads nothing"
         for operands in formula.sums:
-            owned = [[self._identify_source(source, own) for source in operand] for operand in operands]
+            if any(isinstance(source, Constant) for operand in operands for source in operand):
+                return "it adds or subtracts a constant, which may be another operand written out"
+            owned = [
+                [self._identify_source(source, own) for source in operand if isinstance(source, Read)]
+                for operand in operands
+            ]
             if any(each is None for operand in owned for each in operand):
-                return "it adds to what a note or a parameter says, which may be a sum itself"
+                return "it adds to what a note, a parameter or a call with a computed input says, which may be a sum itself"
             if repeats_a_source([each for each in operand if each is not None] for operand in owned):
                 return "it adds or subtracts the same source twice"
         return None
 
-    def _identify_source(self, source: Source, own: EffectiveStep | None) -> Owned | None:
+    def _identify_source(self, source: Read, own: EffectiveStep | None) -> Owned | None:
         """Return what identifies a source within a sum; None if its value may come from anywhere.
 
         Two calls of one tool count as one source, since a plan may look the same thing up as often as it likes; and so
         do two pieces of evidence with the same content.
         """
-        if isinstance(source, Constant):
-            return ("constant", scalar(source.value)), ()
         name, place = source
         if name == references.REQUEST:
             return name, place
@@ -247,7 +267,35 @@ class Worth:
         if name == references.SELF and own is not None:
             index = own.position
         call = None if index is None else self.review.call_at.get(index)
-        return None if call is None else (("tool", call.tool.name), place)
+        if call is None or call.position in self._computed_steps:
+            return None
+        return ("tool", call.tool.name), place
+
+    @cached_property
+    def _computed_steps(self) -> frozenset[int]:
+        """The steps whose parameters hold a sum or an opaque expression, or read a step that has one.
+
+        A tool may return what it was called with, so adding to its result could add the same source again.
+        """
+        review = self.review
+        readers: dict[int, list[int]] = {}
+        waiting: list[int] = []
+        for index, scanned in enumerate(review.found):
+            for found in scanned:
+                if type(found) is not Reference:
+                    continue
+                if found.kind == "cel" and ((formula := parse_formula(found.text)) is None or formula.sums):
+                    waiting.append(index)
+                for name in found.names:
+                    if (target := review.position.get(name)) is not None:
+                        readers.setdefault(target, []).append(index)
+        computed: set[int] = set()
+        while waiting:
+            index = waiting.pop()
+            if index not in computed:
+                computed.add(index)
+                waiting += readers.get(index, ())
+        return frozenset(computed)
 
     def _read(self, name: str, place: Place, own: EffectiveStep | None, *, is_number: bool = False) -> Needs:
         if name == references.REQUEST:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from tercet.contracts.evidence import parse_ref
+from tercet.contracts.search_words import terms_of
 from tercet.evidence import ranking
 from tercet.evidence.errors import (
     FactUnknown,
@@ -48,7 +49,7 @@ from tercet.evidence.store import (
     SnapshotHead,
     silent,
 )
-from tercet.evidence.words import indexed, terms_of
+from tercet.evidence.words import indexed
 
 Name = tuple[str, str]
 

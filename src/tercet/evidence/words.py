@@ -1,54 +1,16 @@
-"""The words of a fact and of a query: what a search compares. The same for every store.
-
-A word is a run of letters and digits, without case and accents, with the plural of English folded away; each character
-of a script that is written without spaces is a word. Nothing else of a text counts, so no text can be an operator.
-"""
+"""The words of a fact: what a search compares with the words of a query. The same for every store."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
+from tercet.contracts.search_words import LONGEST, MOST_LETTERS, words_of
 from tercet.contracts.shape import as_list, as_object
 
 MOST_WORDS = 10_000
-MOST_LETTERS = 100_000
-"""So much of one fact is searched; a chunk of a document has far less. A server's text index ends at one megabyte."""
-MOST_TERMS = 64
-"""So many different words of a query are searched for."""
-LONGEST = 64
-"""A longer word counts by its beginning."""
-
-_UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-_COMMON = frozenset(
-    {"a", "an", "and", "are", "as", "at", "be", "by", "do", "does", "for", "from", "had", "has", "have", "how", "i", "if",
-     "in", "is", "it", "its", "may", "of", "on", "or", "our", "shall", "should", "that", "the", "their", "there", "they",
-     "this", "to", "was", "we", "were", "what", "when", "which", "who", "why", "will", "with", "you", "your"}
-)  # fmt: skip
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text, in order."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKD", text)
-    text = text.casefold()
-    if not text.isascii():
-        text = "".join(letter for letter in text if unicodedata.category(letter) != "Mn")
-    # Most words are short and do not end in s, and calling something for each would take most of the time.
-    return [
-        word if word[-1] != "s" and len(word) <= LONGEST else _folded(word) for word in _WORD.findall(text)
-    ]
-
-
-def terms_of(query: str) -> tuple[str, ...]:
-    """The words that a query searches for, each once; the commonest count only where there are no others."""
-    words = dict.fromkeys(words_of(query[:MOST_LETTERS]))
-    telling = tuple(word for word in words if word not in _COMMON)
-    return (telling or tuple(words))[:MOST_TERMS]
+"""So many words of one fact are searched."""
 
 
 def indexed(content: Any) -> list[str]:
@@ -67,18 +29,6 @@ def _bounded(words: list[str]) -> list[str]:
         return words
     sizes = accumulate(map(len, words))
     return [word for word, size in zip(words, sizes, strict=True) if size <= MOST_LETTERS]
-
-
-def _folded(word: str) -> str:
-    """A word cut to its beginning, and an English plural without its ending; whatever else ends so is treated alike."""
-    word = word[:LONGEST]
-    if len(word) < 4 or word[-1] != "s" or not word.isascii():
-        return word
-    if word.endswith("ies"):
-        return word if word[-4] in "ae" else f"{word[:-3]}y"
-    if word.endswith("es"):
-        return word if word[-3] in "aeo" else word[:-1]
-    return word if word[-2] in "us" else word[:-1]
 
 
 def _texts(content: Any) -> Iterator[str]:

@@ -3,11 +3,15 @@
 A template is a plan whose strings may hold `${input.order_id}` and `${snapshot}`. A string that is nothing but one
 placeholder becomes the value itself, whatever its type. Values that carry authority are better taken by reference
 (`{"$from": "request#/order_id"}`): a template is filled before review, and review looks at where values come from.
+
+An untrusted field of the request may become data: a parameter, an output, words to search for. It may also be written
+into an evidence id, which makes that evidence untrusted. It cannot choose a tool, a step or a part of a result.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,12 +19,15 @@ from pydantic import ValidationError
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
-from tercet.contracts.references import LITERAL
+from tercet.contracts.references import LITERAL, Place
 from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
 
 _EXPRESSIONS = ("when", "$cel")
 PLACEHOLDER = re.compile(r"\$\{(input(?:\.[A-Za-z0-9_]+)+|snapshot)\}")
+_WHOLE_KEY = re.compile(rf"kg:[^:#${{}}]+:{PLACEHOLDER.pattern}#snapshot_[^#]+(?:#/.*)?")
+"""An evidence id whose variable part is one placeholder: review recognises such a field by itself."""
 
 
 class PlanningError(UsageError):
@@ -40,12 +47,14 @@ def inputs_of(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.removeprefix("input.") for name in found if name.startswith("input.")))
 
 
-def fill(template: Plan, request: Request, snapshot: str) -> Plan:
-    """The plan that a template comes to for a request."""
+def fill(template: Plan, request: Request, snapshot: str, untrusted_inputs: Sequence[str] = ()) -> Plan:
+    """Return the plan that a template comes to for a request; its decision marks some of the input as untrusted."""
     document = template.model_dump(mode="json", exclude_defaults=True)
     values: dict[str, Any] = {"input": request.input, "snapshot": snapshot}
+    refs = tuple(dict.fromkeys(_untrusted_refs(document, values, input_marks(with_dotted(untrusted_inputs)))))
+    filled = _filled(document, values)
     try:
-        return Plan.model_validate(_filled(document, values))
+        return Plan.model_validate({**filled, "untrusted_refs": refs} if refs else filled)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = pointer.join([str(part) for part in first["loc"]])
@@ -53,6 +62,38 @@ def fill(template: Plan, request: Request, snapshot: str) -> Plan:
             f"the template and this input make no plan: {first['msg']} at {place}",
             remedy="give the fields that the template takes from the input values of the right type",
         ) from error
+
+
+def _untrusted_refs(document: Any, values: dict[str, Any], marks: Sequence[str]) -> Iterator[str]:
+    """The evidence ids that untrusted fields are written into, but for those whose whole variable part is one field."""
+    for leaf in scalars(document) if marks else ():
+        fields = PLACEHOLDER.findall(leaf.value) if isinstance(leaf.value, str) else []
+        marked = [field for field in fields if _is_marked(field, marks)]
+        if not marked or _is_data(leaf.place):
+            continue
+        if leaf.place[-1] != "$evidence" and leaf.place[2:3] != ("evidence_refs",):
+            raise PlanningError(
+                f"the template writes {marked[0]}, which is not trusted, into {pointer.join(leaf.place)}",
+                remedy="name tools, steps and references in the template itself, or use a trusted field there",
+            )
+        whole = _WHOLE_KEY.fullmatch(leaf.value)
+        is_key = whole is not None and marked == [whole.group(1)]
+        if not is_key or "#" in str(_look_up(marked[0], values)):
+            yield str(_filled(leaf.value, values)).partition("#/")[0]
+
+
+def _is_marked(field: str, marks: Sequence[str]) -> bool:
+    root, *place = field.split(".")
+    return root == "input" and any(overlaps(mark, place) for mark in marks)
+
+
+def _is_data(place: Place) -> bool:
+    """Whether a string of a template is a value, so that review looks at where it comes from."""
+    if place[-1] in ("$from", "$evidence", *_EXPRESSIONS):
+        return False
+    is_query = place[2:3] == ("evidence_queries",) and place[4] in ("query", "params")
+    is_parameter = place[2:3] == ("params",) or place[2:4] == ("compensate", "params")
+    return place[0] in ("outputs", "memory") or is_parameter or is_query
 
 
 def _filled(value: Any, values: dict[str, Any]) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.plan import Plan
+from tercet.contracts.request import Request
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError, fill
 from tercet.runtime.messages import TEMPLATE
@@ -32,4 +34,11 @@ class TemplatePlanner:
                 f"{'; '.join(feedback)}; the template knows no other plan",
                 remedy="run a plan of your own: tercet run PACK --plan FILE",
             )
-        return fill(template, request, setting.compiled.snapshot)
+        return fill_template(template, request, setting)
+
+
+def fill_template(template: Plan, request: Request, setting: Setting) -> Plan:
+    """Return the plan that a template comes to for a request under the decision of this run."""
+    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    untrusted_inputs = setting.spec.untrusted_inputs if is_strict else ()
+    return fill(template, request, setting.compiled.snapshot, untrusted_inputs)

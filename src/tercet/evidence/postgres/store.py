@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from tercet.contracts.evidence import parse_ref
+from tercet.contracts.search_words import terms_of
 from tercet.evidence import ranking
 from tercet.evidence.errors import FactUnknown, StoreError
 from tercet.evidence.postgres import drafts
@@ -35,7 +36,6 @@ from tercet.evidence.store import (
     SnapshotHead,
     silent,
 )
-from tercet.evidence.words import terms_of
 from tercet.journal.postgres.driver import Connection
 
 

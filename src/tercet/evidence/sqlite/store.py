@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.evidence import parse_ref
+from tercet.contracts.search_words import terms_of
 from tercet.evidence import ranking
 from tercet.evidence.errors import FactUnknown, SnapshotOpen
 from tercet.evidence.ranking import Match
@@ -39,7 +40,6 @@ from tercet.evidence.store import (
     SnapshotHead,
     silent,
 )
-from tercet.evidence.words import terms_of
 
 
 class SqliteEvidence:

@@ -22,7 +22,7 @@ from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError, fill
+from tercet.planner.template import PlanningError
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import guarded
 from tercet.replay.recording import Recording
@@ -36,6 +36,7 @@ from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.planners import TaskPlanner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.retrieving import carried_over
+from tercet.runtime.templates import fill_template
 from tercet.runtime.watchdog import LOST
 
 _MOST_STEPS = 8
@@ -172,7 +173,7 @@ class Enactment:
                 own = TaskPlanner(pack).arranged(setting, setbacks).plan
             else:
                 template = next(each for each in pack.templates if request and each.intent == request.intent)
-                own = fill(template, request, setting.compiled.snapshot) if request else None
+                own = fill_template(template, request, setting) if request else None
         except (PlanningError, StopIteration):
             return False
         return own is not None and carried_over(own, state.plan).hash == read_plan(event.plan).hash
