@@ -1,7 +1,7 @@
 """Steps that may not run, and the plans that a plan may turn out to be.
 
 A step is uncertain until it has completed if it is optional, if its `when` is not decided yet, if it refers to a step that
-may not run, or if it needs a condition that such a step establishes. A step that only waits for another by `depends_on`
+may not run, or if such a step before it establishes a condition that it needs. A step that only waits for another by `depends_on`
 runs whether or not that one does. Any other step counts as certain: if it fails, so does its plan.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from tercet.contracts.conditions import effects_of
+from tercet.contracts.conditions import effects_in
 from tercet.contracts.graph import referenced_steps
 from tercet.contracts.plan import Plan
 from tercet.contracts.tool import ToolSpec
@@ -34,23 +34,25 @@ def find_uncertain(
     """
     if not left_out and not any(step.optional or step.when is not None for step in plan.steps):
         return frozenset()
+    effects = effects_in(plan, surface)
     found: set[str] = set()
     missing = set(left_out)
-    lost: set[str] = set()
     for position in plan.graph.order:
         step = plan.steps[position]
-        effects = effects_of(step, surface.get(step.tool or ""))
-        if step.id not in completed and step.id not in left_out:
-            is_open = step.optional or (step.when is not None and step.id not in chosen)
-            if (
-                is_open
-                or not missing.isdisjoint(referenced_steps(step))
-                or not lost.isdisjoint(effects.needs)
-            ):
-                found.add(step.id)
-                missing.add(step.id)
-        if step.id in missing:
-            lost |= effects.establishes
+        if step.id in completed or step.id in left_out:
+            continue
+        is_open = step.optional or (step.when is not None and step.id not in chosen)
+        if (
+            is_open
+            or not missing.isdisjoint(referenced_steps(step))
+            or any(
+                plan.steps[before].id in missing
+                and not effects[before].establishes.isdisjoint(effects[position].needs)
+                for before in (plan.graph.ancestors(position) if effects[position].needs else ())
+            )
+        ):
+            found.add(step.id)
+            missing.add(step.id)
     return frozenset(found)
 
 

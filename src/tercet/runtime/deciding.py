@@ -317,9 +317,14 @@ class Acting:
         return ask_for_compensation(self.state, setting, asked, gates)
 
     def _plan_with_compensations(self) -> Plan:
-        """Return the plan with one more step at its end for each proposed compensation. Steps that did not run, or
-        whose values are not known, are left out."""
-        steps = (self._as_called(step) for step in self.course.plan.steps)
+        """Return the plan with one more step at its end for each proposed compensation. Steps whose values are not known
+        are left out, and so are optional and conditional ones that did not run."""
+        missing = self.progress.left_out | self.progress.uncertain
+        steps = (
+            self._as_called(step)
+            for step in self.course.plan.steps
+            if step.id not in missing or self.state.steps[step.id].may_have_happened
+        )
         proposed = (
             self.course.steps[f"{UNDO}{undo.step}"] for undo in self.state.undo if undo.bound is not None
         )
@@ -327,11 +332,8 @@ class Acting:
         return with_steps(self.course.plan, known[-MAX_STEPS:])
 
     def _as_called(self, step: Step) -> Step | None:
-        """Return a step with its references resolved; None if it did not run, or their values are not there."""
+        """Return a step with its references resolved; None if their values are not there."""
         call = self.course.calls.get(step.id)
-        at = self.state.steps[step.id]
-        if not _has_completed(at) and not at.may_have_happened:
-            return None
         if call is None:
             return step
         try:
