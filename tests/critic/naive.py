@@ -1551,19 +1551,80 @@ def broken_by(case: Case, policy: Policy) -> list[int | None]:
     scope = expressions.PLAN if policy.scope == "plan" else expressions.STEP
     if not is_rule(policy.expression, scope):
         return [None]
+    if policy.scope == "plan":
+        return [None] if holds_without(case, policy, set()) is False else []
     common = {**frame(case), "plan.intent": case.plan.intent or ""}
     params = [call_params(case, step) for step in case.plan.steps]
     everything = [step_values(case, index) for index in range(len(params))]
-    if policy.scope == "plan":
-        outputs = list(dict.fromkeys([*case.plan.outputs, *case.plan.declared_outputs]))
-        seen = [*everything, *earlier_values(case)]
-        values = {**common, "plan.outputs": outputs, "plan.steps": seen}
-        return [None] if holds(policy.expression, scope, values, params) is False else []
     found: list[int | None] = []
     for index, step in enumerate(everything):
         values = {**common, **{f"step.{name}": value for name, value in step.items()}}
         if holds(policy.expression, scope, values, [params[index]]) is False:
             found.append(index)
+    return found
+
+
+def holds_without(case: Case, policy: Policy, absent: set[int]) -> bool | None:
+    """Whether a policy holds for the plan without some of its steps; None if it reads a parameter that is open."""
+    present = [index for index in range(len(case.plan.steps)) if index not in absent]
+    values = {
+        **frame(case),
+        "plan.intent": case.plan.intent or "",
+        "plan.outputs": list(dict.fromkeys([*case.plan.outputs, *case.plan.declared_outputs])),
+        "plan.steps": [*(step_values(case, index) for index in present), *earlier_values(case)],
+    }
+    params = [call_params(case, case.plan.steps[index]) for index in present]
+    return holds(policy.expression, expressions.PLAN, values, params)
+
+
+def refers_to(case: Case, index: int) -> set[int]:
+    """The steps that a step's parameters and condition mention."""
+    names = [name for part in parts_of(case.plan.steps[index]) for name in names_in(part)]
+    found = [index_of(case, name) for name in names if name not in NO_STEPS]
+    return {before for before in found if before is not None}
+
+
+def may_not_run(case: Case) -> set[int]:
+    """The steps that may not run: repeated passes until none is added."""
+    unsure: set[int] = set()
+    while True:
+        added = set(unsure)
+        for index, step in enumerate(case.plan.steps):
+            tool = tool_named(case, step.tool)
+            needs = {*step.preconditions, *(tool.preconditions if tool else ())}
+            before = [tool_named(case, case.plan.steps[b].tool) for b in waits_for(case)[index] & unsure]
+            is_founded = not any(needs & set(maker.establishes) for maker in before if maker)
+            if step.optional or step.when is not None or refers_to(case, index) & unsure or not is_founded:
+                added.add(index)
+        if added == unsure:
+            return unsure
+        unsure = added
+
+
+def policies_left_open(case: Case) -> set[str]:
+    """The policies over the plan that are decided at dispatch: an open value, or a step that may not run, decides them."""
+    unsure = may_not_run(case)
+    subsets = [
+        {i for n, i in enumerate(sorted(unsure)) if bits >> n & 1} for bits in range(2 ** min(len(unsure), 4))
+    ]
+    if len(unsure) > 4:
+        subsets = [unsure]
+    absences = [
+        absent
+        for absent in subsets
+        if not any(refers_to(case, index) & absent for index in unsure if index not in absent)
+    ]
+    found: set[str] = set()
+    for policy in case.compiled.policies:
+        if (
+            policy.effect == "grant"
+            or policy.scope != "plan"
+            or not is_rule(policy.expression, expressions.PLAN)
+        ):
+            continue
+        known = holds_without(case, policy, set())
+        if known is None or (known and any(not holds_without(case, policy, absent) for absent in absences)):
+            found.add(policy.name)
     return found
 
 

@@ -41,10 +41,16 @@ ANY_FAULT = faulty_refunds().map(lambda faulty: faulty[0])
 
 
 def assert_agreement(case: Case) -> Verdict:
-    """Both critics find the same first refusal, or none. Of a cycle, any step on it may be blamed."""
+    """Both critics find the same first refusal, or none and the same policies over the plan to decide at dispatch.
+
+    Of a cycle, any step on it may be blamed.
+    """
     verdict, expected = verify(*case), naive.first_refusal(*case)
     if expected is None:
         assert verdict.ok, verdict
+        open_policies = {f"policy {name}" for name in naive.policies_left_open(case)}
+        steps = {rule for rule in verdict.deferred if " at step " in rule}
+        assert {rule for rule in verdict.deferred if rule.startswith("policy ")} - steps == open_policies
     else:
         assert (verdict.kind, verdict.code) == (expected.kind, expected.code), (verdict, expected)
         blamed = naive.on_a_cycle(case) if expected.code == "cyclic_dependency" else [expected.step]

@@ -465,3 +465,28 @@ def test_only_approvers_say_whether_an_approved_compensation_happened(workshop: 
             assert (await runtime.resume(result.session_id)).status == "failed"
 
     workshop.run(main())
+
+
+def test_a_step_that_did_not_run_does_not_satisfy_a_policy_for_a_compensation(workshop: Workshop) -> None:
+    """The policy lets a compensation be made only beside a record; the optional record failed."""
+    house = House(workshop, mode="local_write", gates=())
+    workshop.tool("record.it", refusing(), no_compensation="it never happens")
+    recorded = Policy(
+        name="recorded",
+        expression='!plan.steps.exists(s, s.id == "~a") || plan.steps.exists(s, s.tool == "record.it")',
+    )
+    course = plan(
+        step("r", "record.it", optional=True),
+        step("a", compensate=PAY, depends_on=("r",)),
+        step("x", "break.it", depends_on=("a",)),
+    )
+
+    async def main() -> None:
+        async with workshop.runtime(house.pack(policies=(recorded,))) as runtime:
+            result = await fail(runtime, course)
+            found = await events(runtime.journal, result.session_id)
+            refused = [(event.step, event.code) for event in found if isinstance(event, e.StepRefused)]
+            assert refused[-1] == ("~a", "policy_invariant")
+
+    workshop.run(main())
+    assert house.paid == []

@@ -59,8 +59,9 @@ class Till:
             raise NotDone("no")
 
         number = {"type": "object", "properties": {"sum": {"type": "integer"}}}
-        workshop.tool("look.it", look, mode="read_only")
-        workshop.tool("pay.it", pay, result=number)
+        # Trusted whatever they were called with, so that a `when` may read their results.
+        workshop.tool("look.it", look, mode="read_only", endorses=True)
+        workshop.tool("pay.it", pay, result=number, endorses=True)
         workshop.tool("fail.it", fail)
         workshop.tool("file.it")
         facts = [
@@ -231,6 +232,147 @@ def test_a_step_that_pins_as_much_as_a_plan_may_list_can_be_resolved(workshop: W
     asked = {"sum": {"$evidence": f"{fact}#/sum"}}
     result = till.run(plan(pay("a", 0, params=asked, evidence_refs=(fact,) * 1_000)))
     assert (result.status, till.paid) == ("completed", [10])
+
+
+# ---- steps that may not run -----------------------------------------------------------------------------------------
+
+FILED = '!plan.steps.exists(s, s.tool == "pay.it") || plan.steps.exists(s, s.tool == "file.it")'
+FILED_OR_FAILED = FILED.replace('"file.it"', '"fail.it"')
+SKIPPED_NOTE = step("note", None, params={"x": 1}, when="pay.sum == 0")
+
+
+def file(step_id: str = "file", **fields: Any) -> Step:
+    """A step that satisfies the policy `FILED`."""
+    return step(step_id, "file.it", **fields)
+
+
+UNCERTAIN: dict[str, tuple[str, list[Step]]] = {
+    "false": (FILED, [file(when="false")]),
+    "false for this request": (FILED, [file(when="request.count == 7")]),
+    "false, and behind the payment": (FILED, [file(when="false", depends_on=("pay",))]),
+    "known after the payment": (FILED, [file(when="pay.sum == 0")]),
+    "optional, and fails": (FILED_OR_FAILED, [step("file", "fail.it", optional=True)]),
+    "optional, after the payment": (FILED, [file(optional=True, depends_on=("pay",))]),
+    "refers to a step that may not run": (FILED, [SKIPPED_NOTE, file(params={"x": {"$from": "note#/x"}})]),
+    "several": (
+        FILED,
+        [file(f"f{number}", when="pay.sum == 0", params={"n": number}) for number in range(6)],
+    ),
+}
+
+
+@pytest.mark.parametrize("effect", ["deny", "gate"])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("kind", UNCERTAIN)
+def test_a_step_that_may_not_run_does_not_satisfy_a_policy(
+    workshop: Workshop, kind: str, effect: str, *, is_first: bool
+) -> None:
+    """No payment is made on the strength of a step that does not run, wherever the plan lists it."""
+    expression, uncertain = UNCERTAIN[kind]
+    till = Till(workshop, policy(expression, effect=effect, gate="BOSS" if effect == "gate" else None))
+    payment = [pay("pay", 10)]
+    result = till.run(plan(*(payment + uncertain if is_first else uncertain + payment)))
+    assert till.paid == []
+    if effect == "gate":
+        assert result.status == "awaiting_gate"
+    else:
+        assert till.refusals == [("pay", "policy_invariant")]
+        assert result.verdict["deferred"] == ["policy rule"]
+
+
+def test_a_step_that_needs_what_a_skipped_step_establishes_does_not_satisfy_a_policy(
+    workshop: Workshop,
+) -> None:
+    """The filing would fail for lack of its precondition after the payment was made."""
+    workshop.tool("open.it", establishes=("open",))
+    till = Till(workshop, policy(FILED))
+    opened = step("open", "open.it", when="pay.sum == 0")
+    till.run(plan(pay("pay", 10), opened, file(preconditions=("open",), depends_on=("open",))))
+    assert till.paid == []
+    assert till.refusals == [("pay", "policy_invariant")]
+
+
+def test_a_refusal_for_an_uncertain_step_names_it_and_the_way_out(workshop: Workshop) -> None:
+    """The planner learns which step to put first."""
+    till = Till(workshop, policy(FILED))
+    till.run(plan(pay("pay", 10), file(when="pay.sum == 10")))
+    [refused] = [event for event in till.found if isinstance(event, e.StepRefused)]
+    assert refused.reason == (
+        "policy rule does not hold before this call unless file runs, which is not certain yet;"
+        " add depends_on so that file runs first"
+    )
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    "fields", [{"optional": True}, {"when": "request.count != 7"}, {"when": "look.sum == 60"}, {}]
+)
+def test_an_uncertain_step_that_runs_first_satisfies_a_policy(
+    workshop: Workshop, fields: dict[str, Any], *, is_first: bool
+) -> None:
+    """A payment waits for an uncertain step that can run without it, wherever the plan lists the two."""
+    till = Till(workshop, policy(FILED))
+    steps = [pay("pay", 10), look(), file(**fields)]
+    assert till.run(plan(*(steps if is_first else reversed(steps)))).status == "completed"
+    assert till.paid == [10]
+
+
+def test_a_certain_later_step_satisfies_a_policy(workshop: Workshop) -> None:
+    """A step that has no condition and is not optional counts before it has run."""
+    till = Till(workshop, policy(FILED))
+    assert till.run(plan(pay("pay", 10), file(depends_on=("pay",)))).status == "completed"
+    assert till.paid == [10]
+
+
+def test_a_payment_does_not_wait_for_an_optional_step_that_waits_for_a_person(workshop: Workshop) -> None:
+    """Without `depends_on` the payment is refused, as it is where a read that it needs waits for a person."""
+    till = Till(workshop, policy(FILED))
+    till.run(plan(pay("pay", 10), file(optional=True, gates=("BOSS",))))
+    assert (till.paid, till.refusals) == ([], [("pay", "policy_invariant")])
+
+
+def test_a_policy_must_hold_for_each_combination_of_a_few_uncertain_steps(workshop: Workshop) -> None:
+    """Both filings or none are fine, one alone is not: that cannot be ruled out before the payment."""
+    both = 'plan.steps.filter(s, s.tool == "file.it").size() != 1'
+    till = Till(workshop, policy(f'!plan.steps.exists(s, s.tool == "pay.it") || {both}'))
+    maybe = [file(name, when=f"pay.sum == {n}", params={"n": n}) for n, name in enumerate("ab")]
+    till.run(plan(pay("pay", 10), *maybe))
+    assert till.paid == []
+
+
+def test_a_step_does_not_run_without_one_that_it_refers_to(workshop: Workshop) -> None:
+    """The policy forbids a filing without its look-up, which cannot happen here."""
+    looked = '!plan.steps.exists(s, s.tool == "file.it") || plan.steps.exists(s, s.tool == "look.it")'
+    till = Till(workshop, policy(looked))
+    filed = file(params={"x": {"$from": "look#/sum"}}, optional=True)
+    assert (
+        till.run(plan(pay("pay", 10), look(optional=True, depends_on=("pay",)), filed)).status == "completed"
+    )
+    assert till.paid == [10]
+
+
+def test_two_optional_effects_that_need_each_other_are_both_skipped(workshop: Workshop) -> None:
+    """Neither may go first, and the run does not wait for ever."""
+    needs_payment = '!plan.steps.exists(s, s.tool == "file.it") || plan.steps.exists(s, s.tool == "pay.it")'
+    till = Till(workshop, policy(f"({FILED}) && ({needs_payment})"))
+    result = till.run(plan(pay("pay", 10, optional=True), file(optional=True)))
+    assert (result.status, till.paid) == ("completed", [])
+
+
+def test_a_read_before_an_uncertain_step_needs_no_approval(workshop: Workshop) -> None:
+    """The gate opens for the payment, once it is known that nothing is filed; the look-up was made before that."""
+    till = Till(workshop, policy(FILED, effect="gate", gate="BOSS"))
+
+    async def main() -> RunResult:
+        async with workshop.runtime(till.pack) as runtime:
+            steps = plan(look(), file(when="look.sum == 0"), pay("pay", 10))
+            result = await runtime.run(ASK, plan=steps, actor=ADA)
+            assert result.gate is not None
+            await runtime.approve(result.gate.id, actor=BOB)
+            return await runtime.resume(result.session_id)
+
+    assert workshop.run(main()).status == "completed"
+    assert till.paid == [10]
 
 
 # ---- what the run has already done --------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any, NamedTuple
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from tercet.contracts.errors import NotDone
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
@@ -78,7 +80,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def carry_out(case: Case, **policy: Any) -> tuple[RunResult, list[str]]:
-    """Run a plan under its policy: what it comes to, and the payments that were made."""
+    """Run a plan under its policy: what it comes to, and the payments and filings that were made."""
     workshop, paid = Workshop(), list[str]()
 
     async def look(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -88,8 +90,16 @@ def carry_out(case: Case, **policy: Any) -> tuple[RunResult, list[str]]:
         paid.append(context.step_id)
         return {"next": params["sum"] + 1}
 
+    async def record(context: ToolContext, _: dict[str, Any]) -> Any:
+        paid.append(context.step_id)
+
+    async def fail(_: ToolContext, __: dict[str, Any]) -> Any:
+        raise NotDone("no")
+
     workshop.tool("look.it", look, mode="read_only")
-    workshop.tool("pay.it", pay)
+    workshop.tool("pay.it", pay, endorses=True)  # so that a `when` may read its result
+    workshop.tool("file.it", record)
+    workshop.tool("fail.it", fail)
     rule = Policy.model_validate({"name": "rule", "expression": case.rule, **policy})
     pack = workshop.pack(policies=(rule,), gates=(Gate(name="BOSS", roles=("boss",)),))
 
@@ -123,3 +133,49 @@ def test_a_policy_that_gates_the_resolved_plan_lets_none_of_its_effects_through(
     _, paid = carry_out(case, effect="gate", gate="BOSS")
     if not RULES[case.rule](case.resolved):
         assert paid == []
+
+
+# ---- steps that may not run -----------------------------------------------------------------------------------------
+
+NEEDS: dict[str, Callable[[int], bool]] = {
+    "size() >= 1": lambda filed: filed >= 1,
+    "size() >= 2": lambda filed: filed >= 2,
+    "size() != 1": lambda filed: filed != 1,
+    "size() <= 1": lambda filed: filed <= 1,
+}
+"""How many filings a policy wants beside a payment, in CEL and in Python."""
+
+FATES: dict[str, dict[str, Any]] = {
+    "certain": {},
+    "runs": {"when": "true"},
+    "is left out": {"when": "request.count == 7"},
+    "runs after the payment": {"when": "pay.next == 2"},
+    "is left out after the payment": {"when": "pay.next == 0"},
+    "optional": {"optional": True},
+    "optional and fails": {"optional": True, "tool": "fail.it"},
+    "optional after the payment": {"optional": True, "depends_on": ("pay",)},
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from(sorted(FATES)), max_size=3),
+    st.sampled_from(sorted(NEEDS)),
+    st.randoms(),
+    st.booleans(),
+)
+def test_a_payment_is_made_only_if_its_policy_holds_in_the_end_in_whatever_order_the_steps_are_listed(
+    fates: list[str], need: str, shuffle: Random, is_optional: bool
+) -> None:
+    """What may not run satisfies no policy, and the order of the list does not change whether the payment is made."""
+    filed = '(s.tool == "file.it" || s.tool == "fail.it")'
+    rule = f'!plan.steps.exists(s, s.tool == "pay.it") || plan.steps.filter(s, {filed}).{need}'
+    steps = [step("pay", "pay.it", params={"sum": 1}, optional=is_optional)]
+    steps += [step(f"f{at}", **{"tool": "file.it", **FATES[fate]}) for at, fate in enumerate(fates)]
+    listed = carry_out(Case(plan(*steps), [], rule))
+    shuffle.shuffle(steps)
+    result, done = listed
+    assert ("pay" in carry_out(Case(plan(*steps), [], rule))[1]) == ("pay" in done)
+    event(f"paid: {'pay' in done}, {result.status}")
+    if "pay" in done:
+        assert NEEDS[need](len(done) - 1)

@@ -100,7 +100,7 @@ def build(plan: Plan) -> Graph:
     unknown: list[tuple[int, str]] = []
     for index, step in enumerate(plan.steps):
         needed: dict[int, None] = {}
-        for name in (*step.depends_on, *_names(step)):
+        for name in (*step.depends_on, *referenced_steps(step)):
             target = position.get(name)
             if target is None:
                 unknown.append((index, name))
@@ -110,8 +110,8 @@ def build(plan: Plan) -> Graph:
     return _ordered(predecessors, unknown)
 
 
-def _names(step: Step) -> list[str]:
-    """The steps that a step's parameters and condition name."""
+def referenced_steps(step: Step) -> list[str]:
+    """Return the names of the steps that a step's parameters and condition refer to."""
     named = [name for item in step.found if type(item) is Reference for name in item.names]
     if step.when is not None:
         named += references.names(step.when)

@@ -28,6 +28,8 @@ class Progress:
     """The resolved parameters of the steps that have begun, and of those whose values are known by now."""
     left_out: frozenset[str] = frozenset()
     """The steps that will not run."""
+    uncertain: frozenset[str] = frozenset()
+    """The steps that may not run."""
 
 
 NO_PROGRESS = Progress()
@@ -93,4 +95,7 @@ def resolved_review(
         plan.model_copy(update={"steps": steps}),
         due=next(index for index, step in enumerate(steps) if step.id == step_id),
         left_out=frozenset(i for i, step in enumerate(steps) if step.id in progress.left_out),
+        uncertain=frozenset(
+            i for i, step in enumerate(steps) if step.id in progress.uncertain and step.id != step_id
+        ),
     )

@@ -30,7 +30,7 @@ from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates, owner_is_authorised
 from tercet.critic.reading import Reading
 from tercet.critic.review import Refusals, Review
-from tercet.critic.rules import find_undecided, has_plan_policies, policies_hold
+from tercet.critic.rules import find_undecided, has_plan_policies, policies_hold, uncertain_at_review
 from tercet.policy import schemas
 from tercet.policy.resolution import ResolutionError, resolve
 
@@ -98,7 +98,10 @@ class Recorded:
         run = self.run
         if not run.context.goes_by(Behaviour.STRICT_CALLS) or not has_plan_policies(run.compiled.policies):
             return frozenset()
-        reviewed = Review(run.context, run.compiled, run.spec, run.plan, self.planned.reading)
+        uncertain = uncertain_at_review(run.context, run.compiled, run.plan)
+        reviewed = Review(
+            run.context, run.compiled, run.spec, run.plan, self.planned.reading, uncertain=uncertain
+        )
         return frozenset(find_undecided(reviewed))
 
 

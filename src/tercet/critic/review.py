@@ -39,11 +39,13 @@ class Review:
         due: int | None = None,
         left_out: frozenset[int] = frozenset(),
         late: frozenset[str] = frozenset(),
+        uncertain: frozenset[int] = frozenset(),
     ) -> None:
         """`reading` is one that was made before; it is used if it is of this context and this plan.
 
         `due` is the position of the step that is being dispatched, if one is; `left_out` are steps that will not run;
-        `late` are policies over the plan that could only be decided after some of its reads had been made.
+        `late` are policies over the plan that could only be decided after some of its reads had been made;
+        `uncertain` are steps that may not run.
         """
         self.ctx = ctx
         self.compiled = compiled
@@ -52,6 +54,7 @@ class Review:
         self.due = due
         self.left_out = left_out
         self.late = late
+        self.uncertain = uncertain
         self.demands: list[GateDemand] = []
         """Approvals that the plan will wait for."""
         self.deferred: list[str] = []

@@ -2,7 +2,8 @@
 
 A policy over the plan also sees what the run has already done under earlier plans. One that reads a value which is not
 known yet is deferred at review. At dispatch an effect needs every policy decided: one that still depends on an unknown
-value counts as broken.
+value counts as broken. So does one that holds only if a step runs which may not run: an effect needs a policy to hold
+for the plan as it is known and for every plan that it may turn out to be. At review such a policy is deferred.
 
 All policies are first tried at once, a step policy as one comprehension over the steps: if that is true, each of them
 holds. Only otherwise are they evaluated one by one and step by step, to find out which failed, and where.
@@ -10,17 +11,22 @@ holds. Only otherwise are they evaluated one by one and step by step, to find ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from functools import cached_property
 from typing import Any
 
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.references import tokens
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.arguments import reads_open
 from tercet.critic.frame import earlier_calls, plan_steps
 from tercet.critic.review import Refusals, Review
+from tercet.critic.uncertain import find_uncertain, possible_absences
 from tercet.policy.expressions import (
     PLAN,
     STEP,
@@ -42,26 +48,52 @@ def policies_hold(review: Review) -> Refusals:
     compiled = [rule for rule in rules if isinstance(rule, Rule)]
     fields, params = union(rule.fields for rule in compiled), union(rule.reads for rule in compiled)
     steps = plan_steps(review, fields, params)
-    running = [step for index, step in enumerate(steps) if index not in review.left_out]
-    values = {
-        **review.frame,
-        "plan.intent": review.plan.intent or "",
-        "plan.outputs": list(review.plan.output_names),
-        "plan.steps": running + earlier_calls(review, fields, params),
-    }
-    activation = PLAN.activation(values)
+    views = _PlanViews(review, steps, earlier_calls(review, fields, params))
     ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _open_reads(review, rule))
     together = compile_together(ready)
-    is_passed = together is not None and together.evaluate(activation).holds
+    is_passed = together is not None and together.evaluate(views.known).holds
     for policy, rule in zip(policies, rules, strict=True):
         if isinstance(rule, Outcome):
             yield _refusal(review, policy, rule, None)
-        elif is_passed and rule in ready:
-            continue
         elif policy.scope == "plan":
-            yield from _plan_policy(review, policy, rule, activation)
-        else:
-            yield from _step_policy(review, policy, rule, values, steps)
+            yield from _plan_policy(review, policy, rule, views, is_passed=is_passed and rule in ready)
+        elif not (is_passed and rule in ready):
+            yield from _step_policy(review, policy, rule, views.values(), steps)
+
+
+class _PlanViews:
+    """A plan as policies see it: as it is known, and as it is if uncertain steps do not run."""
+
+    def __init__(self, review: Review, steps: list[dict[str, Any]], earlier: list[dict[str, Any]]) -> None:
+        self._review = review
+        self._steps = steps
+        self._earlier = earlier
+
+    def values(self, absent: frozenset[int] = frozenset()) -> dict[str, Any]:
+        """Return what a policy reads of the plan without these steps and those that will not run."""
+        review = self._review
+        without = absent | review.left_out
+        running = [step for index, step in enumerate(self._steps) if index not in without]
+        return {
+            **review.frame,
+            "plan.intent": review.plan.intent or "",
+            "plan.outputs": list(review.plan.output_names),
+            "plan.steps": running + self._earlier,
+        }
+
+    @cached_property
+    def known(self) -> Any:
+        """The plan with every step that may run."""
+        return PLAN.activation(self.values())
+
+    @cached_property
+    def possible(self) -> list[tuple[frozenset[int], Any]]:
+        """The plans without some of the uncertain steps, each with the positions of these; none before a read."""
+        review = self._review
+        if review.due is not None and not _is_effect_due(review):
+            return []
+        absences = possible_absences(review.plan, review.uncertain)
+        return [(absent, PLAN.activation(self.values(absent))) for absent in absences]
 
 
 def _compiled(policy: Policy) -> Rule | Outcome:
@@ -71,20 +103,41 @@ def _compiled(policy: Policy) -> Rule | Outcome:
         return Outcome(error=f"it does not compile: {error}")
 
 
-def _plan_policy(review: Review, policy: Policy, rule: Rule, activation: Any) -> Refusals:
+def _plan_policy(
+    review: Review, policy: Policy, rule: Rule, views: _PlanViews, *, is_passed: bool
+) -> Refusals:
+    if not is_passed:
+        is_passed = yield from _decide_known_plan(review, policy, rule, views)
+    if not is_passed:
+        return
+    needed = next((absent for absent, plan in views.possible if not rule.evaluate(plan).holds), None)
+    if needed is None:
+        return
+    review.undecided.append(policy.name)
+    if review.due is None:
+        review.deferred.append(f"policy {policy.name}")
+    else:
+        yield from _broken(review, policy, _uncertain_refusal(review, policy, needed), None)
+
+
+def _decide_known_plan(
+    review: Review, policy: Policy, rule: Rule, views: _PlanViews
+) -> Generator[Refusal, None, bool]:
+    """Yield the refusal by a policy that does not hold for the plan as it is known; return whether it holds."""
     unknown = _open_reads(review, rule)
     if unknown and not _is_effect_due(review):
         review.deferred.append(f"policy {policy.name}")
         review.undecided.append(policy.name)
-        return
+        return False
     # An unknown parameter is missing here, so an expression that depends on it fails; only `has` would take it for absent.
     is_askable = not unknown or (rule.reads is not None and not _asks_for_presence(rule))
-    outcome = rule.evaluate(activation) if is_askable else Outcome(error="it reads an unknown value")
+    outcome = rule.evaluate(views.known) if is_askable else Outcome(error="it reads an unknown value")
     if unknown and outcome.error is not None:
         review.undecided.append(policy.name)
         yield from _broken(review, policy, _undecided_refusal(review, policy, rule, unknown[0]), None)
     elif not outcome.holds:
         yield from _broken(review, policy, _refusal(review, policy, outcome, None), None)
+    return outcome.holds
 
 
 def _is_effect_due(review: Review) -> bool:
@@ -160,11 +213,30 @@ def _undecided_refusal(review: Review, policy: Policy, rule: Rule, position: int
     )
 
 
+def _uncertain_refusal(review: Review, policy: Policy, absent: frozenset[int]) -> Refusal:
+    """The refusal of a call for which a policy holds only if steps run that may not run."""
+    names = ", ".join(review.plan.steps[index].id for index in sorted(absent))
+    return review.refuse(
+        Code.POLICY_INVARIANT,
+        f"policy {policy.name} does not hold before this call unless {names} runs, which is not certain yet;"
+        f" add depends_on so that {names} runs first",
+        f"let this step depend on {names}, or drop its `when` and `optional`",
+    )
+
+
 def find_undecided(review: Review) -> tuple[str, ...]:
     """Return the names of the policies over the plan that cannot be decided yet."""
     for _ in policies_hold(review):
         pass
     return tuple(review.undecided)
+
+
+def uncertain_at_review(ctx: RunContext, compiled: CompiledContext, plan: Plan) -> frozenset[int]:
+    """Return the positions of the steps that may not run, before any has begun; none where no policy looks at them."""
+    if not ctx.goes_by(Behaviour.STRICT_CALLS) or not has_plan_policies(compiled.policies):
+        return frozenset()
+    found = find_uncertain(plan, compiled.surface)
+    return frozenset(index for index, step in enumerate(plan.steps) if step.id in found)
 
 
 def has_plan_policies(policies: Iterable[Policy]) -> bool:

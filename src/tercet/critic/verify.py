@@ -53,7 +53,7 @@ from tercet.critic.gates import (
 from tercet.critic.judge import review_outcome
 from tercet.critic.reading import Reading
 from tercet.critic.review import Refusals, Review
-from tercet.critic.rules import policies_hold
+from tercet.critic.rules import policies_hold, uncertain_at_review
 from tercet.critic.structure import (
     graph_is_acyclic,
     kinds_are_available,
@@ -109,7 +109,8 @@ def verify(
 
     `reading` is one of this plan that was made before, and saves making another.
     """
-    review = Review(ctx, compiled, spec, plan, reading)
+    uncertain = uncertain_at_review(ctx, compiled, plan)
+    review = Review(ctx, compiled, spec, plan, reading, uncertain=uncertain)
     refusals = tuple(islice(_refusals(review), MAX_REFUSALS))
     if not refusals:
         demand_gates(review)

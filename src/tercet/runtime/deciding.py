@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from tercet.contracts import references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
 from tercet.contracts.conditions import conditions_after, effects_of
@@ -39,6 +40,7 @@ from tercet.critic.grants import granted_by
 from tercet.critic.outputs.harness import TRIGGERS
 from tercet.critic.reading import with_params
 from tercet.critic.rules import has_plan_policies
+from tercet.critic.uncertain import find_uncertain
 from tercet.executor.identity import idempotency_key
 from tercet.journal.events import BoundCompensation, Undo
 from tercet.journal.events.gate import Need
@@ -326,8 +328,13 @@ class Acting:
 
     def _plan_with_compensations(self) -> Plan:
         """Return the plan with one more step at its end for each proposed compensation. Steps whose values are not known
-        are left out: they did not run, and will not."""
-        steps = (self._as_called(step) for step in self.course.plan.steps)
+        are left out, and so are optional and conditional ones that did not run."""
+        missing = self.progress.left_out | self.progress.uncertain
+        steps = (
+            self._as_called(step)
+            for step in self.course.plan.steps
+            if step.id not in missing or self.state.steps[step.id].may_have_happened
+        )
         proposed = (
             self.course.steps[f"{UNDO}{undo.step}"]
             for undo in self.state.undo
@@ -514,7 +521,7 @@ class Acting:
             ctx, compiled, spec = self.setting.ctx, self.setting.compiled, self.setting.spec
             call_in_plan = ctx, compiled, spec, self.course.plan, name, params, self.progress
             if not self._only_reads(name) and self._is_learning(name) and undecided_policies(*call_in_plan):
-                return None  # reads in progress may bring the values that the policies depend on
+                return None  # steps in progress may bring what the policies depend on
             if (refusal := recheck(*call_in_plan)) is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         occurrence, key = action
@@ -565,12 +572,38 @@ class Acting:
             else:
                 with suppress(ResolutionError):
                     params[name] = resolve(call.params, self.results, self.setting.evidence)
-        left_out = (
-            name
-            for name, step in self.state.steps.items()
-            if step.status == "skipped" and not step.may_have_happened
+        planned = [(step, self.state.steps[step.id]) for step in self.course.plan.steps]
+        left_out = {step.id for step, at in planned if at.status == "skipped" and not at.may_have_happened}
+        completed = frozenset(step.id for step, at in planned if _has_completed(at))
+        chosen: set[str] = set()
+        for step, at in planned:
+            if step.id in completed or step.id in left_out:
+                continue
+            is_chosen = True if at.attempt else self._evaluate_early(step)
+            if is_chosen is not None:
+                (chosen if is_chosen else left_out).add(step.id)
+        uncertain = find_uncertain(
+            self.course.plan,
+            self.setting.surface,
+            completed=completed,
+            chosen=frozenset(chosen),
+            left_out=frozenset(left_out),
         )
-        return Progress(params=params, left_out=frozenset(left_out))
+        return Progress(params=params, left_out=frozenset(left_out), uncertain=uncertain)
+
+    def _evaluate_early(self, step: Step) -> bool | None:
+        """Return whether a step's `when` holds or it has none; None if it fails, or refers to a step that has not ended."""
+        if step.when is None:
+            return True
+        before = (self.state.steps[name] for name in references.names(step.when) if name in self.state.steps)
+        if any(at.status not in ("done", "skipped") for at in before):
+            return None
+        try:
+            return _is_true(
+                evaluate(step.when, self.results, self.setting.evidence, is_bounded=self._is_strict)
+            )
+        except ResolutionError:
+            return None
 
     def _is_rechecked(self, step: StepState, call: EffectiveStep, params: dict[str, Any]) -> bool:
         """Whether there is something about a call that its review could not decide, or decided on other steps."""
@@ -579,15 +612,29 @@ class Acting:
         if step.is_unsettled:  # it may have happened already, as it was decided then
             return False
         is_new = params != call.params or bool(self.state.verdict.get("deferred"))
-        return is_new or bool(self.progress.left_out)
+        return is_new or bool(self.progress.left_out or self.progress.uncertain)
 
     def _is_learning(self, name: str) -> bool:
-        """Whether another step that is under way, or that may begin at once, can bring values which are not known yet."""
+        """Whether another step that is under way, or that may begin at once, can bring what is not known yet: values, or
+        whether it runs."""
         others = [(other, self.state.steps[other]) for other in self.state.frontier if other != name]
+        open_ones = [(other, step) for other, step in others if not step.gate]
         return any(
             step.status in ("in_flight", "unknown") or (step.status == "pending" and self._only_reads(other))
-            for other, step in others
-            if not step.gate
+            for other, step in open_ones
+        ) or any(other in self.progress.uncertain and self._is_permitted(other) for other, _ in open_ones)
+
+    def _is_permitted(self, name: str) -> bool:
+        """Whether the policies over the plan can be decided for a call: then it waits for no other step itself."""
+        setting, call = self.setting, self.course.calls.get(name)
+        if call is None:
+            return True
+        try:
+            params = resolve(call.params, self.results, setting.evidence, is_bounded=self._is_strict)
+        except ResolutionError:
+            return True  # it ends at once
+        return not undecided_policies(
+            setting.ctx, setting.compiled, setting.spec, self.course.plan, name, params, self.progress
         )
 
     def _only_reads(self, name: str) -> bool:
@@ -712,6 +759,11 @@ class Acting:
             if gates_of(self.setting, self.course, other, params, self.progress) == gates:
                 keys.add(action[1])
                 yield Resolved(name=other, call=call, params=params, key=action[1], compensation=compensation)
+
+
+def _has_completed(step: StepState) -> bool:
+    """Whether a step has ended and its call took effect, or it called nothing."""
+    return step.status == "done" or (step.status in ("failed", "skipped") and step.may_have_happened)
 
 
 def _fail_step(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
