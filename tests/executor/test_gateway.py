@@ -132,9 +132,18 @@ def test_an_exception_leaves_the_outcome_open(
 def test_a_tool_that_tries_to_end_the_process_is_contained(kind: str, error: BaseException) -> None:
     """`sys.exit` or `KeyboardInterrupt` in a tool ends its call, not the process or its loop."""
     function = raising_plainly(error) if kind == "plain" else raising(error)
-    ended = asyncio.run(_call_once(function if kind != "plain_returning_awaitable" else lambda: function()))
+    ended = asyncio.run(
+        _call_once(_hide_async(function) if kind == "plain_returning_awaitable" else function)
+    )
     assert isinstance(ended, Unknown)
     assert ended.error == f"do.it raised RuntimeError: {type(error).__name__}: {error}"
+
+
+def _hide_async(function: Callable[[], Any]) -> Callable[[], Any]:
+    def plain() -> Any:
+        return function()
+
+    return plain
 
 
 async def _call_once(function: Callable[[], Any]) -> Ended:

@@ -7,7 +7,6 @@ lists it, because it could change after a call of it was approved.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -87,13 +86,20 @@ def _locate(draft: Draft, line: CommandLine, path: PurePosixPath, *, is_program:
     bases = [draft.folder] if is_program else list(dict.fromkeys((draft.folder / line.cwd, draft.folder)))
     for found in dict.fromkeys(base / path for base in bases):
         is_inside = found.is_relative_to(draft.folder)
-        if is_program and is_inside and not os.path.isfile(found):
+        if is_program and is_inside and not _is_file(found):
             draft.unread.add("tool")
             _note(draft, line, "missing_file", f"there is no file {path} in the pack", "create it")
-        elif not is_inside and (is_program or os.path.isfile(found)):
+        elif not is_inside and (is_program or _is_file(found)):
             _refuse(draft, line, found)
-        elif os.path.isfile(found):
+        elif _is_file(found):
             yield str(found.relative_to(draft.folder))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long for the file system
+        return False
 
 
 def _hash(draft: Draft, name: str) -> str | None:
