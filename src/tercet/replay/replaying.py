@@ -136,7 +136,7 @@ class _Replay:
                 found = found or self._checkpoint(stored)
             if found is not None:
                 return found
-        return self._unfinished() or _left_over(points) or self._missing_point() or self._other_manifest()
+        return self._unfinished() or _left_over(points) or self._other_manifest() or self._missing_point()
 
     def _event(self, position: int, data: bytes) -> Difference | None:
         try:
