@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from tercet.contracts.errors import NotDone
 from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
+from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import MAX_RESULT_BYTES, Gateway
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool, ToolContext
@@ -126,15 +127,53 @@ def test_an_exception_leaves_the_outcome_open(
     assert read.is_retriable
 
 
-@pytest.mark.parametrize("is_async", [True, False])
-def test_a_tool_that_exits_the_interpreter_does_not(is_async: bool) -> None:
-    """`sys.exit` in a tool ends its call, not the process or its loop."""
-
-    async def leave() -> None:
-        sys.exit(1)
-
-    ended = call(leave if is_async else lambda: sys.exit(1))
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()])
+@pytest.mark.parametrize("kind", ["async", "plain", "plain_returning_awaitable"])
+def test_a_tool_that_tries_to_end_the_process_is_contained(kind: str, error: BaseException) -> None:
+    """`sys.exit` or `KeyboardInterrupt` in a tool ends its call, not the process or its loop."""
+    function = raising_plainly(error) if kind == "plain" else raising(error)
+    ended = asyncio.run(
+        _call_once(_hide_async(function) if kind == "plain_returning_awaitable" else function)
+    )
     assert isinstance(ended, Unknown)
+    assert ended.error == f"do.it raised RuntimeError: {type(error).__name__}: {error}"
+
+
+def _hide_async(function: Callable[[], Any]) -> Callable[[], Any]:
+    def plain() -> Any:
+        return function()
+
+    return plain
+
+
+async def _call_once(function: Callable[[], Any]) -> Ended:
+    tool = Tool.model_validate({"name": "do.it", "mode": "local_write", "call": function})
+    return await Gateway(SystemClock()).call(tool, {}, CONTEXT, timeout_ms=10_000)
+
+
+def test_ctrl_c_in_an_async_tool_still_interrupts_a_loop_without_a_handler_of_its_own() -> None:
+    """Where Python's own handler is in place, the signal raises `KeyboardInterrupt` in the code that runs."""
+
+    async def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(_call_once(interrupted))
+    finally:
+        loop.close()
+
+
+def test_ctrl_c_in_an_async_tool_cancels_asyncio_run() -> None:
+    """The first Ctrl-C cancels the main task, whichever code runs when it arrives."""
+
+    async def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(_call_once(interrupted))
 
 
 def test_an_error_whose_text_fails_is_still_an_end() -> None:

@@ -438,6 +438,49 @@ def test_a_file_that_is_too_large_is_refused_unread(write_pack: WritePack) -> No
     ]
 
 
+DOTTED = ".".join("a" * 18)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "row"),
+    [
+        (f"#\n{DOTTED} = 1", "key_too_long", 2),
+        (f"#\n[{DOTTED}]", "key_too_long", 2),
+        (f"x = {{ {DOTTED} = 1 }}", "key_too_long", 1),
+        ("#\n" + " . ".join(["'a'", '"b"'] * 9) + " = 1", "key_too_long", 2),
+        ("[[gate]]\n" * 5_001, "too_many_tables", 5_001),
+        ("".join(f"[t{n}]\n" for n in range(5_001)), "too_many_tables", 5_001),
+        ("".join(f"t{n} = 1\n" for n in range(5_001)), "too_many_tables", None),
+        ("#\ngate = [" + "{ name = 'a' }," * 5_001 + "]", "too_many_tables", 2),
+    ],
+)
+def test_toml_that_takes_too_long_to_read_is_refused(
+    write_pack: WritePack, text: str, code: str, row: int | None
+) -> None:
+    """The parser's time grows with the square of the dots in a key, and checking takes time for each table."""
+    assert [(p.file, p.code, p.row) for p in problems_of(write_pack({"gates.toml": text}))] == [
+        ("gates.toml", code, row)
+    ]
+
+
+def test_a_long_key_or_a_long_name_in_a_text_is_not_a_dotted_key(write_pack: WritePack) -> None:
+    """Sixteen dots are allowed, and so are sentences with many dots."""
+    dotted = ".".join("a" * 17)
+    text = f"# {'One. Two, three. ' * 40} {'.' * 99}\n[[gate]]\nname = 'x'\n{dotted} = 1\n"
+    assert {p.code for p in problems_of(write_pack({"gates.toml": text}))} == {"unknown_key", "missing_key"}
+
+
+def test_a_file_full_of_unknown_keys_is_cut_short(write_pack: WritePack) -> None:
+    """The rest counts as an error, since it was not looked at."""
+    keys = "".join(f"key{n} = 1\n" for n in range(1_500))
+    problems = problems_of(
+        write_pack({"gates.toml": f"[[gate]]\nname = 'x'\n{keys}[[gate]]\nname = 'y'\nz = 1\n"})
+    )
+    cut = [(p.code, p.row, p.severity) for p in problems if p.code not in ("unknown_key", "missing_key")]
+    assert len(problems) == 1_002
+    assert cut == [("too_many_problems", 1, "error"), ("too_many_problems", 1_503, "error")]
+
+
 def test_a_file_full_of_wrong_facts_is_cut_short(write_pack: WritePack) -> None:
     """A generated file with thousands of the same mistake does not bury the other problems."""
     facts = ",".join(['{"id": "a", "content": 1, "class": ""}'] * 5_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.packs import Pack, check_folder
 from tercet.packs.lock import LOCK_FILE
-from tercet.tools import ToolContext
+from tercet.tools import ToolContext, pinned_files
 from tercet.tools.outside import Lines
 
 CONTEXT = ToolContext(tenant="t", run_id="r", step_id="s", actor="ada", idempotency_key="k")
@@ -48,6 +49,13 @@ def codes(folder: Path) -> set[str]:
         ["sh", "OUTSIDE/run.sh"],
         ["sh", "--rcfile=OUTSIDE/run.sh"],
         ["make", "-C", "../other"],
+        ["awk", "-fOUTSIDE/run.sh"],
+        ["sed", "-nfOUTSIDE/run.sh"],
+        ["awk", "-f../other/run.sh"],
+        ["env", "RULES=OUTSIDE/run.sh"],
+        ["cc", "--flags=-TOUTSIDE/run.sh"],
+        ["dd", "--option=if=OUTSIDE/run.sh"],
+        ["curl", "-d@OUTSIDE/run.sh"],
     ],
 )
 def test_a_command_cannot_name_a_file_outside_the_pack(
@@ -86,6 +94,12 @@ def test_a_program_of_the_pack_must_be_there_when_it_is_loaded(write_pack: Write
         (["sh", "run.sh"], 'cwd = "sub"', "sub/run.sh"),
         (["./run.sh"], "", "run.sh"),
         (["sh", "run.sh", "--config=sub/it.conf"], "", "sub/it.conf"),
+        (["sh", "run.sh", "-csub/it.conf"], "", "sub/it.conf"),
+        (["sh", "run.sh", "-xcit.conf"], 'cwd = "sub"', "sub/it.conf"),
+        (["sh", "run.sh", "CONFIG=sub/it.conf"], "", "sub/it.conf"),
+        (["sh", "run.sh", "--set=CONFIG=sub/it.conf"], "", "sub/it.conf"),
+        (["sh", "run.sh", "--flags=-csub/it.conf"], "", "sub/it.conf"),
+        (["sh", "run.sh", "--data=@sub/it.conf"], "", "sub/it.conf"),
     ],
 )
 def test_a_file_that_a_command_names_is_hashed_and_compared_before_each_call(
@@ -120,7 +134,65 @@ def test_a_listed_file_outside_the_pack_is_hashed(write_pack: WritePack, tmp_pat
     assert Pack.load(folder).hash != pack.hash
 
 
-@pytest.mark.parametrize("word", ["../server.py", "OUTSIDE"])
+def test_a_listed_file_outside_the_pack_may_be_glued_to_an_option(
+    write_pack: WritePack, tmp_path: Path
+) -> None:
+    """It is hashed and compared however the argument names it."""
+    outside = tmp_path / "it.awk"
+    outside.write_text("BEGIN { print 1 }")
+    listed = f"outside_files = [{json.dumps(str(outside))}]"
+    folder = write_pack({"commands.toml": command(["awk", f"-f{outside}"], listed)})
+    pack = Pack.load(folder)
+    outside.write_text("BEGIN { print 2 }")
+    ended = run(pack)
+    assert isinstance(ended, NotHappened)
+    assert ended.code == "program_changed"
+
+
+@pytest.mark.parametrize(
+    "word", ["=" * 20_000, "-" + "a" * 20_000, "x" * 300, "-f" + "x" * 300, "-f", "a=", "@"]
+)
+def test_an_argument_that_names_no_file_is_not_a_problem(write_pack: WritePack, word: str) -> None:
+    """However long it is, and however many values it may have."""
+    assert codes(write_pack({"commands.toml": command(["echo", word])})) == set()
+
+
+@pytest.mark.parametrize("replacement", ["pipe", "link", "folder", "large"])
+def test_a_program_that_is_no_longer_a_regular_file_has_changed(
+    write_pack: WritePack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replacement: str
+) -> None:
+    """It is neither read nor waited for: opening a pipe would never return."""
+    folder = write_pack({"commands.toml": command(["./run.sh"]), "run.sh": "#!/bin/sh\necho 1\n"})
+    program = folder / "run.sh"
+    program.chmod(0o755)
+    pack = Pack.load(folder)
+    kept = program.rename(tmp_path / "kept.sh")
+    match replacement:
+        case "pipe":
+            os.mkfifo(program)
+        case "link":
+            program.symlink_to(kept)
+        case "folder":
+            program.mkdir()
+        case _:
+            monkeypatch.setattr(pinned_files, "MAX_BYTES", 5)
+            kept.rename(program)
+    ended = run(pack)
+    assert isinstance(ended, NotHappened)
+    assert (ended.code, ended.is_retriable) == ("program_changed", False)
+
+
+def test_a_listed_file_that_is_a_pipe_is_refused(write_pack: WritePack, tmp_path: Path) -> None:
+    """Loading a pack does not wait for a program that writes to it."""
+    os.mkfifo(tmp_path / "pipe")
+    listed = json.dumps(str(tmp_path / "pipe"))
+    folder = write_pack(
+        {"commands.toml": command(["sh", str(tmp_path / "pipe")], f"outside_files = [{listed}]")}
+    )
+    assert codes(folder) == {"unreadable"}
+
+
+@pytest.mark.parametrize("word", ["../server.py", "OUTSIDE", "-rOUTSIDE", "SERVER=OUTSIDE"])
 def test_a_server_cannot_be_started_from_outside_the_pack(
     write_pack: WritePack, tmp_path: Path, word: str
 ) -> None:

@@ -12,6 +12,8 @@ import asyncio
 import copy
 import inspect
 import re
+import signal
+import threading
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, get_type_hints
@@ -246,22 +248,43 @@ async def _run(function: Callable[[], Any], threads: ToolThreads, check: Check |
     refusal = None if check is None else await check()
     if refusal is not None:
         raise _Withheld(refusal)
-    if not _is_async(function):
-        answer: Any = await asyncio.get_running_loop().run_in_executor(threads, _contained, function)
-        return await answer if inspect.isawaitable(answer) else answer
+    if _is_async(function):
+        return await _contain(function())
+    answer: Any = await asyncio.get_running_loop().run_in_executor(threads, _contained, function)
+    return await _contain(answer) if inspect.isawaitable(answer) else answer
+
+
+async def _contain(answer: Awaitable[Any]) -> Any:
+    """Wait for a tool on the event loop, which a task that raises one of these two would end."""
     try:
-        return await function()
+        return await answer
+    except KeyboardInterrupt as error:
+        if _may_be_from_user():
+            raise
+        raise _not_ended(error) from error
     except SystemExit as error:
-        # A task that ends with it would end the event loop.
-        raise RuntimeError(f"it tried to end the process: {error}") from error
+        raise _not_ended(error) from error
 
 
 def _contained(function: Callable[[], Any]) -> Any:
+    """Run a tool in its thread, where no signal arrives; a future cannot carry these three."""
     try:
         return function()
-    except (SystemExit, StopIteration) as error:
-        # A future cannot carry these two.
-        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+    except (SystemExit, KeyboardInterrupt, StopIteration) as error:
+        raise _not_ended(error) from error
+
+
+def _not_ended(error: BaseException) -> RuntimeError:
+    return RuntimeError(f"{type(error).__name__}: {_text(error)}")
+
+
+def _may_be_from_user() -> bool:
+    """Return whether Ctrl-C raises `KeyboardInterrupt` in the code that runs: it does where Python's own handler is in place.
+
+    `asyncio.run` replaces that handler, and cancels its main task at the first Ctrl-C.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _is_async(function: Callable[[], Any]) -> bool:

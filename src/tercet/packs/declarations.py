@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
@@ -23,6 +23,9 @@ from tercet.packs.parts import PACK, TUNING, Kind, Spot
 from tercet.packs.toml import TomlFile, read_toml
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_MOST_PROBLEMS = 1_000
+"""Explaining a problem takes time, and a file may have a hundred thousand."""
 
 PACK_FILE = "pack.toml"
 TUNING_FILE = "tuning.toml"
@@ -163,12 +166,7 @@ def _read_tables(draft: Draft, declared: Declared, model: type[ModelT], toml: To
             note_duplicate(draft, place, seen[place], spot)
             continue
         draft.spots[place] = seen[place] = spot
-        prefix = f"{kind}.{number}."
-        draft.spots |= {
-            f"{place}, {key.removeprefix(prefix)}": Spot(file, row)
-            for key, row in toml.rows.items()
-            if key.startswith(prefix)
-        }
+        draft.spots |= {f"{place}, {key}": Spot(file, row) for key, row in toml.rows_in(kind, number).items()}
         try:
             found.append(model.model_validate(table))
         except ValidationError as error:
@@ -228,7 +226,7 @@ def _note_all(
     path: Sequence[str | int],
 ) -> None:
     """Notes every fault that a contract found in a table."""
-    for detail in error.errors(include_url=False):
+    for detail in list_faults(draft, error, spot):
         location = detail["loc"]
         code, message, remedy = explain(detail, model)
         field = ".".join(map(str, location))
@@ -242,6 +240,16 @@ def _note_all(
             place=f"{place}, {field}" if field else place,
             row=toml.row((*path, *location)) or spot.row,
         )
+
+
+def list_faults(draft: Draft, error: ValidationError, spot: Spot) -> Iterator[Any]:
+    """The faults that Pydantic found, until so many problems are noted that further ones would help no reader."""
+    for detail in error.errors(include_url=False):
+        if len(draft.problems) >= _MOST_PROBLEMS:
+            message = f"more than {_MOST_PROBLEMS:,} problems: those after this line are not listed"
+            draft.note("too_many_problems", message, "correct the others first", file=spot.file, row=spot.row)
+            return
+        yield detail
 
 
 def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.packs.declarations import explain, note_duplicate
+from tercet.packs.declarations import explain, list_faults, note_duplicate
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Spot
 from tercet.packs.toml import TomlFile, read_toml
@@ -79,7 +79,7 @@ def read_model(draft: Draft, table: Table, model: type[ModelT], values: JsonObje
 def note_faults(draft: Draft, table: Table, model: type[BaseModel], error: ValidationError) -> None:
     """Notes every fault that a contract found in a table."""
     draft.unread.add("tool")
-    for detail in error.errors(include_url=False):
+    for detail in list_faults(draft, error, table.spot):
         code, message, remedy = explain(detail, model)
         if detail["type"] in _OWN_CODES:
             code, message, remedy = detail["type"], *_parted(detail["msg"])

@@ -1,18 +1,27 @@
 """The files that a command line names: what runs must be what was loaded, hashed and approved.
 
 A bare program name is looked for on the machine's search path and belongs to the machine. A path belongs to the pack: the
-program itself and every file among the fixed arguments is hashed, and one outside of the folder is refused unless the pack
+program itself and every file that the fixed arguments name is hashed, and one outside of the folder is refused unless the pack
 lists it, because it could change after a call of it was approved.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tercet.contracts.canonical import hash_bytes
 from tercet.packs.folder import Draft
+from tercet.tools.pinned_files import hash_file
+
+_LONGEST_PATH = 4_096
+"""No system opens a file by a longer path."""
+_MOST_LETTERS = 32
+"""How far into an argument the letters of short options are looked for."""
+_EQUALS = re.compile("=")
+_SHORT_OPTIONS = re.compile("-[A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +46,33 @@ def hash_files(draft: Draft, line: CommandLine) -> dict[str, str]:
         is_program = number == 0
         for path in _paths(word, is_program=is_program):
             for name in _locate(draft, line, path, is_program=is_program):
-                data = _read(draft, name)
-                if data is not None:
-                    found[name] = hash_bytes(data)
+                if (hashed := _hash(draft, name)) is not None:
+                    found[name] = hashed
     return found
 
 
 def _paths(word: str, *, is_program: bool) -> Iterator[PurePosixPath]:
-    """The paths that a word may be; the value of an option is one as well."""
-    if not word or "\0" in word or (is_program and "/" not in word):
+    """The paths that a word may name: itself, or a part of it that is the value of an option or of a variable."""
+    if "\0" in word or (is_program and "/" not in word):
         return
-    yield PurePosixPath(word)
-    if not is_program and word.startswith("-") and "=" in word:
-        yield PurePosixPath(word.partition("=")[2])
+    texts = [word] if is_program else dict.fromkeys(_values(word))
+    yield from (PurePosixPath(text) for text in texts if text and len(text) <= _LONGEST_PATH)
+
+
+def _values(word: str) -> Iterator[str]:
+    """The texts in an argument that a program may take for a file name.
+
+    These are the argument, what follows each `=` in it (`--rules=FILE`, `NAME=FILE`), what follows the letters of short
+    options in any of them (`-fFILE`, `-nfFILE`), and what follows a leading `@` in any of those (`-d@FILE`).
+    """
+    starts = [match.end() for match in _EQUALS.finditer(word) if len(word) - match.end() <= _LONGEST_PATH]
+    for text in (word, *(word[start:] for start in starts)):
+        letters = _SHORT_OPTIONS.match(text)
+        ends = range(2, min(letters.end(), _MOST_LETTERS) + 1) if letters else ()
+        for value in (text, *(text[end:] for end in ends)):
+            yield value
+            if value.startswith("@"):
+                yield value[1:]
 
 
 def _locate(draft: Draft, line: CommandLine, path: PurePosixPath, *, is_program: bool) -> Iterator[str]:
@@ -63,20 +86,28 @@ def _locate(draft: Draft, line: CommandLine, path: PurePosixPath, *, is_program:
     bases = [draft.folder] if is_program else list(dict.fromkeys((draft.folder / line.cwd, draft.folder)))
     for found in dict.fromkeys(base / path for base in bases):
         is_inside = found.is_relative_to(draft.folder)
-        if is_program and is_inside and not found.is_file():
+        if is_program and is_inside and not _is_file(found):
             draft.unread.add("tool")
             _note(draft, line, "missing_file", f"there is no file {path} in the pack", "create it")
-        elif not is_inside and (is_program or found.is_file()):
+        elif not is_inside and (is_program or _is_file(found)):
             _refuse(draft, line, found)
-        elif found.is_file():
+        elif _is_file(found):
             yield str(found.relative_to(draft.folder))
 
 
-def _read(draft: Draft, name: str) -> bytes | None:
-    if not PurePosixPath(name).is_absolute():
-        return draft.read_bytes(name)
+def _is_file(path: Path) -> bool:
     try:
-        return Path(name).read_bytes()
+        return path.is_file()
+    except OSError:  # a name that is too long for the file system
+        return False
+
+
+def _hash(draft: Draft, name: str) -> str | None:
+    if not PurePosixPath(name).is_absolute():
+        data = draft.read_bytes(name)
+        return None if data is None else hash_bytes(data)
+    try:
+        return hash_file(Path(name), follow_links=True)
     except OSError as error:
         draft.unread.add("tool")
         draft.note("unreadable", f"it cannot be read: {error.strerror}", "check the path", file=name)

@@ -12,13 +12,22 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from tercet.contracts.shape import as_list, as_object
 from tercet.packs.folder import MAX_TOML_BYTES, Draft
 
 _POSITION = re.compile(r"\(at line (\d+), column (\d+)\)")
 _HEADER = re.compile(r"\s*(?P<open>\[\[?)\s*(?P<name>[\w.\-]+)\s*\]")
 _KEY = re.compile(r"\s*(?P<name>[\w\-]+)\s*[=.]")
+_NAME = r"""(?:[\w\-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONGEST_KEY = 16
+"""A key with more dots is refused unread: the parser's time grows with the square of their number."""
+_LONG_KEY = re.compile(rf"(?<![\w\-]){_NAME}(?:[ \t]*+\.[ \t]*+{_NAME}){{{_LONGEST_KEY + 1}}}")
+_MOST_TABLES = 5_000
+"""A file with more tables is refused: checking a pack takes time for each of them."""
+_TABLE_LINE = re.compile(r"^[ \t]*+\[", re.MULTILINE)
 _FENCES = ('"""', "'''")
 
 
@@ -37,14 +46,29 @@ class TomlFile:
                 return found
         return None
 
+    def rows_in(self, kind: str, number: int) -> Mapping[str, int]:
+        """The rows of the keys in one table of a kind, by their paths in it."""
+        return self._rows_by_table.get(f"{kind}.{number}", {})
+
+    @cached_property
+    def _rows_by_table(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for path, row in self.rows.items():
+            kind, _, rest = path.partition(".")
+            number, dot, key = rest.partition(".")
+            if dot:
+                found.setdefault(f"{kind}.{number}", {})[key] = row
+        return found
+
 
 def read_toml(draft: Draft, name: str) -> TomlFile | None:
     """A TOML file of the folder; None, and a problem, if it cannot be read."""
     text = draft.read_text(name, MAX_TOML_BYTES)
-    if text is None:
+    if text is None or _note_too_much(draft, name, text):
         return None
     try:
-        return TomlFile(tomllib.loads(text), _rows(text))
+        toml = TomlFile(tomllib.loads(text), _rows(text))
+        return None if _note_too_many(draft, name, toml) else toml
     except tomllib.TOMLDecodeError as error:
         position = _POSITION.search(str(error))
         draft.note(
@@ -60,6 +84,38 @@ def read_toml(draft: Draft, name: str) -> TomlFile | None:
     ) as error:  # nested beyond measure, or an integer of thousands of digits
         draft.note("toml_syntax", f"not TOML that can be read: {error}", "write it simpler", file=name)
     return None
+
+
+def _note_too_much(draft: Draft, name: str, text: str) -> bool:
+    """Note what a parser would need too long for; returns whether there is any."""
+    if key := _LONG_KEY.search(text):
+        draft.note(
+            "key_too_long",
+            f"a key has more than {_LONGEST_KEY} dots",
+            "use fewer nested tables; in a text, put a space between the words",
+            file=name,
+            row=text.count("\n", 0, key.start()) + 1,
+        )
+        return True
+    for count, line in enumerate(_TABLE_LINE.finditer(text)):
+        if count == _MOST_TABLES:
+            _note_tables(draft, name, text.count("\n", 0, line.start()) + 1)
+            return True
+    return False
+
+
+def _note_too_many(draft: Draft, name: str, toml: TomlFile) -> bool:
+    """Note a list of too many tables that was written without headers; returns whether there is one."""
+    for key, value in (("", toml.values), *toml.values.items()):
+        if len(as_list(value) or as_object(value) or ()) > _MOST_TABLES:
+            _note_tables(draft, name, toml.row((key,)))
+            return True
+    return False
+
+
+def _note_tables(draft: Draft, name: str, row: int | None) -> None:
+    message = f"it has more than {_MOST_TABLES:,} tables or keys"
+    draft.note("too_many_tables", message, "split the pack, or declare less", file=name, row=row)
 
 
 def _rows(text: str) -> dict[str, int]:

@@ -12,6 +12,7 @@ from tercet.journal import events as e
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.journal.side_stream import read_all
+from tercet.replay.bundle.manifest import Manifest
 from tercet.runtime.opening import checkpoints_of, demand_own
 
 
@@ -24,6 +25,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     checkpoints: tuple[StoredCheckpoint, ...] = ()
     blobs: dict[str, bytes] = {}
     """What the events name by its digest and replay reads: the pack, the evidence, large results."""
+    manifest: Manifest | None = None
+    """What the bundle says about the run, where it comes from one: replay compares it with the events."""
 
 
 async def load(journal: Journal, tenant: str, session: str) -> Recording:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import ReplayError, UsageError
 from tercet.journal import codec
 from tercet.journal import events as e
@@ -17,7 +18,8 @@ from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.agents import Agents, Recalls
-from tercet.replay.comparison import NOTHING, compare, event_type, not_due
+from tercet.replay.bundle.manifest import facts_of
+from tercet.replay.comparison import NOTHING, brief, compare, event_type, not_due
 from tercet.replay.derivations import VERDICTS, derive
 from tercet.replay.derivations.derived import Derived
 from tercet.replay.guard import IoRefused, guarded
@@ -100,6 +102,8 @@ class _Replay:
         self._rederived: Counter[type[e.Event]] = Counter()
         self._facts: Counter[tuple[type[e.Event], str]] = Counter()
         self._compared = 0
+        self._without_point: tuple[int, e.Event] | None = None
+        """The first verdict since the last point, with its position."""
 
     def report(self) -> ReplayReport:
         difference = self._difference()
@@ -132,13 +136,14 @@ class _Replay:
                 found = found or self._checkpoint(stored)
             if found is not None:
                 return found
-        return self._unfinished() or _left_over(points)
+        return self._unfinished() or _left_over(points) or self._other_manifest() or self._missing_point()
 
     def _event(self, position: int, data: bytes) -> Difference | None:
         try:
             event = codec.decode(data)
         except CodecError as error:
             return _unreadable(position, error)
+        before = self._scene.state.at
         try:
             derived = derive(self._scene, event)
             if derived is None:
@@ -148,6 +153,8 @@ class _Replay:
             ):
                 return found
             self._scene.fold(event)
+            if self._is_strict and event.at < before:
+                return _earlier(position, event, before)
         except IllegalEvent as error:
             return not_due(position, event, error.message)
         except Exception as error:
@@ -155,7 +162,13 @@ class _Replay:
                 raise
             return _nonsense(position, event, error)
         self._count(event, derived)
+        if self._is_strict and self._without_point is None and isinstance(event, _WITH_POINT):
+            self._without_point = position, event
         return None
+
+    @property
+    def _is_strict(self) -> bool:
+        return Behaviour.STRICT_CALLS in self._scene.state.start.get("behaviour", ())
 
     def _count(self, event: e.Event, derived: Derived) -> None:
         if derived.fact:
@@ -170,6 +183,8 @@ class _Replay:
 
     def _checkpoint(self, stored: StoredCheckpoint) -> Difference | None:
         self._compared += 1
+        if stored.kind == "point":
+            self._without_point = None
         try:
             is_same = checkpoint.is_taken_of(self._scene.state, stored)
         except ReplayError as error:
@@ -178,6 +193,37 @@ class _Replay:
             return None
         here = checkpoint.summary(self._scene.state).hex()[:20]
         return _other_checkpoint(stored, stored.hash[:27], f"the {stored.kind} of state {here}")
+
+    def _missing_point(self) -> Difference | None:
+        """A verdict that was recorded without the point that is written together with it."""
+        if self._without_point is None:
+            return None
+        position, event = self._without_point
+        return Difference(
+            position=position,
+            event=event_type(event),
+            step=getattr(event, "step", None) or None,
+            field="point",
+            recorded=NOTHING,
+            expected="a point at this event or behind it",
+            check="checkpoints were removed: each verdict is written together with a point",
+        )
+
+    def _other_manifest(self) -> Difference | None:
+        """A field in which the manifest of the bundle contradicts the events."""
+        if (manifest := self._recording.manifest) is None:
+            return None
+        for field, expected in facts_of(self._scene.state).items():
+            if (recorded := getattr(manifest, field)) != expected:
+                return Difference(
+                    position=len(self._recording.events),
+                    event="manifest",
+                    field=field,
+                    recorded=brief(recorded),
+                    expected=brief(expected),
+                    check="the manifest of the bundle was changed, or events are missing at the end",
+                )
+        return None
 
     def _unfinished(self) -> Difference | None:
         """An event that was appended together with the last one, and is not there."""
@@ -203,6 +249,9 @@ def is_not_judgeable(error: Exception) -> bool:
     return isinstance(error, IoRefused) or (isinstance(error, UsageError) and error.code in _NOT_HERE)
 
 
+_WITH_POINT = (e.PlanReviewed, e.StepJudged, e.RunReported, e.SessionEnded)
+"""The verdicts that are always written together with a point."""
+
 _NOT_HERE = ("pack_not_recorded", "newer_rules", "declarations_unreadable")
 
 
@@ -215,6 +264,18 @@ def _nonsense(position: int, event: e.Event, error: Exception) -> Difference:
         recorded=event_type(event),
         expected=f"something that can be judged ({type(error).__name__}: {str(error)[:300]})",
         check="the journal was changed: what the event tells does not fit what was recorded before it",
+    )
+
+
+def _earlier(position: int, event: e.Event, before: int) -> Difference:
+    return Difference(
+        position=position,
+        event=event_type(event),
+        step=getattr(event, "step", None) or None,
+        field="at",
+        recorded=event.at,
+        expected=f"{before} or later",
+        check="the journal was changed: the times of a session never go back",
     )
 
 

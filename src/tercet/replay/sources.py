@@ -36,7 +36,7 @@ async def load_bundle(path: Path) -> Recording:
             ) from error
         packs = {entry.hash: bundle.pack(entry.hash) for entry in manifest.packs if entry.included}
         kept = {found: write_declarations(pack) for found, pack in packs.items() if pack is not None}
-        return msgspec.structs.replace(recording, blobs={**kept, **recording.blobs})
+        return msgspec.structs.replace(recording, blobs={**kept, **recording.blobs}, manifest=manifest)
 
 
 async def list_rows(

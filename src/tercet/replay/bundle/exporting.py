@@ -21,7 +21,7 @@ from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, Position, Stored
 from tercet.packs.declared import write_declarations
 from tercet.packs.pack import Pack
-from tercet.replay.bundle.manifest import Manifest, PackEntry, StreamEntry, encode_manifest
+from tercet.replay.bundle.manifest import Manifest, PackEntry, StreamEntry, encode_manifest, facts_of
 from tercet.replay.bundle.records import Seal
 from tercet.replay.bundle.writing import BundleWriter, Signer, new_file
 from tercet.runtime import opening
@@ -141,23 +141,8 @@ async def _streams(
 def _manifest(
     state: State, pins: Mapping[str, str], given: set[str], streams: tuple[StreamEntry, ...]
 ) -> Manifest:
-    start = state.start
     return Manifest(
-        tenant=start["tenant"],
-        session=start["session"],
-        run=start["run"],
-        status=state.status,
-        is_over=state.is_over,
-        intent=start["request"]["intent"],
-        decision=start["decision"],
-        started_at=start["at"],
-        updated_at=state.at,
-        snapshot=start["snapshot"],
-        library=start.get("library", ""),
-        planner=start.get("planner", ""),
-        models=tuple(start.get("models", ())),
-        plan_hash=state.plan_hash,
-        record=state.record,
+        **facts_of(state),
         packs=tuple(PackEntry(ref=ref, hash=found, included=found in given) for found, ref in pins.items()),
         streams=streams,
         versions={

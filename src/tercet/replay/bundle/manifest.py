@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
+from tercet.runtime.state import State
 
 MAX_BYTES = 2**20
 """A larger manifest is refused."""
@@ -55,6 +56,28 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     streams: tuple[StreamEntry, ...] = ()
     versions: dict[str, str] = {}
     """Of Tercet, of the events, of the public types."""
+
+
+def facts_of(state: State) -> dict[str, Any]:
+    """Return the fields of a manifest that follow from the events of a run."""
+    start = state.start
+    return {
+        "tenant": start["tenant"],
+        "session": start["session"],
+        "run": start["run"],
+        "status": state.status,
+        "is_over": state.is_over,
+        "intent": start["request"]["intent"],
+        "decision": start["decision"],
+        "started_at": start["at"],
+        "updated_at": state.at,
+        "snapshot": start["snapshot"],
+        "library": start.get("library", ""),
+        "planner": start.get("planner", ""),
+        "models": tuple(start.get("models", ())),
+        "plan_hash": state.plan_hash,
+        "record": state.record,
+    }
 
 
 _decoder = msgspec.json.Decoder(Manifest)
