@@ -81,3 +81,14 @@ def more(state: State, **amounts: int) -> Used:
     return msgspec.structs.replace(
         state.used, **{name: getattr(state.used, name) + n for name, n in amounts.items()}
     )
+
+
+def owner_named(state: State, actor: str, login: str) -> str:
+    """Return how a person is known as an owner of this run or of one that it is nested in: by their name or their login.
+
+    Empty if they own none of them.
+    """
+    owners = (state.start["actor"], *state.start.get("parent_owners", ()))
+    if any(owner["id"] == actor for owner in owners):
+        return actor
+    return f"the login {login}" if login and any(owner.get("os_user") == login for owner in owners) else ""

@@ -23,6 +23,7 @@ from tercet.runtime.changes import (
     demand,
     illegal,
     more,
+    owner_named,
     step_of,
     with_step,
 )
@@ -132,9 +133,9 @@ def _without(state: State, gate: OpenGate) -> dict[str, OpenGate]:
 
 
 def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    owner, login = state.start["actor"], event.login
-    is_own = event.actor == owner["id"] or bool(login and login == owner.get("os_user"))
-    demand(state, event, is_met=not is_own, why="they started this run")
+    login = event.login
+    is_own = bool(owner_named(state, event.actor, login))
+    demand(state, event, is_met=not is_own, why="they started this run, or one that it is nested in")
     is_second = any(a.actor == event.actor or (login and a.login == login) for a in gate.approvals)
     demand(state, event, is_met=not is_second, why="they approved it already")
     gate = msgspec.structs.replace(gate, approvals=(*gate.approvals, _recorded(gate, event, gate.step)))
@@ -252,8 +253,7 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 def _is_trusted_settler(state: State, gate: OpenGate, event: e.GateAnswered) -> bool:
     """Whether a person holds a role by which the pack trusts what they type; the owner of the run never does."""
-    owner = state.start["actor"]
-    if event.actor == owner["id"] or (event.login and event.login == owner.get("os_user")):
+    if owner_named(state, event.actor, event.login):
         return False
     return not set(gate.shown.get("trusted_roles", ())).isdisjoint(event.roles)
 

@@ -24,7 +24,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
-from tercet.runtime.changes import ANSWERS, POLICY
+from tercet.runtime.changes import ANSWERS, POLICY, owner_named
 from tercet.runtime.gate_fold import can_be_held, gate_for
 from tercet.runtime.session_fold import EXTENSIBLE, is_extension
 from tercet.runtime.state import UNDO, OpenGate, State
@@ -345,11 +345,7 @@ def _demand_fresh(gate: OpenGate, at: int) -> None:
 
 
 def _owner(said: Reply, state: State) -> str:
-    """By what they are known as whoever started the run, their name or their login; empty if it was somebody else."""
-    owner = state.start["actor"]
-    if said.actor == owner["id"]:
-        return said.actor
-    return f"the login {said.login}" if said.login and said.login == owner.get("os_user") else ""
+    return owner_named(state, said.actor, said.login)
 
 
 def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:

@@ -240,7 +240,8 @@ class Work:
                 code=PLANNER_MISSING,
                 remedy="resume it with the Engine of that agent",
             )
-        turn = last_turn(events, blobs, state.turns + 1)
+        is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+        turn = last_turn(events, blobs, state.turns + 1, is_strict=is_strict)
         sofar = Sofar(
             steps=turn.number,
             elapsed_ms=state.used.wall_clock,
