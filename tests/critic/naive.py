@@ -1640,18 +1640,29 @@ def as_received(schema: Doc, params: Doc) -> Doc:
         value, kinds = found[name], [declared, *declared.get("anyOf", [])]
         if isinstance(value, dict) and "properties" in declared:
             found[name] = as_received(declared, cast("Doc", value))
-        if isinstance(value, str) and {"number", "string"} <= {kind.get("type") for kind in kinds}:
-            with suppress(ValueError):
-                found[name] = float(value)
-        for kind in kinds if isinstance(value, str) else []:
-            with suppress(ValueError):
-                if kind.get("format") == "uuid":
-                    found[name] = UUID(value).hex
-                if kind.get("format") == "date-time" and datetime.fromisoformat(value).tzinfo:
-                    found[name] = datetime.fromisoformat(value).timestamp()
-                if kind.get("format") == "date":
-                    found[name] = datetime.fromisoformat(value).date().isoformat()
+        if isinstance(value, str):
+            found[name] = as_meant(kinds, value)
     return found
+
+
+def as_meant(kinds: list[Doc], text: str) -> Any:
+    """What a text stands for where a schema allows these kinds."""
+    with suppress(ValueError):
+        if {"number", "string"} <= {kind.get("type") for kind in kinds}:
+            return float(text)
+    for kind in kinds:
+        with suppress(ValueError):
+            match kind.get("format"):
+                case "uuid":
+                    return UUID(text).hex
+                case "date":
+                    return datetime.fromisoformat(text).date().isoformat()
+                case "date-time":
+                    read = datetime.fromisoformat(text)
+                    return read.timestamp() if read.tzinfo else read.isoformat()
+                case _:
+                    pass
+    return text
 
 
 def is_equal(first: Any, second: Any) -> bool:

@@ -98,7 +98,7 @@ def test_declared_defaults_are_filled_in_at_every_level() -> None:
 
 def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
     """Defaults inside defaults, references in circles and very deep values are cut off."""
-    node = {"type": "object", "properties": {"child": {"$ref": "#/$defs/N", "default": {}}}}
+    node: dict[str, Any] = {"type": "object", "properties": {"child": {"$ref": "#/$defs/N", "default": {}}}}
     loop = {"$ref": "#/$defs/L"}
     spec = tool({"x": {"$ref": "#/$defs/N"}, "y": loop}, **{"$defs": {"N": node, "L": loop}})
     assert effective_params(spec, {"x": {}}) == {"x": {"child": {"child": {}}}}

@@ -91,7 +91,7 @@ PEOPLE = (Actor(id="bob", roles=("boss",), os_user="bob_login"), Actor(id="dan",
 
 def approved(workshop: Workshop) -> Recording:
     """A run with a call that bob approved, whom the pack lists as a boss."""
-    gated = {"gates": ("BOSS",), "authority": (), "no_compensation": "final"}
+    gated: dict[str, Any] = {"gates": ("BOSS",), "authority": (), "no_compensation": "final"}
     workshop.tool("wipe.it", mode="destructive", **gated)
     pack, journal = workshop.pack(gates=(Gate(name="BOSS", roles=("boss",)),), actors=PEOPLE), MemoryJournal()
 
@@ -135,11 +135,12 @@ def test_an_answer_counts_only_with_the_roles_of_the_recorded_list_of_people(wor
     position, _ = place(recording, e.GateAnswered)
     bob = started.people["bob"]
     assert (bob["roles"], bob["login"]) == (["boss"], "bob_login")
-    for changes in (
+    forgeries: list[dict[str, Any]] = [
         {"people": {**started.people, "bob": {**bob, "roles": []}}},
         {"people": {"dan": started.people["dan"]}},
         {"actor": {**started.actor, "os_user": "bob_login"}},
-    ):
+    ]
+    for changes in forgeries:
         found = forged(recording, {start: msgspec.structs.replace(started, **changes)})
         assert found is not None
         assert (found.position, found.event) == (position, "gate_answered")

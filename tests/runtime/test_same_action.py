@@ -76,7 +76,7 @@ def test_an_approver_sees_the_defaults_that_a_call_will_use(workshop: Workshop) 
         received.append(params)
         return {}
 
-    gated = {"gates": ("BOSS",), "authority": ("to", "cents"), "no_compensation": "final"}
+    gated: dict[str, Any] = {"gates": ("BOSS",), "authority": ("to", "cents"), "no_compensation": "final"}
     workshop.tool("pay.back", pay, mode="destructive", parameters=REFUND, **gated)
 
     async def main() -> None:
@@ -96,7 +96,7 @@ def test_an_approver_sees_the_defaults_that_a_call_will_use(workshop: Workshop) 
 
 def test_an_approval_does_not_cover_another_default(workshop: Workshop) -> None:
     """The digest covers the tool's definition, and with it the amount that is not written out."""
-    gated = {"gates": ("BOSS",), "authority": ("to", "cents"), "no_compensation": "final"}
+    gated: dict[str, Any] = {"gates": ("BOSS",), "authority": ("to", "cents"), "no_compensation": "final"}
     digests: list[str] = []
 
     async def main() -> None:
