@@ -89,6 +89,6 @@ def owner_named(state: State, actor: str, login: str) -> str:
     Empty if they own none of them.
     """
     owners = (state.start["actor"], *state.start.get("parent_owners", ()))
-    if any(owner["id"] == actor for owner in owners):
+    if any(owner.get("id") == actor for owner in owners):
         return actor
     return f"the login {login}" if login and any(owner.get("os_user") == login for owner in owners) else ""
