@@ -159,7 +159,7 @@ def _number_text(value: str | float, *, is_integer: bool) -> Any:
         return value
     try:
         sign, digits, exponent = Decimal(str(value)).as_tuple()
-    except InvalidOperation:
+    except (InvalidOperation, ValueError):  # not a number, or an integer too long to be written
         return value
     if not isinstance(exponent, int):  # not a finite number
         return value

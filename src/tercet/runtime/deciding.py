@@ -619,13 +619,14 @@ class Acting:
 
     def _new_action(self, call: EffectiveStep, params: dict[str, Any]) -> tuple[int, str] | None:
         """The how-manieth time this action happens, and its key; None if it may not happen again."""
-        taken = {*self.state.keys, *(self.state.steps[name].key for name in self.state.frontier)}
+        taken = {self.state.steps[name].key for name in self.state.frontier}
         may_repeat = call.mode is ApprovalMode.READ_ONLY or call.tool.name in self.setting.spec.repeatable
-        occurrence = 0
-        while not taken.isdisjoint(keys := self._keys(call, params, occurrence)):
+        occurrence, keys = 0, self._keys(call, params, 0)
+        while any(key in self.state.keys or key in taken for key in keys):
             if not may_repeat:
                 return None
             occurrence += 1
+            keys = self._keys(call, params, occurrence)
         return occurrence, keys[0]
 
     def _shortage(self, step: StepState, call: EffectiveStep) -> str | None:
