@@ -119,7 +119,8 @@ def _told(events: Iterable[e.Event]) -> Iterator[tuple[list[e.Event], bool]]:
         if isinstance(event, e.PlanProposed):
             if told:
                 yield told, was_strict
-            told, is_judged = [event], False
+            told = [event]
+            is_judged = False
         elif told:
             told.append(event)
         if isinstance(event, e.SessionStarted | e.SessionMigrated) and event.behaviour:
