@@ -73,7 +73,7 @@ class _Walk:
         return self._members(self._options(self._root), params, MAX_DEPTH, MAX_NESTED_DEFAULTS)
 
     def _value(self, schema: Any, value: Any, depth: int, defaults: int) -> Any:
-        if depth == 0:
+        if depth == 0 or not schema:  # nothing is declared about it, and it may be large
             return value
         options = self._options(schema)
         if (members := as_object(value)) is not None:
