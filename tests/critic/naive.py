@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, cast
+from uuid import UUID
 
 from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, RunContext
 from tercet.contracts.decision import DecisionSpec
@@ -1748,14 +1751,52 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
             continue
         params = named(step.params, tool)
         names = tool.identity or tool.authority or None
+        received = as_received(tool.parameters, params)
         identity = params if names is None else {name: params.get(name) for name in names}
+        compared = received if names is None else {name: received.get(name) for name in names}
         if step.id.startswith("~") and any(
             name in ("self", "params") for part in parts(identity) for name in names_in(part)
         ):
             continue
-        if any(name == tool.name and is_equal(identity, other) for name, other in seen):
+        if any(name == tool.name and is_equal(compared, other) for name, other in seen):
             yield "duplicate_action", index
-        seen.append((tool.name, identity))
+        seen.append((tool.name, compared))
+
+
+def as_received(schema: Doc, params: Doc) -> Doc:
+    """The parameters with the defaults of a schema, and texts with a format or beside numbers as what they mean."""
+    found = dict(params)
+    for name, declared in schema.get("properties", {}).items():
+        if name not in found and "default" in declared:
+            found[name] = declared["default"]
+        if name not in found:
+            continue
+        value, kinds = found[name], [declared, *declared.get("anyOf", [])]
+        if isinstance(value, dict) and "properties" in declared:
+            found[name] = as_received(declared, cast("Doc", value))
+        if isinstance(value, str):
+            found[name] = as_meant(kinds, value)
+    return found
+
+
+def as_meant(kinds: list[Doc], text: str) -> Any:
+    """What a text stands for where a schema allows these kinds."""
+    with suppress(ValueError):
+        if {"number", "string"} <= {kind.get("type") for kind in kinds}:
+            return float(text)
+    for kind in kinds:
+        with suppress(ValueError):
+            match kind.get("format"):
+                case "uuid":
+                    return UUID(text).hex
+                case "date":
+                    return datetime.fromisoformat(text).date().isoformat()
+                case "date-time":
+                    read = datetime.fromisoformat(text)
+                    return read.timestamp() if read.tzinfo else read.isoformat()
+                case _:
+                    pass
+    return text
 
 
 def is_equal(first: Any, second: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from critic import naive
 from tercet.contracts.budget import BudgetUse
 from tercet.contracts.context import ALL_CHECKS
 from tercet.contracts.decision import DecisionSpec, RiskTier
@@ -434,6 +435,32 @@ def test_identity_is_what_the_tool_says_it_is(
     verdict = house.review(plan(step("a", FILE, params=first), step("b", FILE, params=second)))
     assert (verdict.code == "duplicate_action") == is_repeated
     assert verdict.ok != is_repeated
+
+
+@pytest.mark.parametrize(
+    ("schema", "first", "second", "is_repeated"),
+    [
+        ({"type": "integer", "default": 9900}, {}, {"x": 9900}, True),
+        ({"type": "integer", "default": 9900}, {}, {"x": 9901}, False),
+        ({"type": "string", "format": "date"}, {"x": "2026-05-01"}, {"x": "2026-05-01T00:00:00"}, True),
+        ({"type": "string", "format": "date-time"}, {"x": "2026-05-01T00:00:00Z"}, {"x": "2026-05-01T02:00:00+02:00"}, True),
+        ({"type": "string", "format": "date-time"}, {"x": "2026-05-01T00:00:00Z"}, {"x": "2026-05-01T00:00:00"}, False),
+        ({"type": "string", "format": "uuid"}, {"x": "A" * 32}, {"x": "a" * 32}, True),
+        ({"type": "string"}, {"x": "A" * 32}, {"x": "a" * 32}, False),
+        ({"anyOf": [{"type": "number"}, {"type": "string"}]}, {"x": 1}, {"x": "1.0"}, True),
+        ({"anyOf": [{"type": "number"}, {"type": "string"}]}, {"x": 1}, {"x": "one"}, False),
+    ],
+)  # fmt: skip
+def test_an_action_is_what_its_tool_receives(
+    schema: dict[str, Any], first: dict[str, Any], second: dict[str, Any], is_repeated: bool
+) -> None:
+    """A default left out is the default written, and a value has one meaning in all its spellings; both critics agree."""
+    house = SHOP.with_tool(FILE, parameters={"type": "object", "properties": {"x": schema}})
+    twice = plan(step("a", FILE, params=first), step("b", FILE, params=second))
+    verdict = house.review(twice)
+    assert (verdict.code == "duplicate_action") == is_repeated
+    naively = naive.first_refusal(house.ctx, house.compiled, house.spec, twice)
+    assert (None if naively is None else naively.code) == verdict.code
 
 
 # ---- risk tiers ---------------------------------------------------------------------------------------------------

@@ -60,6 +60,21 @@ def test_a_result_that_is_no_object_is_wrapped() -> None:
     assert run(Scripted([act("four"), DONE], [say])).state.seen[0] == [{"result": 4}]
 
 
+def test_a_call_that_returns_an_empty_object_counts_as_done() -> None:
+    """Reducer and critics get the empty result of a call that ran, not an error saying that it did not run."""
+    shown: list[Any] = []
+
+    @critic
+    def watch(state: Any, decision: Any, results: Any) -> Any:
+        shown.append(results)
+        return "continue"
+
+    say, calls = counted("desk.say", lambda _: {}, mode="local_write", no_compensation="stays")
+    result = run(Scripted([act("a"), DONE], [say]), critics=[watch])
+    assert (calls, result.state.seen[0], shown[0]) == (["a"], [{}], [{}])
+    assert result.steps[0].results == ({},)
+
+
 @pytest.mark.req("R289", "R292", "R301")
 def test_a_retry_undoes_the_step_and_keeps_what_critics_wrote() -> None:
     """The state is the one before the step; the critic's metadata and its patch are there when deciding again."""

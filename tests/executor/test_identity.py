@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tercet.contracts.tool import ToolSpec
-from tercet.executor.identity import call_hash, idempotency_key, identity
+from tercet.executor.identity import call_hash, idempotency_key
+from tercet.policy.call_params import identity_params
 
 PARAMS = {"to": "bob", "amount": 5, "memo": "thanks"}
 
@@ -30,7 +31,7 @@ def tool(**declared: Any) -> ToolSpec:
 )
 def test_identity_is_declared_or_authority_or_all(declared: dict[str, Any], expected: dict[str, Any]) -> None:
     """The careful default: without a declaration, every parameter says what the action is."""
-    assert identity(tool(**declared), PARAMS) == expected
+    assert identity_params(tool(**declared), PARAMS) == expected
 
 
 @pytest.mark.req("R111")

@@ -11,12 +11,15 @@ from histories.stories import STORIES
 from runtime.quality_desk import BAD_TONE, GOOD, THRESHOLDS, TONE, WRITE, desk, model
 from runtime.test_retrieving import Planner, asks, fact, shelved
 from runtime.workshop import ADA, ASK, Workshop, plan, step
+from tercet.contracts.gate import Gate
+from tercet.contracts.request import Actor
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.outcome import Difference
 from tercet.replay.recording import Recording, load
 from tercet.replay.replaying import replay_recording
+from tercet.runtime import messages
 
 
 def told(workshop: Workshop, name: str) -> Recording:
@@ -81,6 +84,66 @@ def test_an_answer_counts_only_from_whoever_could_give_it(workshop: Workshop, ot
     found = forged(recording, {position: msgspec.structs.replace(answer, **other)}, end=position)
     assert found is not None
     assert (found.position, found.event) == (position, "gate_answered")
+
+
+PEOPLE = (Actor(id="bob", roles=("boss",), os_user="bob_login"), Actor(id="dan", roles=("boss",)))
+
+
+def approved(workshop: Workshop) -> Recording:
+    """A run with a call that bob approved, whom the pack lists as a boss."""
+    gated: dict[str, Any] = {"gates": ("BOSS",), "authority": (), "no_compensation": "final"}
+    workshop.tool("wipe.it", mode="destructive", **gated)
+    pack, journal = workshop.pack(gates=(Gate(name="BOSS", roles=("boss",)),), actors=PEOPLE), MemoryJournal()
+
+    async def main() -> Recording:
+        async with workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a", "wipe.it")), actor=ADA)
+            assert result.gate is not None
+            await runtime.approve(result.gate.id, actor=Actor(id="bob"))
+            assert (await runtime.resume(result.session_id)).status == "completed"
+            return await load(journal, "default", result.session_id)
+
+    return workshop.run(main())
+
+
+@pytest.mark.req("R276")
+@pytest.mark.parametrize(
+    "other",
+    [{"answer": "deny"}, {"actor": "dan"}, {"roles": ()}, {"note": "other"}, {"value": 1}, {"session": "s"}],
+    ids=lambda other: next(iter(other)),
+)
+def test_an_answer_is_derived_from_the_message_in_the_inbox(
+    workshop: Workshop, other: dict[str, Any]
+) -> None:
+    """An answer whose message says something else is a difference, even where the answer alone would be possible."""
+    recording = approved(workshop)
+    position, answer = place(recording, e.GateAnswered)
+    said = messages.decode(recording.inbox[answer.inbox])
+    inbox = {answer.inbox: messages.encode(msgspec.structs.replace(said, **other))}
+    found = forged(msgspec.structs.replace(recording, inbox=inbox), {})
+    assert found is not None
+    assert (found.position, found.event) == (position, "gate_answered")
+    assert forged(recording, {}) is None
+    assert forged(msgspec.structs.replace(recording, inbox={}), {}) is None  # then the answer is a fact
+
+
+@pytest.mark.req("R276")
+def test_an_answer_counts_only_with_the_roles_of_the_recorded_list_of_people(workshop: Workshop) -> None:
+    """Whoever takes a role from the recorded list, or the name, or makes the approver the owner by login, is found out."""
+    recording = approved(workshop)
+    start, started = place(recording, e.SessionStarted)
+    position, _ = place(recording, e.GateAnswered)
+    bob = started.people["bob"]
+    assert (bob["roles"], bob["login"]) == (["boss"], "bob_login")
+    forgeries: list[dict[str, Any]] = [
+        {"people": {**started.people, "bob": {**bob, "roles": []}}},
+        {"people": {"dan": started.people["dan"]}},
+        {"actor": {**started.actor, "os_user": "bob_login"}},
+    ]
+    for changes in forgeries:
+        found = forged(recording, {start: msgspec.structs.replace(started, **changes)})
+        assert found is not None
+        assert (found.position, found.event) == (position, "gate_answered")
 
 
 @pytest.mark.req("R276")

@@ -181,22 +181,7 @@ _TOLD = {
     "plan_proposed": {"plan", "origin", "planner", "decision"},
     "INTENT": {"epoch", "breaker"},
     "COMPLETE": {"value", "blob", "error", "latency", "reconciled", "step", "attempt"},
-    "gate_answered": {
-        *(
-            "gate",
-            "digest",
-            "answer",
-            "actor",
-            "roles",
-            "listed",
-            "auth",
-            "login",
-            "value",
-            "note",
-            "outside",
-        ),
-        "inbox",
-    },
+    "gate_answered": {"gate", "outside", "inbox"},
     "session_resumed": {"owner", "epoch", "people"},
 }
 """What each type of event only tells: a change there shows later, in what follows from it, or nowhere."""

@@ -10,20 +10,22 @@ import pytest
 
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.errors import LimitError, UsageError
-from tercet.contracts.request import Request
+from tercet.contracts.gate import Gate
+from tercet.contracts.request import Actor, Request
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 from tercet.runtime.nesting import (
     GlobalIterationBudgetExhausted,
     Place,
     RecursionDepthExceeded,
+    owners_above,
     reserve,
 )
 from tercet.runtime.runtime import Runtime
 from tercet.tools import ToolContext
 
 from .faults import Through
-from .workshop import ASK, Workshop, plan, step
+from .workshop import ADA, ASK, CLEO, Workshop, plan, step
 
 
 def nested(workshop: Workshop, runtime: list[Runtime], raised: list[LimitError], width: int = 1) -> None:
@@ -180,3 +182,50 @@ def test_a_child_that_never_begins_keeps_nothing_of_the_familys_iterations(works
     workshop.run(main())
     assert len(refused) == 4
     assert ("b", 1) in workshop.calls
+
+
+@pytest.mark.parametrize("actor", [None, Actor(id="robot")], ids=["no actor", "its own actor"])
+def test_the_owner_of_an_outer_run_cannot_approve_a_nested_one(
+    workshop: Workshop, actor: Actor | None
+) -> None:
+    """A nested run belongs to the owner of its parent, and no owner of a run above it approves its gates."""
+    runtimes: list[Runtime] = []
+    boss = Actor(id="ada", roles=("boss",), os_user="ada_login")
+
+    async def middle(context: ToolContext, params: dict[str, Any]) -> Any:
+        inner = plan(step("b", "dig.it"))
+        await runtimes[0].run(ASK, plan=inner, parent=context, actor=actor)
+        return {}
+
+    async def innermost(context: ToolContext, params: dict[str, Any]) -> Any:
+        await runtimes[0].run(ASK, plan=plan(step("c", "pay.it")), parent=context, actor=actor)
+        return {}
+
+    workshop.tool("go.it", middle)
+    workshop.tool("dig.it", innermost)
+    workshop.tool("pay.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="final")
+
+    async def main() -> None:
+        gate = Gate(name="BOSS", roles=("boss",))
+        async with workshop.runtime(workshop.pack(gates=(gate,))) as runtime:
+            runtimes.append(runtime)
+            await runtime.run(ASK, plan=plan(step("a", "go.it")), actor=boss)
+            [waiting] = await runtime.gates()
+            assert waiting.owner == (actor or boss).id
+            with pytest.raises(UsageError) as refused:
+                await runtime.approve(waiting.id, actor=boss)
+            assert refused.value.code == "own_gate"
+            other_name = Actor(id="bob", roles=("boss",), os_user="ada_login")
+            with pytest.raises(UsageError) as refused:
+                await runtime.approve(waiting.id, actor=other_name)
+            assert refused.value.code == "own_gate"
+            await runtime.approve(waiting.id, actor=CLEO)
+            assert (await runtime.resume(waiting.session_id)).status == "completed"
+
+    workshop.run(main())
+
+
+def test_a_nested_run_without_an_actor_belongs_to_the_one_that_the_context_names() -> None:
+    """A context that names no owners still names the actor of its run."""
+    context = ToolContext(tenant="t", run_id="r", step_id="a", actor=ADA.id, idempotency_key="k")
+    assert owners_above(context) == (ADA,)

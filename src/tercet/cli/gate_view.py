@@ -14,7 +14,7 @@ from rich.text import Text
 from tercet.cli.screen import Screen
 from tercet.cli.text import ago, ahead, clock_time, listed, printable
 from tercet.cli.values import WHOLE, name_text, strange_letters, value_text, with_reading
-from tercet.contracts import references
+from tercet.contracts import pointer, references
 from tercet.contracts.shape import as_list, as_object
 from tercet.runtime.state import OpenGate
 
@@ -108,8 +108,12 @@ def call_rows(shown: Mapping[str, Any], *, with_sources: bool = False) -> Iterat
     params = as_object(shown.get("params")) or {}
     authority = frozenset(map(str, shown.get("authority", ())))
     sources = as_object(shown.get("sources")) or {}
+    defaults = {pointer.parts(str(place)) for place in shown.get("defaults", ())}
     for number, (name, value) in enumerate(params.items()):
-        yield "" if number else "with", _parameter(name, value, is_authority=name in authority)
+        parameter = _parameter(name, value, is_authority=name in authority)
+        if (name,) in defaults:
+            parameter.append("  default", style="yellow")
+        yield "" if number else "with", parameter
         if name in authority and (letters := strange_letters(value)):
             yield "", Text(f"  ! not plain letters: {printable(letters)}", style="yellow")
         if with_sources and name in sources:

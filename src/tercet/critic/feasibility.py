@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from tercet.contracts import references
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import canonical
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
@@ -17,6 +18,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code
 from tercet.critic.review import Refusals, Review
+from tercet.policy.call_params import canonical_params, identity_params
 
 
 def latency_is_within_budget(review: Review) -> Refusals:
@@ -189,6 +191,7 @@ def _pinned_until(review: Review, step: int) -> set[str]:
 
 def actions_are_not_repeated(review: Review) -> Refusals:
     """No effect is proposed twice: the same tool with the same identity. Reads may repeat."""
+    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
     by_tool: defaultdict[str, list[EffectiveStep]] = defaultdict(list)
     for call in review.calls:
         is_effect = call.mode is not ApprovalMode.READ_ONLY and call.tool.name not in review.spec.repeatable
@@ -198,7 +201,8 @@ def actions_are_not_repeated(review: Review) -> Refusals:
     for calls in by_tool.values():
         seen: dict[str, int] = {}
         for call in calls if len(calls) > 1 else ():
-            first = seen.setdefault(identity_of(call.tool, call.params), call.position)
+            params = canonical_params(call.tool, call.params) if is_strict else call.params
+            first = seen.setdefault(identity_of(call.tool, params), call.position)
             if first != call.position:
                 repeated[call.position] = first
     for position in sorted(repeated):
@@ -215,15 +219,9 @@ def _is_decided_later(review: Review, call: EffectiveStep) -> bool:
     """Whether what a compensation does depends on the result of its own step, so that equal words may mean two actions."""
     return call.position in review.hosts and any(
         not references.OWN_STEP.isdisjoint(found.names)
-        for found in references.scan(_identifying(call.tool, call.params))
+        for found in references.scan(identity_params(call.tool, call.params))
         if isinstance(found, Reference)
     )
-
-
-def _identifying(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters that say which action a call is: the identity's, else those with authority, else all."""
-    names = tool.identity or (tuple(tool.authority) if tool.authority else None)
-    return params if names is None else {name: params.get(name) for name in names}
 
 
 def identity_of(tool: ToolSpec, params: dict[str, Any]) -> str:
@@ -231,7 +229,7 @@ def identity_of(tool: ToolSpec, params: dict[str, Any]) -> str:
 
     Numbers count by value: an amount of 500.0 is the amount of 500.
     """
-    chosen = _identifying(tool, params)
+    chosen = identity_params(tool, params)
     try:
         return canonical(chosen).decode()
     except UsageError:  # a number that canonical JSON does not have

@@ -9,19 +9,17 @@ import orjson
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.tool import ToolSpec
-
-
-def identity(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that say what an action is: those declared, else the authority parameters, else all."""
-    names = tool.identity or tool.authority
-    return {name: params.get(name) for name in names} if names else params
+from tercet.policy.call_params import identity_params
 
 
 def idempotency_key(
     tenant: str, session: str, tool: ToolSpec, params: dict[str, Any], occurrence: int
 ) -> str:
-    """The key of an action: what it is, in which session, and the how-manieth time; never where it stood in a plan."""
-    return _hashed([tenant, session, tool.name, identity(tool, params), occurrence])
+    """Return the key of an action: what it is, in which session, and its occurrence; never its place in a plan.
+
+    Give `canonical_params`, so that one action has one key however it is written.
+    """
+    return _hashed([tenant, session, tool.name, identity_params(tool, params), occurrence])
 
 
 def call_hash(tool: str, params: dict[str, Any]) -> str:

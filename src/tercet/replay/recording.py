@@ -13,6 +13,7 @@ from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.replay.bundle.manifest import Manifest
+from tercet.runtime.messages import inbox_of
 from tercet.runtime.opening import checkpoints_of, demand_own
 
 
@@ -27,6 +28,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the events name by its digest and replay reads: the pack, the evidence, large results."""
     manifest: Manifest | None = None
     """What the bundle says about the run, where it comes from one: replay compares it with the events."""
+    inbox: dict[int, bytes] = {}
+    """What people said to the session, by its position in the inbox, as far as it is kept."""
 
 
 async def load(journal: Journal, tenant: str, session: str) -> Recording:
@@ -48,6 +51,7 @@ async def load(journal: Journal, tenant: str, session: str) -> Recording:
         events=events,
         checkpoints=tuple(points),
         blobs=await _blobs(journal, tenant, map(codec.decode, events)),
+        inbox={each.seq: each.data for each in await read_all(journal, tenant, inbox_of(session))},
     )
 
 

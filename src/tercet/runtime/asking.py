@@ -1,6 +1,6 @@
 """What a person is asked before a call is made: what their answer binds to, and what they are shown.
 
-Bound by the digest: tenant, run, step, the tool's definition, the resolved parameters, the key, the effective mode, the
+Bound by the digest: tenant, run, step, the tool's definition with its declared defaults, the resolved parameters, the key, the effective mode, the
 hashes of the evidence and results that it depends on, its condition, the pack, the definition of the gates, and the
 compensation as it would run. If any of them has changed when the call is due, the digest differs and the approval does
 not count. Shown and not bound: the budget, the rest of the plan, and where each value came from.
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from tercet.contracts import pointer
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
@@ -24,6 +25,7 @@ from tercet.critic.flow import describe_origins, origins
 from tercet.critic.reading import basis_of, evidence_in, pinned
 from tercet.critic.review import Review
 from tercet.journal.events import BoundCompensation, Need
+from tercet.policy.call_params import defaults_in, effective_params
 from tercet.repair.exit import recommend
 from tercet.runtime import commands as c
 from tercet.runtime.compensation import shown_params
@@ -205,12 +207,17 @@ def _first_expiry(setting: Setting, refs: Collection[str]) -> int:
 def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
     call = asked.call
     known = setting.compiled.evidence
+    sources = _sources(state, setting, asked) if asked.sources is None else asked.sources
+    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    params = effective_params(call.tool, asked.params) if is_strict else asked.params
+    defaults = defaults_in(asked.params, params)
     return {
         "tool": call.tool.name,
         "description": call.tool.description,
-        "params": asked.params,
-        "authority": sorted(call.tool.authority_parameters & set(asked.params)),
-        "sources": _sources(state, setting, asked) if asked.sources is None else asked.sources,
+        "params": params,
+        **({"defaults": list(defaults)} if defaults else {}),
+        "authority": sorted(call.tool.authority_parameters & set(params)),
+        "sources": _with_defaults(sources, defaults),
         "mode": str(call.mode),
         "reversibility": str(call.reversibility),
         "compensation": _shown_compensation(setting, asked),
@@ -224,6 +231,16 @@ def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
     }
 
 
+def _with_defaults(sources: dict[str, str], defaults: Iterable[str]) -> dict[str, str]:
+    """Return where values came from, with those that are defaults of the tool."""
+    described = dict(sources)
+    for place in defaults:
+        name, *inner = pointer.parts(place)
+        text = f"the tool's default{f' for {pointer.join(inner)}' if inner else ''}"
+        described[name] = f"{described[name]}; {text}" if name in described else text
+    return described
+
+
 def _shown_compensation(setting: Setting, asked: Resolved) -> dict[str, Any] | None:
     """What would compensate a call, as it would run, and where its values came from if the plan proposed it."""
     bound, declared = asked.compensation, asked.call.compensate
@@ -231,7 +248,11 @@ def _shown_compensation(setting: Setting, asked: Resolved) -> dict[str, Any] | N
         return declared.model_dump(mode="json") if declared else None
     if bound is None:
         return None
-    shown: dict[str, Any] = {"tool": bound.tool, "params": shown_params(bound.params)}
+    given, tool = shown_params(bound.params), setting.surface.get(bound.tool)
+    params = given if tool is None else effective_params(tool, given)
+    shown: dict[str, Any] = {"tool": bound.tool, "params": params}
+    if defaults := defaults_in(given, params):
+        shown["defaults"] = list(defaults)
     if bound.proposed:
         shown |= {"proposed": True, "sources": bound.sources}
     return {**shown, "error": bound.error} if bound.error else shown

@@ -12,6 +12,7 @@ from tercet.executor.attempt import Ended, NotHappened
 from tercet.executor.gateway import Attempt, takes_context
 from tercet.journal import events as e
 from tercet.journal.errors import JournalError, LeaseLost
+from tercet.runtime import nesting
 from tercet.runtime.changes import EMERGENCY_STOP, LEASE_EXPIRED
 from tercet.runtime.desk import Tenure
 from tercet.runtime.noticeboard import Stop
@@ -102,6 +103,7 @@ class Calls:
             fencing_token=self.tenure.lease.epoch,
             session_id=start["session"],
             root_session=start.get("root", ""),
+            owners=nesting.owners_of(start),
             depth=start.get("depth", 0),
             traceparent=call_traceparent(start, position, self._around.observers),
             progress=unheard if self._around.signal is unmeasured else self._teller(start["run"], step),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -81,3 +82,21 @@ def more(state: State, **amounts: int) -> Used:
     return msgspec.structs.replace(
         state.used, **{name: getattr(state.used, name) + n for name, n in amounts.items()}
     )
+
+
+def owners_of(start: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return who owns a run, and the runs that it is nested in."""
+    return (start["actor"], *start.get("parent_owners", ()))
+
+
+def owner_named(state: State, actor: str, login: str) -> str:
+    """Return how a person is known as an owner of this run or of one that it is nested in; empty if they own none."""
+    return named_among(owners_of(state.start), actor, login)
+
+
+def named_among(owners: Iterable[Mapping[str, Any]], actor: str, login: str) -> str:
+    """Return how a person is known among the owners: by their name or their login; empty if they are none of them."""
+    known = tuple(owners)
+    if any(owner.get("id") == actor for owner in known):
+        return actor
+    return f"the login {login}" if login and any(owner.get("os_user") == login for owner in known) else ""

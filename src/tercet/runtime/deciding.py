@@ -44,6 +44,7 @@ from tercet.critic.uncertain import find_uncertain
 from tercet.executor.identity import idempotency_key
 from tercet.journal.events import BoundCompensation, Undo
 from tercet.journal.events.gate import Need
+from tercet.policy.call_params import canonical_params
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
 from tercet.runtime import commands as c
 from tercet.runtime.asking import (
@@ -358,13 +359,14 @@ class Acting:
         call = self.course.calls[name]
         if call.mode is ApprovalMode.READ_ONLY or call.tool.name in self.setting.spec.repeatable:
             return False
-        key = self._key(call, undo.params, 0)
+        keys = self._keys(call, undo.params, 0)
         others = (
             other
             for other in self.state.undo
             if other.tool == undo.tool and self.state.steps[f"{UNDO}{other.step}"].status == "done"
         )
-        return key in self.state.keys or any(self._key(call, other.params, 0) == key for other in others)
+        has_run = any(key in self.state.keys for key in keys)
+        return has_run or any(self._keys(call, other.params, 0)[0] == keys[0] for other in others)
 
     def _shortage_back(self, name: str, step: StepState) -> str | None:
         """Why the budget does not allow this call, if those that take other steps back are to be made as well."""
@@ -667,20 +669,24 @@ class Acting:
             self.setting.spec.conditions, ((tool, place is not None) for place, tool in ordered)
         )
 
-    def _key(self, call: EffectiveStep, params: dict[str, Any], occurrence: int) -> str:
-        start = self.state.start
-        return idempotency_key(start["tenant"], start["session"], call.tool, params, occurrence)
+    def _keys(self, call: EffectiveStep, params: dict[str, Any], occurrence: int) -> tuple[str, ...]:
+        """Return the key of an action, and the one that it had under earlier rules: a session may have been migrated."""
+        compared = canonical_params(call.tool, params) if self._is_strict else params
+        forms = (compared,) if compared == params else (compared, params)
+        tenant, session = self.state.start["tenant"], self.state.start["session"]
+        return tuple(idempotency_key(tenant, session, call.tool, form, occurrence) for form in forms)
 
     def _new_action(self, call: EffectiveStep, params: dict[str, Any]) -> tuple[int, str] | None:
         """The how-manieth time this action happens, and its key; None if it may not happen again."""
         taken = {self.state.steps[name].key for name in self.state.frontier}
         may_repeat = call.mode is ApprovalMode.READ_ONLY or call.tool.name in self.setting.spec.repeatable
-        occurrence = 0
-        while (key := self._key(call, params, occurrence)) in self.state.keys or key in taken:
+        occurrence, keys = 0, self._keys(call, params, 0)
+        while any(key in self.state.keys or key in taken for key in keys):
             if not may_repeat:
                 return None
             occurrence += 1
-        return occurrence, key
+            keys = self._keys(call, params, occurrence)
+        return occurrence, keys[0]
 
     def _shortage(self, step: StepState, call: EffectiveStep) -> str | None:
         """Why the budget does not allow this call."""

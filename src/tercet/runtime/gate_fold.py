@@ -6,7 +6,7 @@ needs to know who people are; here an answer must only fit the gate that is open
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,9 @@ from tercet.runtime.changes import (
     demand,
     illegal,
     more,
+    named_among,
+    owner_named,
+    owners_of,
     step_of,
     with_step,
 )
@@ -132,9 +135,9 @@ def _without(state: State, gate: OpenGate) -> dict[str, OpenGate]:
 
 
 def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    owner, login = state.start["actor"], event.login
-    is_own = event.actor == owner["id"] or bool(login and login == owner.get("os_user"))
-    demand(state, event, is_met=not is_own, why="they started this run")
+    login = event.login
+    is_own = bool(owner_named(state, event.actor, login))
+    demand(state, event, is_met=not is_own, why="they started this run, or one that it is nested in")
     is_second = any(a.actor == event.actor or (login and a.login == login) for a in gate.approvals)
     demand(state, event, is_met=not is_second, why="they approved it already")
     gate = msgspec.structs.replace(gate, approvals=(*gate.approvals, _recorded(gate, event, gate.step)))
@@ -246,14 +249,16 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     done = complete(changed(state, gates=_without(state, gate)), found)
     if Behaviour.STRICT_CALLS not in state.start.get("behaviour", ()):
         return done
-    is_trusted = is_trusted_settler(state.start["actor"], gate.shown, event)
+    is_trusted = is_trusted_settler(owners_of(state.start), gate.shown, event)
     entered = Entered(by=event.actor, is_trusted=is_trusted)
     return changed(done, entered={**state.entered, gate.step: entered})
 
 
-def is_trusted_settler(owner: Mapping[str, Any], shown: Mapping[str, Any], event: e.GateAnswered) -> bool:
-    """Whether a person holds a role by which the pack trusts what they enter; the owner of the run never does."""
-    if event.actor == owner["id"] or (event.login and event.login == owner.get("os_user")):
+def is_trusted_settler(
+    owners: Iterable[Mapping[str, Any]], shown: Mapping[str, Any], event: e.GateAnswered
+) -> bool:
+    """Whether a person holds a role by which the pack trusts what they enter; an owner of the run never does."""
+    if named_among(owners, event.actor, event.login):
         return False
     return not set(shown.get("trusted_roles", ())).isdisjoint(event.roles)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tercet.contracts.behaviour import is_outdated
+from tercet.contracts.behaviour import Behaviour, is_outdated
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
@@ -24,7 +24,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
-from tercet.runtime.changes import ANSWERS, POLICY
+from tercet.runtime.changes import ANSWERS, POLICY, owner_named
 from tercet.runtime.gate_fold import can_be_held, gate_for
 from tercet.runtime.session_fold import EXTENSIBLE, is_extension
 from tercet.runtime.state import UNDO, OpenGate, State
@@ -283,14 +283,18 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
 
 
 def _recognised(said: Reply, state: State) -> Reply:
-    """What somebody says from a login, in those of their roles that the run's own list of people gives them; raises
-    `UsageError` if it gives that name to another login. Whoever started the run is who they were then."""
+    """Return an answer with those of its giver's roles that the run's own list of people gives them.
+
+    It is asked for answers from a login, and for those whose roles are said to come from a list. Raises `UsageError` if the
+    list gives that name to another login. The owner of the run is who they were when it started.
+    """
     people: dict[str, Any] = state.start.get("people") or {}
     owner = state.start["actor"]
-    if not said.login or not people or (said.actor, said.login) == (owner["id"], owner.get("os_user")):
+    is_owner = bool(said.login) and (said.actor, said.login) == (owner["id"], owner.get("os_user"))
+    if not people or is_owner or not (said.login or _goes_by_list(said, state)):
         return said
     person = as_object(people.get(said.actor)) or {}
-    if said.actor in people and person.get("login") != said.login:
+    if said.login and said.actor in people and person.get("login") != said.login:
         raise UsageError(
             f"{said.actor} is not the login {said.login}, by the list of people of this run's pack",
             code="wrong_login",
@@ -298,6 +302,11 @@ def _recognised(said: Reply, state: State) -> Reply:
         )
     held = as_list(person.get("roles")) or ()
     return msgspec.structs.replace(said, roles=tuple(role for role in said.roles if role in held))
+
+
+def _goes_by_list(said: Reply, state: State) -> bool:
+    """Whether an answer's roles are said to come from a list of people, and the session's rules compare that."""
+    return said.listed and Behaviour.STRICT_CALLS in state.start.get("behaviour", ())
 
 
 def _lists(said: Reply) -> str:
@@ -345,11 +354,10 @@ def _demand_fresh(gate: OpenGate, at: int) -> None:
 
 
 def _owner(said: Reply, state: State) -> str:
-    """By what they are known as whoever started the run, their name or their login; empty if it was somebody else."""
-    owner = state.start["actor"]
-    if said.actor == owner["id"]:
-        return said.actor
-    return f"the login {said.login}" if said.login and said.login == owner.get("os_user") else ""
+    """Return how an answer's giver is known as an owner; without a login of their own, the list's login counts."""
+    listed: dict[str, Any] = state.start.get("people") or {} if _goes_by_list(said, state) else {}
+    login = said.login or (as_object(listed.get(said.actor)) or {}).get("login") or ""
+    return owner_named(state, said.actor, login)
 
 
 def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:

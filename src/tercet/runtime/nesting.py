@@ -7,12 +7,15 @@ it begins, in a stream beside the root's, and gives back what it did not use whe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.errors import LimitError
+from tercet.contracts.request import Actor
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import append_next, read_all
@@ -49,6 +52,16 @@ class Place:
 
 ALONE = Place()
 """The place of a run that nobody led to."""
+
+
+def owners_of(start: Mapping[str, Any]) -> tuple[Actor, ...]:
+    """Return the owner of the run that started so, then those of the runs that it is nested in."""
+    return tuple(Actor.model_validate(each) for each in (start["actor"], *start.get("parent_owners", ())))
+
+
+def owners_above(parent: ToolContext) -> tuple[Actor, ...]:
+    """Return the owners of the runs that a new run is nested in, that of its parent first."""
+    return parent.owners or (Actor(id=parent.actor),)
 
 
 def family_of(root: str) -> str:

@@ -87,6 +87,7 @@ def started(
     is_shadow: bool = False,
     body: str = "",
     place: Place = ALONE,
+    parent_owners: tuple[Actor, ...] = (),
     frozen: bytes = b"",
     traceparent: str = "",
 ) -> e.SessionStarted:
@@ -121,6 +122,7 @@ def started(
         evidence=hash_bytes(frozen) if frozen else "",
         root=place.root,
         depth=place.depth,
+        parent_owners=tuple(owner.model_dump(mode="json") for owner in parent_owners),
         risk_tier=str(setting.spec.risk_tier),
         traceparent=traceparent,
         people=people_of(pack.actors),

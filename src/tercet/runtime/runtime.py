@@ -321,12 +321,15 @@ class Runtime(People):
         it is safe to send a request again that may not have arrived. `shadow` only rehearses: the plan is reviewed, nothing is
         called, and no key is used up. `planner` is one of the pack's by its name, or one of your own; `models` are the names of the
         language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
-        a run hands in its own context as `parent`, so that recursion ends somewhere. `traceparent` is the W3C header of
+        a run hands in its own context as `parent`, so that recursion ends somewhere; without `actor`, the owner of that
+        run owns the nested one too. `traceparent` is the W3C header of
         whoever asks: the run becomes part of that trace.
         """
         _demand_life(ttl_ms)
         request, plan = as_request(request), as_plan(plan)
-        owner = self.known(messages.nameable(anonymous() if actor is None else as_actor(actor)))
+        above = () if parent is None else nesting.owners_above(parent)
+        asker = as_actor(actor) if actor is not None else above[0] if above else anonymous()
+        owner = self.known(messages.nameable(asker))
         caller = traceparent or ("" if parent is None else parent.traceparent)
         asking_span = str(read_traceparent(caller)) if caller else ""
         body = opening.body_of(request, plan)
@@ -366,6 +369,7 @@ class Runtime(People):
                 is_shadow=shadow,
                 body=body,
                 place=place,
+                parent_owners=above,
                 frozen=frozen,
                 traceparent=asking_span,
             )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.critic.pluggable.outcome import StepOutcome
@@ -100,30 +101,38 @@ def is_recorded_whole(decision: JsonObject) -> bool:
 
 def turns_of(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> list[Turn]:
     """The turns of a run, the last of which may not be judged yet."""
-    return [_turn(number, told, blobs) for number, told in enumerate(_told(events), 1)]
+    told = enumerate(_told(events), 1)
+    return [_turn(number, own, blobs, is_strict=is_strict) for number, (own, is_strict) in told]
 
 
-def last_turn(events: Sequence[e.Event], blobs: Mapping[str, Any], number: int) -> Turn:
-    """The turn that was decided on last; those before it are not read again."""
+def last_turn(events: Sequence[e.Event], blobs: Mapping[str, Any], number: int, *, is_strict: bool) -> Turn:
+    """The turn that was decided on last; those before it are not read again. `is_strict`: rule 5 applies."""
     began = next(index for index in reversed(range(len(events))) if isinstance(events[index], e.PlanProposed))
-    return _turn(number, list(events[began:]), blobs)
+    return _turn(number, list(events[began:]), blobs, is_strict=is_strict)
 
 
-def _told(events: Iterable[e.Event]) -> Iterator[list[e.Event]]:
-    """The events of each turn, from the decision on."""
+def _told(events: Iterable[e.Event]) -> Iterator[tuple[list[e.Event], bool]]:
+    """The events of each turn, from the decision on, and whether rule 5 applied when the turn was judged."""
     told: list[e.Event] = []
+    is_strict = is_judged = was_strict = False
     for event in events:
         if isinstance(event, e.PlanProposed):
             if told:
-                yield told
+                yield told, was_strict
             told = [event]
+            is_judged = False
         elif told:
             told.append(event)
+        if isinstance(event, e.SessionStarted | e.SessionMigrated) and event.behaviour:
+            is_strict = Behaviour.STRICT_CALLS in event.behaviour
+        if not is_judged:
+            was_strict = is_strict
+        is_judged = is_judged or isinstance(event, e.TurnJudged)
     if told:
-        yield told
+        yield told, was_strict
 
 
-def _turn(number: int, told: list[e.Event], blobs: Mapping[str, Any]) -> Turn:
+def _turn(number: int, told: list[e.Event], blobs: Mapping[str, Any], *, is_strict: bool) -> Turn:
     proposed = told[0]
     assert isinstance(proposed, e.PlanProposed)  # noqa: S101 - by construction, and pyright cannot see it
     plan = read_plan(proposed.plan)
@@ -131,12 +140,14 @@ def _turn(number: int, told: list[e.Event], blobs: Mapping[str, Any]) -> Turn:
         number=number,
         plan=plan,
         decision=proposed.decision,
-        results=_results(plan, told, blobs),
+        results=_results(plan, told, blobs, is_strict=is_strict),
         judged=next((event for event in told if isinstance(event, e.TurnJudged)), None),
     )
 
 
-def _results(plan: Plan, told: list[e.Event], blobs: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _results(
+    plan: Plan, told: list[e.Event], blobs: Mapping[str, Any], *, is_strict: bool
+) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     gates: dict[str, str] = {}
     refusal: dict[str, Any] | None = None
@@ -164,7 +175,9 @@ def _results(plan: Plan, told: list[e.Event], blobs: Mapping[str, Any]) -> list[
     called = [step.id for step in plan.steps if step.tool is not None]
     if refusal is not None:
         return [refusal for _ in called] or [refusal]
-    return [found.get(name) or _error("it did not run", "not_done") for name in called]
+    if not is_strict:  # before rule 5, an empty object counted as no result
+        found = {name: result for name, result in found.items() if result}
+    return [found.get(name, _error("it did not run", "not_done")) for name in called]
 
 
 def _refusal(verdict: JsonObject) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def effects(events: Sequence[e.Event]) -> list[Effect]:
     planned: dict[str, Step] = {}
     intents: dict[str, e.Intent] = {}
     asked: dict[str, e.GateOpened] = {}
-    owner: Mapping[str, Any] = {}
+    owners: tuple[Mapping[str, Any], ...] = ()
     found: list[Effect] = []
 
     def add(step: str, value: Any, blob: str = "", entered_by: str = "") -> None:
@@ -66,7 +66,7 @@ def effects(events: Sequence[e.Event]) -> list[Effect]:
     for event in events:
         match event:
             case e.SessionStarted():
-                owner = event.actor
+                owners = (event.actor, *event.parent_owners)
             case e.PlanProposed():
                 planned |= {step.id: step for step in read_plan(event.plan).steps}
             case e.Intent() if event.tool and event.step in planned:
@@ -76,7 +76,7 @@ def effects(events: Sequence[e.Event]) -> list[Effect]:
             case e.Complete() if event.step in intents:
                 add(event.step, event.value, event.blob)
             case e.GateAnswered(answer="happened") if (gate := asked[event.gate]).step in intents:
-                is_trusted = is_trusted_settler(owner, gate.shown, event)
+                is_trusted = is_trusted_settler(owners, gate.shown, event)
                 add(gate.step, event.value, entered_by="" if is_trusted else event.actor)
             case _:
                 pass

@@ -42,6 +42,7 @@ from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.planner.prompt import PROMPT_TOO_LONG
 from tercet.planner.template import PlanningError
+from tercet.policy.call_params import canonical_params
 from tercet.policy.resolution import ResolutionError, Resolver
 from tercet.runtime import commands as c
 from tercet.runtime import memories, story, transcript
@@ -240,7 +241,8 @@ class Work:
                 code=PLANNER_MISSING,
                 remedy="resume it with the Engine of that agent",
             )
-        turn = last_turn(events, blobs, state.turns + 1)
+        is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+        turn = last_turn(events, blobs, state.turns + 1, is_strict=is_strict)
         sofar = Sofar(
             steps=turn.number,
             elapsed_ms=state.used.wall_clock,
@@ -356,7 +358,12 @@ class Work:
             tokens=call.step.estimated_tokens,
             cost=call.tool.cost_microcents,
             breaker=circuit,
-            call=call_hash(call.tool.name, command.params),
+            call=call_hash(
+                call.tool.name,
+                canonical_params(call.tool, command.params)
+                if setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+                else command.params,
+            ),
             hold_calls=back_calls,
             hold_cost=back_cost,
             compensation=command.compensation,

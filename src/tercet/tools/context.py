@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tercet.contracts.request import Actor
+
 
 def unheard(_done: float, _total: float | None = None, _message: str = "") -> None:
     """Nobody wants to hear how far a call is."""
@@ -30,6 +32,8 @@ class ToolContext:
     session_id: str = ""
     root_session: str = ""
     """The session that led to this run through others; empty where nobody did."""
+    owners: tuple[Actor, ...] = ()
+    """The owner of this run, then those of the runs that it is nested in, from the inside out."""
     depth: int = 0
     """How many runs this one stands inside of."""
     traceparent: str = ""

@@ -49,6 +49,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     root: str = ""
     """The session that led to this one through a tool; empty where nobody did."""
     depth: int = 0
+    parent_owners: tuple[dict[str, Any], ...] = ()
+    """The owners of the runs that it is nested in, from the inside out: none of them approves its gates."""
     body: str = ""
     """The hash of what was asked, where the request has a key."""
     risk_tier: str = ""

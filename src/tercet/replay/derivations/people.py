@@ -1,7 +1,8 @@
-"""What people said to a session: their words are facts; whether they could say them then, and there, is not."""
+"""What people said to a session: their messages are facts. What each became, and whether it was allowed, is derived."""
 
 from __future__ import annotations
 
+from tercet.contracts.errors import UsageError
 from tercet.journal import events as e
 from tercet.replay.derivations.derived import Derived
 from tercet.replay.scene import Scene
@@ -9,6 +10,7 @@ from tercet.runtime import messages
 from tercet.runtime.messages import Cancel, Extend, Reply, Said
 
 PERSON = "what a person said"
+NO_INBOX = "what a person said, by its event alone: the recording does not hold their message"
 
 
 def gate_answered(scene: Scene, event: e.GateAnswered) -> Derived:
@@ -39,6 +41,12 @@ def budget_extended(scene: Scene, event: e.BudgetExtended) -> Derived:
 
 
 def _said(scene: Scene, said: Said, event: e.GateAnswered | e.SessionCancelled | e.BudgetExtended) -> Derived:
-    """What it becomes; a refusal is raised, and is a difference."""
-    made = messages.event_of(said, scene.state, event.at, inbox=event.inbox, outside=event.outside)
-    return Derived(event=made, fact=PERSON)
+    """Return what the message in the inbox becomes, or else `said`; a refusal is raised, and is a difference."""
+    data = scene.recording.inbox.get(event.inbox)
+    message = said if data is None else messages.decode(data)
+    if message.session != scene.recording.session:
+        raise UsageError(
+            f"message {event.inbox} of the inbox was sent to session {message.session}", code="wrong_session"
+        )
+    made = messages.event_of(message, scene.state, event.at, inbox=event.inbox, outside=event.outside)
+    return Derived(event=made, fact=NO_INBOX if data is None else PERSON)

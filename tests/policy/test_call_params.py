@@ -1,0 +1,110 @@
+"""What a tool is called with: declared defaults filled in, and equal values spelled alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tercet.contracts.tool import ToolSpec
+from tercet.policy.call_params import canonical_params, defaults_in, effective_params
+
+
+def tool(properties: dict[str, Any], **schema: Any) -> ToolSpec:
+    """A tool with these parameters."""
+    parameters = {"type": "object", "properties": properties, **schema}
+    return ToolSpec.model_validate({"name": "pay.it", "mode": "local_write", "parameters": parameters})
+
+
+DECIMAL = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+ID = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+
+
+def text(kind: str) -> dict[str, Any]:
+    """The schema of a text of a format."""
+    return {"type": "string", "format": kind}
+
+
+@pytest.mark.parametrize(
+    ("schema", "first", "second"),
+    [
+        (text("date"), "2026-05-01", "2026-05-01T00:00:00"),
+        (text("date-time"), "2026-05-01T00:00:00Z", "2026-05-01T00:00:00+00:00"),
+        (text("date-time"), "2026-05-01T00:00:00Z", "2026-05-01 02:00:00.000+02:00"),
+        (text("time"), "09:30Z", "09:30:00+00:00"),
+        (text("duration"), "PT60S", "PT1M"),
+        (text("uuid"), "AAAAAAAA-aaaa-4aaa-8aaa-AAAAAAAAAAAA", "aaaaaaaaaaaa4aaa8aaaaaaaaaaaaaaa"),
+        ({"anyOf": [text("uuid"), {"type": "null"}]}, "A" * 32, "a" * 32),
+        (DECIMAL, 1, "1"),
+        (DECIMAL, "1.0", "1"),
+        (DECIMAL, 100, "1e2"),
+        (DECIMAL, 0, "-0.00"),
+        ({"type": ["number", "string"]}, 0.5, "0.50"),
+        (ID, 7, "7"),
+        ({"type": "number"}, 10**20, 1e20),
+        ({"type": "array", "items": text("uuid")}, ["A" * 32], ["a" * 32]),
+        ({"type": "object", "properties": {"u": text("uuid")}}, {"u": "A" * 32}, {"u": "a" * 32}),
+        ({"$ref": "#/$defs/U"}, "A" * 32, "a" * 32),
+    ],
+)
+def test_equal_values_are_spelled_alike(schema: dict[str, Any], first: Any, second: Any) -> None:
+    """Two spellings that a tool receives as one value compare as one."""
+    spec = tool({"x": schema}, **{"$defs": {"U": text("uuid")}})
+    one, other = canonical_params(spec, {"x": first}), canonical_params(spec, {"x": second})
+    assert one == other
+    assert canonical_params(spec, one) == one
+
+
+@pytest.mark.parametrize(
+    ("schema", "first", "second"),
+    [
+        (text("date"), "2026-05-01", "2026-05-02"),
+        (text("date-time"), "2026-05-01T00:00:00", "2026-05-01T00:00:00Z"),
+        (text("date-time"), "soon", "Soon"),
+        (text("date-time"), "9999-12-31T23:59:59-14:00", "9999-12-31T23:59:58-14:00"),
+        ({"type": "string"}, "A" * 32, "a" * 32),
+        ({"type": "string"}, "1", "1.0"),
+        (ID, "007", "7"),
+        (DECIMAL, "1" * 40, "1" * 39 + "2"),
+        (DECIMAL, "NaN", "Infinity"),
+        (DECIMAL, 1, True),
+        (DECIMAL, "9" * 5_000, "9" * 4_999),
+        ({"$ref": "#/nowhere"}, "a", "A"),
+        (True, "a", "A"),
+    ],
+)
+def test_other_values_stay_apart(schema: Any, first: Any, second: Any) -> None:
+    """What a tool may tell apart compares as two values."""
+    spec = tool({"x": schema})
+    one, other = canonical_params(spec, {"x": first}), canonical_params(spec, {"x": second})
+    assert repr(one) != repr(other)
+
+
+def test_declared_defaults_are_filled_in_at_every_level() -> None:
+    """A default counts as if it had been written, also inside objects and lists; nothing is taken from a union."""
+    line = {"type": "object", "properties": {"cents": {"type": "integer", "default": 9900}}}
+    either = {"anyOf": [line, {"type": "object", "properties": {"other": {"default": 1}}}]}
+    spec = tool(
+        {"to": {"type": "string"}, "line": line, "lines": {"type": "array", "items": line}, "either": either,
+         "cur": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}}
+    )  # fmt: skip
+    params: dict[str, Any] = {"to": "a", "line": {}, "lines": [{"cents": 1}, {}], "either": {}}
+    effective = effective_params(spec, params)
+    assert effective == {
+        "to": "a", "line": {"cents": 9900}, "lines": [{"cents": 1}, {"cents": 9900}], "either": {}, "cur": None,
+    }  # fmt: skip
+    assert defaults_in(params, effective) == ("/line/cents", "/lines/1/cents", "/cur")
+    assert canonical_params(spec, effective) == canonical_params(spec, params)
+
+
+def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
+    """Defaults inside defaults, references in circles and very deep values are cut off."""
+    node: dict[str, Any] = {"type": "object", "properties": {"child": {"$ref": "#/$defs/N", "default": {}}}}
+    loop = {"$ref": "#/$defs/L"}
+    spec = tool({"x": {"$ref": "#/$defs/N"}, "y": loop}, **{"$defs": {"N": node, "L": loop}})
+    assert effective_params(spec, {"x": {}}) == {"x": {"child": {"child": {}}}}
+    deep: Any = 1.0
+    for _ in range(500):
+        deep = [deep]
+    assert canonical_params(spec, {"y": deep})["y"]
+    assert canonical_params(tool({"x": DECIMAL}), {"x": 10**5_000}) == {"x": 10**5_000}
