@@ -465,3 +465,73 @@ def test_only_approvers_say_whether_an_approved_compensation_happened(workshop: 
             assert (await runtime.resume(result.session_id)).status == "failed"
 
     workshop.run(main())
+
+
+@pytest.mark.parametrize(
+    ("pay", "header"),
+    [
+        ({}, {}),
+        ({"gates": ("NEVER",), "mode": "local_write"}, {}),
+        ({"gates": (), "mode": "local_write"}, {"decision": {"gates": ("BOSS",)}}),
+    ],
+    ids=["its tool", "a condition", "the decision"],
+)
+def test_only_approvers_say_whether_a_declared_compensation_happened(
+    workshop: Workshop, url: str, pay: dict[str, Any], header: dict[str, Any]
+) -> None:
+    """The gates of the compensating call decide who settles it, although the approval of its step covers it."""
+    house = House(workshop)
+    calls: list[dict[str, Any]] = []
+
+    async def lose(_: ToolContext, params: dict[str, Any]) -> Any:
+        calls.append(params)
+        raise ConnectionError("lost")
+
+    workshop.tools = [each for each in workshop.tools if each.name not in ("pay.it", "do.it")]
+    declared = {"mode": "destructive", "gates": ("BOSS",), "authority": (), "no_compensation": "paid"}
+    workshop.tool("pay.it", lose, **{**declared, **pay})
+    workshop.tool("do.it", compensate=PAY)
+    never = Gate(name="NEVER", roles=("boss",), when="args.n == 0")
+
+    async def main() -> None:
+        pack = house.pack(gates=(BOSS, LAW, never), **header)
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            course = plan(step("a"), step("x", "break.it", depends_on=("a",)))
+            result = await fail(runtime, course)
+            assert result.gate is not None
+            assert (result.gate.kind, result.gate.step) == ("reconcile", "~a")
+            for actor, code in ((ADA, "own_gate"), (DAN, "role_missing")):
+                for happened in (True, False):
+                    with pytest.raises(UsageError) as caught:
+                        await runtime.settle(result.gate.id, happened=happened, actor=actor)
+                    assert caught.value.code == code
+            await runtime.settle(result.gate.id, happened=True, actor=BOB)
+            assert (await runtime.resume(result.session_id)).status == "failed"
+
+    workshop.run(main())
+    assert calls == [{"n": 7}]
+
+
+def test_the_owner_does_not_settle_a_call_that_another_person_approved(workshop: Workshop) -> None:
+    """Also where the approval asked for no role."""
+
+    async def lose(_: ToolContext, __: dict[str, Any]) -> Any:
+        raise ConnectionError("lost")
+
+    workshop.tool("send.it", lose, "network", authority=(), no_compensation="it is sent")
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("s", "send.it")), actor=ADA)
+            assert result.gate is not None
+            await runtime.approve(result.gate.id, actor=DAN)
+            result = await runtime.resume(result.session_id)
+            assert result.gate is not None
+            assert result.gate.kind == "reconcile"
+            with pytest.raises(UsageError) as caught:
+                await runtime.settle(result.gate.id, happened=False, actor=ADA)
+            assert caught.value.code == "own_gate"
+            await runtime.settle(result.gate.id, happened=True, actor=DAN)
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())

@@ -21,6 +21,7 @@ from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import Gate
 from tercet.contracts.references import Reference, scan
 from tercet.critic.flow import describe_origins, origins
+from tercet.critic.gates import gravity
 from tercet.critic.reading import basis_of, evidence_in, pinned
 from tercet.critic.review import Review
 from tercet.journal.events import BoundCompensation, Need
@@ -29,7 +30,7 @@ from tercet.runtime import commands as c
 from tercet.runtime.compensation import shown_params
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
-from tercet.runtime.state import UNDO, State
+from tercet.runtime.state import UNDO, Answer, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,11 +276,35 @@ def people_of(state: State, setting: Setting, steps: Iterable[str]) -> dict[str,
     """Whom to ask about what these steps did: one of those who may approve such calls; nobody in particular where no
     approval was given by name."""
     wanted = frozenset(steps)
-    names = [
-        n
-        for answer in state.answers
-        if answer.answer == "approve" and answer.step in wanted
-        for n in answer.names
-    ]
+    return _needs(setting, (name for answer in _approvals(state, wanted) for name in answer.names))
+
+
+def settlers_of(state: State, setting: Setting, name: str, call: EffectiveStep | None) -> dict[str, Need]:
+    """Return who may say whether a call happened; empty if the run's owner may say so as well.
+
+    These are the people of the gates at which the call or its step was approved, and of the gates that the call itself
+    has: by its step, its tool and the decision. A condition that was false when a step was dispatched lifts its gate; no
+    condition lifts a gate of a compensation, since a declared one is made without evaluating them. A call that only had
+    to be approved by another person is settled by another person.
+    """
+    steps = frozenset((name, name.removeprefix(UNDO).partition("#")[0]))
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return people_of(state, setting, steps)
+    approvals = _approvals(state, steps)
+    names = [gate for answer in approvals for gate in answer.names]
+    if call is not None:
+        known = setting.compiled.gates_by_name
+        own = (*call.gates, *(() if call.leaves_nothing else setting.spec.gates))
+        names += [g for g in own if g in known and (name.startswith(UNDO) or known[g].when is None)]
+    is_grave = call is not None and gravity(call.mode, call.reversibility) is not None
+    return _needs(setting, names) or ({"": Need()} if approvals or is_grave else {})
+
+
+def _approvals(state: State, steps: Collection[str]) -> list[Answer]:
+    """Return the approvals that people gave to these steps."""
+    return [answer for answer in state.answers if answer.answer == "approve" and answer.step in steps]
+
+
+def _needs(setting: Setting, names: Iterable[str]) -> dict[str, Need]:
     known = setting.compiled.gates_by_name
     return {name: Need(roles=known[name].roles) for name in names if name in known}
