@@ -10,6 +10,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
+from tercet.contracts.request import Actor
 from tercet.contracts.saga import RollbackStatus
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
@@ -535,3 +536,38 @@ def test_the_owner_does_not_settle_a_call_that_another_person_approved(workshop:
             assert (await runtime.resume(result.session_id)).status == "completed"
 
     workshop.run(main())
+
+
+def test_an_approver_who_lost_the_role_covers_no_compensation(workshop: Workshop, url: str) -> None:
+    """The approvals of the step are looked at again before its compensation is made; then its own gate opens."""
+    house = House(workshop)
+    one = BOSS.model_copy(update={"quorum": 1})
+    steps = (
+        step("a", compensate=PAY, gates=("BOSS",)),
+        step("g", gates=("LAW",), depends_on=("a",)),
+    )
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            first = house.pack(gates=(one, LAW), actors=(BOB, CLEO, LEA))
+            async with workshop.runtime(first, journal) as runtime:
+                result = await runtime.run(ASK, plan=plan(*steps), actor=ADA)
+                assert result.gate is not None
+                await runtime.approve(result.gate.id, actor=BOB)
+                result = await runtime.resume(result.session_id)
+                assert result.gate is not None
+                assert result.gate.names == ("LAW",)
+            second = house.pack(gates=(one, LAW), actors=(Actor(id="bob"), CLEO, LEA))
+            async with workshop.runtime(second, journal) as later:
+                await later.deny(result.gate.id, actor=LEA)
+                result = await later.resume(result.session_id)
+                assert result.gate is not None
+                assert (result.gate.kind, result.gate.step, house.paid) == ("approval", "~a", [])
+                await later.approve(result.gate.id, actor=CLEO)
+                result = await later.resume(result.session_id)
+                report = await report_of(later, result.session_id)
+                assert report.rollback is not None
+                assert report.rollback.success
+
+    workshop.run(main())
+    assert house.paid == [{"n": 7}]
