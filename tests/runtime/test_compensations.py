@@ -489,8 +489,8 @@ def test_only_approvers_say_whether_a_declared_compensation_happened(
         raise ConnectionError("lost")
 
     workshop.tools = [each for each in workshop.tools if each.name not in ("pay.it", "do.it")]
-    declared = {"mode": "destructive", "gates": ("BOSS",), "authority": (), "no_compensation": "paid"}
-    workshop.tool("pay.it", lose, **{**declared, **pay})
+    declared: dict[str, Any] = {"mode": "destructive", "gates": ("BOSS",), "authority": ()}
+    workshop.tool("pay.it", lose, **{**declared, "no_compensation": "paid", **pay})
     workshop.tool("do.it", compensate=PAY)
     never = Gate(name="NEVER", roles=("boss",), when="args.n == 0")
 
