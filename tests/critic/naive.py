@@ -1359,6 +1359,11 @@ def compensations_are_recorded(case: Case) -> Iterator[Finding]:
             yield "compensation_missing", index
 
 
+def changes_something(mode: str, reversibility: str) -> bool:
+    """Whether a call has an effect that could be undone, or that could undo another."""
+    return mode != "read_only" and reversibility != "pure"
+
+
 def compensations_fit(case: Case) -> Iterator[Finding]:
     """Check 16."""
     for index, step, _ in calls(case):
@@ -1367,7 +1372,11 @@ def compensations_fit(case: Case) -> Iterator[Finding]:
         tool = tool_named(case, step.compensate.tool)
         if tool is None:
             yield "compensation_missing", index
-        elif MODES.index(tool.mode) > MODES.index(case.ctx.safety_mode):
+            continue
+        has_effect = changes_something(mode_of(case, step), reversibility_of(case, step))
+        if has_effect and not changes_something(tool.mode, declared_reversibility(tool)):
+            yield "compensation_missing", index
+        if MODES.index(tool.mode) > MODES.index(case.ctx.safety_mode):
             yield "mode_exceeded", index
         elif not may_use(case, tool):
             yield "authorization_required", index

@@ -689,6 +689,7 @@ COMPENSATIONS: list[Doc | None] = [
     {"tool": "mail.send", "params": {"to": {"$from": "request#/note"}}},
     {"tool": "mail.send", "params": {"to": {"$evidence": f"{ABSENT}#/x"}}},
     {"tool": "nobody.home", "params": {}},
+    {"tool": "orders.lookup", "params": {"order_id": "ord_1"}},
 ]
 
 

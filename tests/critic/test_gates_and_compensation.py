@@ -322,10 +322,10 @@ def undoing(name: str, **params: Any) -> Step:
             "the compensation of step 0: ",
         ),
         (
-            undoing("orders.lookup", id="ord_881", order_id="ord_881"),
-            undoing("orders.lookup", id="ord_881"),
-            ("violates_decision_spec", "argument_invalid", 0, "/steps/0/compensate/params/order_id"),
-            "the compensation of step 0: order_id is given twice, by name and by alias",
+            undoing("tickets.close", ticket="7", id="7"),
+            undoing("tickets.close", ticket="7"),
+            ("violates_decision_spec", "argument_invalid", 0, "/steps/0/compensate/params/id"),
+            "the compensation of step 0: id is given twice, by name and by alias",
         ),
         (
             undoing("tickets.close", id={"$from": "request#/count"}),
@@ -340,11 +340,35 @@ def test_a_proposed_compensation_is_a_call_like_any_other(
     undo: Step, neighbour: Step, expected: tuple[Any, ...], reason: str
 ) -> None:
     """It is surfaced and its arguments fit, or it is refused where it stands."""
-    house = SHOP.asked(order_id="ord_881", count=5)
+    aliased = CLOSE.model_copy(update={"aliases": {"ticket": "id"}})
+    house = SHOP.asked(order_id="ord_881", count=5).with_tools(aliased)
     verdict = house.review(plan(undo))
     assert refused(verdict) == expected
     assert verdict.reasons[0].startswith(reason)
     assert refused(house.review(plan(neighbour))) is None
+
+
+@pytest.mark.parametrize("declared", [{"mode": "read_only"}, {"mode": "network", "reversibility": "pure"}])
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_a_proposed_compensation_has_an_effect(declared: dict[str, Any], is_declared: bool) -> None:
+    """A call that changes nothing undoes nothing, whether or not the tool declares a compensation itself."""
+    filing = (
+        FILE if is_declared else FILE.model_copy(update={"compensate": None, "no_compensation": "it stays"})
+    )
+    house = SHOP.with_tools(filing, tool("tickets.peek", parameters=takes(), **declared))
+    verdict = house.review(plan(undoing("tickets.peek")))
+    assert refused(verdict) == (
+        "violates_decision_spec",
+        "compensation_missing",
+        0,
+        "/steps/0/compensate",
+    )
+    assert verdict.reasons[0] == (
+        "step 0 is compensated by tickets.peek, which changes nothing and so undoes nothing"
+    )
+    assert refused(house.before_strict_calls().review(plan(undoing("tickets.peek")))) is None
+    looked_up = look_up(compensate={"tool": "tickets.peek"})
+    assert refused(house.review(plan(looked_up))) is None
 
 
 def test_a_proposed_compensation_stays_within_the_safety_mode() -> None:
@@ -424,11 +448,11 @@ def test_a_proposed_compensation_keeps_to_the_policies(
 
 
 def test_a_compensation_does_not_satisfy_what_a_policy_asks_of_the_plan() -> None:
-    """A plan that must look the order up does not do so by proposing that as a compensation."""
-    rule = Policy(name="LOOK", scope="plan", expression="plan.steps.exists(s, s.tool == 'orders.lookup')")
-    verdict = SHOP.holding(policies=(rule,)).review(plan(undoing("orders.lookup", order_id="ord_881")))
+    """A plan that must close a ticket does not do so by proposing that as a compensation."""
+    rule = Policy(name="CLOSE", scope="plan", expression="plan.steps.exists(s, s.tool == 'tickets.close')")
+    verdict = SHOP.holding(policies=(rule,)).review(plan(undoing("tickets.close", id="7")))
     assert codes(verdict) == ["policy_invariant"]
-    assert verdict.reasons[0].startswith("plan violates policy LOOK")
+    assert verdict.reasons[0].startswith("plan violates policy CLOSE")
 
 
 def test_a_proposed_compensation_repeats_no_action() -> None:

@@ -10,6 +10,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
+from tercet.contracts.request import Actor
 from tercet.contracts.saga import RollbackStatus
 from tercet.journal import events as e
 from tercet.packs.pack import Pack
@@ -490,3 +491,108 @@ def test_a_step_that_did_not_run_does_not_satisfy_a_policy_for_a_compensation(wo
 
     workshop.run(main())
     assert house.paid == []
+
+
+@pytest.mark.parametrize(
+    ("pay", "header"),
+    [
+        ({}, {}),
+        ({"gates": ("NEVER",), "mode": "local_write"}, {}),
+        ({"gates": (), "mode": "local_write"}, {"decision": {"gates": ("BOSS",)}}),
+    ],
+    ids=["its tool", "a condition", "the decision"],
+)
+def test_only_approvers_say_whether_a_declared_compensation_happened(
+    workshop: Workshop, url: str, pay: dict[str, Any], header: dict[str, Any]
+) -> None:
+    """The gates of the compensating call decide who settles it, although the approval of its step covers it."""
+    house = House(workshop)
+    calls: list[dict[str, Any]] = []
+
+    async def lose(_: ToolContext, params: dict[str, Any]) -> Any:
+        calls.append(params)
+        raise ConnectionError("lost")
+
+    workshop.tools = [each for each in workshop.tools if each.name not in ("pay.it", "do.it")]
+    declared: dict[str, Any] = {"mode": "destructive", "gates": ("BOSS",), "authority": ()}
+    workshop.tool("pay.it", lose, **{**declared, "no_compensation": "paid", **pay})
+    workshop.tool("do.it", compensate=PAY)
+    never = Gate(name="NEVER", roles=("boss",), when="args.n == 0")
+
+    async def main() -> None:
+        pack = house.pack(gates=(BOSS, LAW, never), **header)
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            course = plan(step("a"), step("x", "break.it", depends_on=("a",)))
+            result = await fail(runtime, course)
+            assert result.gate is not None
+            assert (result.gate.kind, result.gate.step) == ("reconcile", "~a")
+            for actor, code in ((ADA, "own_gate"), (DAN, "role_missing")):
+                for happened in (True, False):
+                    with pytest.raises(UsageError) as caught:
+                        await runtime.settle(result.gate.id, happened=happened, actor=actor)
+                    assert caught.value.code == code
+            await runtime.settle(result.gate.id, happened=True, actor=BOB)
+            assert (await runtime.resume(result.session_id)).status == "failed"
+
+    workshop.run(main())
+    assert calls == [{"n": 7}]
+
+
+def test_the_owner_does_not_settle_a_call_that_another_person_approved(workshop: Workshop) -> None:
+    """Also where the approval asked for no role."""
+
+    async def lose(_: ToolContext, __: dict[str, Any]) -> Any:
+        raise ConnectionError("lost")
+
+    workshop.tool("send.it", lose, "network", authority=(), no_compensation="it is sent")
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("s", "send.it")), actor=ADA)
+            assert result.gate is not None
+            await runtime.approve(result.gate.id, actor=DAN)
+            result = await runtime.resume(result.session_id)
+            assert result.gate is not None
+            assert result.gate.kind == "reconcile"
+            with pytest.raises(UsageError) as caught:
+                await runtime.settle(result.gate.id, happened=False, actor=ADA)
+            assert caught.value.code == "own_gate"
+            await runtime.settle(result.gate.id, happened=True, actor=DAN)
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+
+
+def test_an_approver_who_lost_the_role_covers_no_compensation(workshop: Workshop, url: str) -> None:
+    """The approvals of the step are looked at again before its compensation is made; then its own gate opens."""
+    house = House(workshop)
+    one = BOSS.model_copy(update={"quorum": 1})
+    steps = (
+        step("a", compensate=PAY, gates=("BOSS",)),
+        step("g", gates=("LAW",), depends_on=("a",)),
+    )
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            first = house.pack(gates=(one, LAW), actors=(BOB, CLEO, LEA))
+            async with workshop.runtime(first, journal) as runtime:
+                result = await runtime.run(ASK, plan=plan(*steps), actor=ADA)
+                assert result.gate is not None
+                await runtime.approve(result.gate.id, actor=BOB)
+                result = await runtime.resume(result.session_id)
+                assert result.gate is not None
+                assert result.gate.names == ("LAW",)
+            second = house.pack(gates=(one, LAW), actors=(Actor(id="bob"), CLEO, LEA))
+            async with workshop.runtime(second, journal) as later:
+                await later.deny(result.gate.id, actor=LEA)
+                result = await later.resume(result.session_id)
+                assert result.gate is not None
+                assert (result.gate.kind, result.gate.step, house.paid) == ("approval", "~a", [])
+                await later.approve(result.gate.id, actor=CLEO)
+                result = await later.resume(result.session_id)
+                report = await report_of(later, result.session_id)
+                assert report.rollback is not None
+                assert report.rollback.success
+
+    workshop.run(main())
+    assert house.paid == [{"n": 7}]

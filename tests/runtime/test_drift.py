@@ -12,6 +12,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.loop import Phase
+from tercet.contracts.plan import Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.journal import events as e
@@ -226,6 +227,110 @@ def test_evidence_that_a_call_reads_must_not_have_expired(
 
     workshop.run(main())
     assert "w" not in [name for name, _ in workshop.calls]
+
+
+OTHER = "kg:rule:other#snapshot_s1"
+NOTED = step("n", None, kind="note", params={"most": {"$evidence": f"{FACT}#/most"}, "other": 5})
+THROUGH: dict[str, tuple[Step, ...]] = {
+    "note": (NOTED, step("w", "wipe.it", params={"most": {"$from": "n#/most"}})),
+    "expression": (NOTED, step("w", "wipe.it", params={"most": {"$cel": "n.most"}})),
+    "condition": (NOTED, step("w", "wipe.it", params={}, when="n.most > 1")),
+    "note of a note": (
+        NOTED,
+        step("m", None, kind="note", params={"all": {"$from": "n"}}),
+        step("w", "wipe.it", params={"most": {"$from": "m#/all/most"}}),
+    ),
+    "condition of a note": (
+        step("n", None, kind="note", params={}, when=f'evidence["{FACT}"].most == 10'),
+        step("w", "wipe.it", params={}, depends_on=("n",)),
+    ),
+    "compensation": (
+        NOTED,
+        step("w", "wipe.it", params={}, depends_on=("n",), compensate={"tool": "wipe.it", "params": {"most": {"$from": "n#/most"}}}),
+    ),
+    "literal": (step("w", "wipe.it", params={"most": 10}),),
+    "aliased literal": (step("w", "wipe.it", params={"limit": 10}),),
+    "constant": (step("w", "wipe.it", params={"most": {"$cel": "request.order == 'o1' ? 10 : 10"}}),),
+    "literal in a note": (
+        step("n", None, kind="note", params={"most": 10}),
+        step("w", "wipe.it", params={"most": {"$from": "n#/most"}}),
+    ),
+    "literal in a compensation": (
+        step("w", "wipe.it", params={}, compensate={"tool": "wipe.it", "params": {"most": 10}}),
+    ),
+}  # fmt: skip
+"""The ways in which a call may depend on evidence that its step does not mention."""
+STRICT = {"authority": ("most",), "aliases": {"limit": "most"}, "reversibility": "compensable"}
+
+
+@pytest.mark.req("R136")
+@pytest.mark.parametrize("way", THROUGH)
+def test_evidence_behind_notes_and_literals_is_shown_and_must_be_valid(workshop: Workshop, way: str) -> None:
+    """The gate shows it, and a call that was approved before it expired is not made afterwards."""
+
+    async def main() -> None:
+        pack = packed(workshop, fact(workshop, lives_ms=60_000), declared=STRICT)
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=plan(*THROUGH[way]), actor=ADA)
+            assert result.gate is not None
+            assert [shown["id"] for shown in result.gate.shown["evidence"]] == [FACT]
+            assert result.gate.stale
+            await runtime.approve(gate_of(result), actor=BOB)
+            workshop.clock.advance(60_000)
+            result = await runtime.resume(result.session_id)
+            assert result.status == "paused"
+            assert f"the evidence {FACT} has expired" in result.reason
+
+    workshop.run(main())
+    assert "w" not in [name for name, _ in workshop.calls]
+
+
+@pytest.mark.parametrize(
+    ("lives_ms", "is_made"), [(None, True), (90_000, True), (30_000, False)], ids=["never", "later", "before"]
+)
+def test_a_literal_needs_one_source_that_is_valid(
+    workshop: Workshop, lives_ms: int | None, is_made: bool
+) -> None:
+    """Two pieces of evidence hold it: both are shown, and the call is made as long as one of them is valid."""
+
+    async def main() -> None:
+        facts = fact(workshop, lives_ms=60_000), fact(workshop, lives_ms=lives_ms, ref=OTHER)
+        async with workshop.runtime(packed(workshop, *facts, declared=STRICT)) as runtime:
+            result = await runtime.run(ASK, plan=plan(*THROUGH["literal"]), actor=ADA)
+            assert result.gate is not None
+            assert {shown["id"] for shown in result.gate.shown["evidence"]} == {FACT, OTHER}
+            await runtime.approve(gate_of(result), actor=BOB)
+            workshop.clock.advance(60_000)
+            result = await runtime.resume(result.session_id)
+            assert result.status == ("completed" if is_made else "paused")
+
+    workshop.run(main())
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (step("w", "wipe.it", params={"most": {"$from": "request#/most"}}),),
+        (step("w", "wipe.it", params={"most": 10}),),
+        (NOTED, step("w", "wipe.it", params={"text": {"$from": "n#/other"}})),
+    ],
+    ids=["a reference to the request", "a literal of the request", "another place of a note"],
+)
+def test_evidence_that_a_call_does_not_need_may_expire(workshop: Workshop, steps: tuple[Step, ...]) -> None:
+    """A value that the request holds as well needs no evidence, nor does another place of the same note."""
+
+    async def main() -> None:
+        pack = packed(workshop, fact(workshop, lives_ms=60_000), declared=STRICT)
+        asked = ASK.model_copy(update={"input": {**ASK.input, "most": 10}})
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(asked, plan=plan(*steps), actor=ADA)
+            assert result.gate is not None
+            assert result.gate.shown["evidence"] == []
+            await runtime.approve(gate_of(result), actor=BOB)
+            workshop.clock.advance(60_000)
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
 
 
 @pytest.mark.req("R136")

@@ -237,11 +237,27 @@ class CompiledContext(Authored):
 
     def scalars_without(self, excluded: frozenset[str]) -> frozenset[Scalar]:
         """Every scalar of trusted results, and of trusted evidence except these ids."""
-        leaves = [leaf for result in self.results for leaf in self.trusted_leaves(result)]
+        leaves: list[Leaf] = []
         for entry in self.manifests.evidence_manifest:
             if entry.trust is Trust.TRUSTED and entry.id not in excluded:
                 leaves += scalars(entry.content)
+        return self.result_scalars.union(scalar(leaf.value) for leaf in leaves)
+
+    @cached_property
+    def result_scalars(self) -> frozenset[Scalar]:
+        """Every scalar of trusted results."""
+        leaves = (leaf for result in self.results for leaf in self.trusted_leaves(result))
         return frozenset(scalar(leaf.value) for leaf in leaves)
+
+    @cached_property
+    def evidence_by_scalar(self) -> dict[Scalar, tuple[str, ...]]:
+        """The ids of the trusted evidence that holds each scalar."""
+        found: dict[Scalar, dict[str, None]] = {}
+        for entry in self.manifests.evidence_manifest:
+            if entry.trust is Trust.TRUSTED:
+                for leaf in scalars(entry.content):
+                    found.setdefault(scalar(leaf.value), {})[entry.id] = None
+        return {value: tuple(refs) for value, refs in found.items()}
 
     @cached_property
     def trusted_scalars(self) -> frozenset[Scalar]:

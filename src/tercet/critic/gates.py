@@ -160,6 +160,13 @@ def own_compensations_fit(review: Review) -> Refusals:
                 "compensate with a tool of this run",
             )
             continue
+        if is_strict and not call.leaves_nothing and _leaves_nothing(tool):
+            yield _uncompensated(
+                review,
+                call,
+                f"step {call.position} is compensated by {tool.name}, which changes nothing and so undoes nothing",
+                "compensate with a tool that undoes the step, or leave out compensate",
+            )
         if MODE_RANK[tool.mode] > MODE_RANK[review.ctx.safety_mode]:
             yield review.refuse(
                 Code.MODE_EXCEEDED,
@@ -188,6 +195,11 @@ def own_compensations_fit(review: Review) -> Refusals:
                 step=call.position,
                 place=pointer.join(("compensate", "params", *place)),
             )
+
+
+def _leaves_nothing(tool: ToolSpec) -> bool:
+    """Whether calls of a tool change nothing."""
+    return tool.mode is ApprovalMode.READ_ONLY or tool.effective_reversibility is Reversibility.PURE
 
 
 def _misfits(review: Review, own: Compensation, tool: ToolSpec) -> list[tuple[references.Place, str]]:

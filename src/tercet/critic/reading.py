@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tercet.contracts import pointer, references
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.effective import EffectiveStep, effective
-from tercet.contracts.plan import Compensation, Plan, Step
+from tercet.contracts.plan import Plan, Step
 from tercet.contracts.references import Found, Place, Reference
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.policy.schemas import Fault
@@ -146,41 +146,6 @@ def pinned(step: Step) -> tuple[str, ...]:
 def with_params(step: Step, params: JsonObject) -> Step:
     """Return a step with the parameters that it runs with; what it pinned stays pinned."""
     return step.resolved_to(params, pinned(step))
-
-
-class Basis(NamedTuple):
-    """What a call depends on besides what its step writes down."""
-
-    evidence: tuple[str, ...]
-    results: tuple[str, ...]
-    """The steps whose results it reads."""
-
-
-def basis_of(step: Step, compensation: Compensation | None = None) -> Basis:
-    """Return the evidence and results that a step depends on: listed, or read by its parameters, its condition or its
-    compensation, also in expressions."""
-    if step.is_written_out and step.when is None and compensation is None:
-        return Basis(tuple(dict.fromkeys(step.evidence_refs)), ())
-    found: list[Found] = [*step.found, *(references.scan(compensation.params) if compensation else ())]
-    if step.when is not None:
-        found.append(references.parse("cel", step.when))
-    read = [item for item in found if type(item) is Reference]
-    evidence = (*step.evidence_refs, *(ref for item in read for ref in _evidence_in(item)))
-    results = (name for item in read for name in item.names if name not in references.RESERVED_IDS)
-    return Basis(tuple(dict.fromkeys(evidence)), tuple(dict.fromkeys(results)))
-
-
-def evidence_in(value: Any) -> tuple[str, ...]:
-    """Return the evidence that a JSON value refers to, also in expressions."""
-    scanned = references.scan(value)
-    return tuple(ref for item in scanned if type(item) is Reference for ref in _evidence_in(item))
-
-
-def _evidence_in(reference: Reference) -> tuple[str, ...]:
-    if reference.kind == "evidence":
-        return (reference.target,)
-    # An expression that reads evidence whose id cannot be determined is refused at review.
-    return references.evidence_read(reference.text) or () if reference.kind == "cel" else ()
 
 
 def _follow(value: Any, where: str, name: str) -> Known:

@@ -22,16 +22,18 @@ from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import Gate
 from tercet.contracts.references import Reference, scan
 from tercet.critic.flow import describe_origins, origins
-from tercet.critic.reading import basis_of, evidence_in, pinned
+from tercet.critic.gates import gravity
+from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 from tercet.journal.events import BoundCompensation, Need
 from tercet.policy.call_params import defaults_in, effective_params
 from tercet.repair.exit import recommend
 from tercet.runtime import commands as c
+from tercet.runtime.basis import basis_of, evidence_in
 from tercet.runtime.compensation import shown_params
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
-from tercet.runtime.state import UNDO, State
+from tercet.runtime.state import UNDO, Answer, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,37 +62,40 @@ def call_digest(state: State, setting: Setting, asked: Resolved, gates: tuple[st
         asked.params,
         asked.key,
         call.mode,
-        frozen_evidence(setting, call),
+        frozen_evidence(state, setting, call),
         compiled.pack_hash,
         definitions,
     ]
     if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         return digest([*bound, call.compensate.model_dump(mode="json") if call.compensate else None])
     compensation = asked.compensation and [asked.compensation.tool, asked.compensation.params]
-    return digest([*bound, compensation, call.step.when, frozen_results(state, call)])
+    return digest([*bound, compensation, call.step.when, frozen_results(state, setting, call)])
 
 
-def evidence_of(setting: Setting, call: EffectiveStep) -> tuple[str, ...]:
-    """Return the ids of the evidence that a call depends on."""
-    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
-    return basis_of(call.step, call.compensate).evidence if is_strict else call.step.evidence_refs
+def sources_of(state: State, setting: Setting, call: EffectiveStep) -> tuple[tuple[str, ...], ...]:
+    """Return the evidence that a call depends on, in groups of which one piece each is needed."""
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return tuple((ref,) for ref in call.step.evidence_refs)
+    return basis_of(state, setting, call.step, call.compensate).sources
 
 
-def dated_evidence(setting: Setting, call: EffectiveStep) -> tuple[str, ...]:
-    """Return the evidence that must not have expired when a call is made. That of a compensation was good when its step
-    was dispatched, and its values are bound since."""
-    return () if call.step.id.startswith(UNDO) else evidence_of(setting, call)
+def dated_sources(state: State, setting: Setting, call: EffectiveStep) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of evidence of which one piece each must be valid when a call is made. That of a compensation was
+    valid when its step was dispatched, and its values are bound since."""
+    return () if call.step.id.startswith(UNDO) else sources_of(state, setting, call)
 
 
-def frozen_evidence(setting: Setting, call: EffectiveStep) -> dict[str, str]:
+def frozen_evidence(state: State, setting: Setting, call: EffectiveStep) -> dict[str, str]:
     """The evidence that a call depends on, each with the hash of its content."""
     known = setting.compiled.evidence
-    return {ref: known[ref].hash for ref in evidence_of(setting, call) if ref in known}
+    return {
+        ref: known[ref].hash for group in sources_of(state, setting, call) for ref in group if ref in known
+    }
 
 
-def frozen_results(state: State, call: EffectiveStep) -> dict[str, str]:
+def frozen_results(state: State, setting: Setting, call: EffectiveStep) -> dict[str, str]:
     """Return the results that a call depends on, each step with the hash of what it brought."""
-    read = basis_of(call.step, call.compensate).results
+    read = basis_of(state, setting, call.step, call.compensate).results
     done = {
         name: state.steps[name] for name in read if name in state.steps and state.steps[name].status == "done"
     }
@@ -120,7 +125,7 @@ def ask_for(
         digest=call_digest(state, setting, asked, gates),
         covers={other.name: call_digest(state, setting, other, gates) for other in sequence},
         shown={**shown, "budget": budget_left(state, setting), "plan": _rest(state)},
-        stale=_stale(setting, (asked, *sequence)),
+        stale=_stale(state, setting, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
 
@@ -170,15 +175,14 @@ def ask_for_outputs(state: State, setting: Setting) -> c.Ask:
     )
 
 
-def _stood_on(state: State, setting: Setting) -> frozenset[str]:
-    """The evidence that the plan has pinned, or reads its outputs from."""
+def _stood_on(state: State, setting: Setting) -> tuple[tuple[str, ...], ...]:
+    """The evidence that the plan has pinned, or reads its outputs from, in groups of which one piece each is needed."""
     plan = read_plan(state.plan)
     if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         read = (found.target for found in scan(plan.outputs) if isinstance(found, Reference))
-        return frozenset((*(ref for step in plan.steps for ref in pinned(step)), *read))
-    return frozenset(
-        (*(ref for step in plan.steps for ref in basis_of(step).evidence), *evidence_in(plan.outputs))
-    )
+        return tuple((ref,) for ref in (*(ref for step in plan.steps for ref in pinned(step)), *read))
+    steps = (group for step in plan.steps for group in basis_of(state, setting, step).sources)
+    return (*steps, *((ref,) for ref in evidence_in(plan.outputs)))
 
 
 def diagnosis_of(state: State) -> tuple[str, ...]:
@@ -195,13 +199,19 @@ def _times(count: int) -> str:
     return "no repair was tried" if count == 0 else f"tried {count} time{'s' if count > 1 else ''}"
 
 
-def _stale(setting: Setting, calls: Iterable[Resolved]) -> int:
-    """When the first piece of evidence that these calls depend on expires; 0 if none does."""
-    return _first_expiry(setting, {ref for asked in calls for ref in dated_evidence(setting, asked.call)})
+def _stale(state: State, setting: Setting, calls: Iterable[Resolved]) -> int:
+    """When these calls begin to miss evidence that they depend on; 0 if they never do."""
+    return _first_expiry(
+        setting, (group for asked in calls for group in dated_sources(state, setting, asked.call))
+    )
 
 
-def _first_expiry(setting: Setting, refs: Collection[str]) -> int:
-    return min((end for ref, end in setting.expiry.items() if ref in refs), default=0)
+def _first_expiry(setting: Setting, groups: Iterable[Collection[str]]) -> int:
+    """When the last piece of one of these groups of evidence expires; 0 if that never happens."""
+    if not (ends := setting.expiry):
+        return 0
+    dated = (group for group in groups if all(ref in ends for ref in group))
+    return min((max(ends[ref] for ref in group) for group in dated), default=0)
 
 
 def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
@@ -225,7 +235,7 @@ def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
         "cost_microcents": call.tool.cost_microcents,
         "evidence": [
             {"id": ref, "hash": hashed, "content": known[ref].content, "source": known[ref].source}
-            for ref, hashed in frozen_evidence(setting, call).items()
+            for ref, hashed in frozen_evidence(state, setting, call).items()
         ],
         **_shown_basis(state, setting, call),
     }
@@ -262,7 +272,7 @@ def _shown_basis(state: State, setting: Setting, call: EffectiveStep) -> dict[st
     """The condition under which a call is made, and the results that it depends on, where there are any."""
     if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         return {}
-    shown = {"when": call.step.when, "results": frozen_results(state, call)}
+    shown = {"when": call.step.when, "results": frozen_results(state, setting, call)}
     return {name: value for name, value in shown.items() if value}
 
 
@@ -296,11 +306,35 @@ def people_of(state: State, setting: Setting, steps: Iterable[str]) -> dict[str,
     """Whom to ask about what these steps did: one of those who may approve such calls; nobody in particular where no
     approval was given by name."""
     wanted = frozenset(steps)
-    names = [
-        n
-        for answer in state.answers
-        if answer.answer == "approve" and answer.step in wanted
-        for n in answer.names
-    ]
+    return _needs(setting, (name for answer in _approvals(state, wanted) for name in answer.names))
+
+
+def settlers_of(state: State, setting: Setting, name: str, call: EffectiveStep | None) -> dict[str, Need]:
+    """Return who may say whether a call happened; empty if the run's owner may say so as well.
+
+    These are the people of the gates at which the call or its step was approved, and of the gates that the call itself
+    has: by its step, its tool and the decision. A condition that was false when a step was dispatched lifts its gate; no
+    condition lifts a gate of a compensation, since a declared one is made without evaluating them. A call that only had
+    to be approved by another person is settled by another person.
+    """
+    steps = frozenset((name, name.removeprefix(UNDO).partition("#")[0]))
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return people_of(state, setting, steps)
+    approvals = _approvals(state, steps)
+    names = [gate for answer in approvals for gate in answer.names]
+    if call is not None:
+        known = setting.compiled.gates_by_name
+        own = (*call.gates, *(() if call.leaves_nothing else setting.spec.gates))
+        names += [g for g in own if g in known and (name.startswith(UNDO) or known[g].when is None)]
+    is_grave = call is not None and gravity(call.mode, call.reversibility) is not None
+    return _needs(setting, names) or ({"": Need()} if approvals or is_grave else {})
+
+
+def _approvals(state: State, steps: Collection[str]) -> list[Answer]:
+    """Return the approvals that people gave to these steps."""
+    return [answer for answer in state.answers if answer.answer == "approve" and answer.step in steps]
+
+
+def _needs(setting: Setting, names: Iterable[str]) -> dict[str, Need]:
     known = setting.compiled.gates_by_name
     return {name: Need(roles=known[name].roles) for name in names if name in known}

@@ -53,7 +53,7 @@ from tercet.runtime.asking import (
     ask_for_compensation,
     ask_for_outputs,
     call_digest,
-    people_of,
+    settlers_of,
 )
 from tercet.runtime.changes import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
 from tercet.runtime.compensation import bind_compensation, is_complete
@@ -423,7 +423,7 @@ class Acting:
             "why": "; ".join(filter(None, (step.error, step.look_up_error))),
             "result_schema": None if call is None else call.tool.result,
         }
-        needs = people_of(self.state, self.setting, (name, name.removeprefix(UNDO).partition("#")[0]))
+        needs = settlers_of(self.state, self.setting, name, call)
         if self.setting.ctx.goes_by(Behaviour.STRICT_CALLS):
             shown["trusted_roles"] = self._trusted_roles(needs)
         return c.Ask(

@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 from tercet.contracts.effective import EffectiveStep
 from tercet.journal.events import Need
-from tercet.runtime.asking import accepting, dated_evidence
+from tercet.runtime.asking import accepting, dated_sources
 from tercet.runtime.changes import ROLE_LOST
 from tercet.runtime.gate_fold import acceptances
 from tercet.runtime.setting import Setting
-from tercet.runtime.state import Answer, OpenGate, State
+from tercet.runtime.state import UNDO, Answer, OpenGate, State
 
 Objection: TypeAlias = Callable[[Answer, tuple[str, ...]], str]
 """Why an approval does not count by now where one of these roles is asked for; empty if it does."""
@@ -41,13 +41,32 @@ def approved_drift(
     objection: Objection,
 ) -> Drift | None:
     """The first thing that speaks against a call that was reviewed and approved; None if nothing does."""
-    for ref in dated_evidence(setting, call) if setting.expiry else ():
-        if setting.expiry.get(ref, now + 1) <= now:
-            return Drift(code="evidence_expired", reason=f"the evidence {ref} has expired")
+    for group in dated_sources(state, setting, call) if setting.expiry else ():
+        if all(setting.expiry.get(ref, now + 1) <= now for ref in group):
+            return Drift(code="evidence_expired", reason=f"the evidence {', '.join(group)} has expired")
     for gate in state.approved.values():
         if name in gate.calls and (lost := _lost(gate, objection)):
             return Drift(code=ROLE_LOST, reason=lost)
+    covering = _covering_gate(state, setting, name)
+    if covering is not None and (lost := _lost(covering, objection)):
+        return Drift(code=ROLE_LOST, reason=lost)
     return None
+
+
+def _covering_gate(state: State, setting: Setting, name: str) -> OpenGate | None:
+    """Return the gate at which a proposed compensation was approved together with its step; None if it was not."""
+    bound = next((undo.bound for undo in state.undo if name == f"{UNDO}{undo.step}"), None)
+    if bound is None or bound.approved is None:
+        return None
+    host = name.removeprefix(UNDO).partition("#")[0]
+    given = [each for each in state.answers if each.answer == "approve" and each.step == host]
+    known = setting.compiled.gates_by_name
+    gates = (known[gate] for gate in bound.approved if gate in known)
+    needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in gates}
+    approvals = tuple(each for each in given if each.digest == given[-1].digest)
+    return OpenGate(
+        id=given[-1].gate, kind="approval", step=host, needs=needs or {"": Need()}, approvals=approvals
+    )
 
 
 def accepted_drift(state: State, setting: Setting, objection: Objection) -> Drift | None:

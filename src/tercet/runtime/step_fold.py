@@ -203,6 +203,8 @@ def step_refused(state: State, event: e.StepRefused) -> State:
     demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
     is_open = step.attempt > 0 and step.outcome == "unknown"
     demand(state, event, is_met=not is_open, why=f"nobody knows whether step {event.step} happened")
+    if event.code == ROLE_LOST and any(_is_covered(undo, event.step) for undo in state.undo):
+        return changed(state, undo=tuple(_uncovered(undo, event.step) for undo in state.undo))
     steps = with_step(
         state,
         event.step,
@@ -214,6 +216,18 @@ def step_refused(state: State, event: e.StepRefused) -> State:
     )
     refused = changed(state, steps=steps, unjudged=(*state.unjudged, event.step))
     return _unapproved(refused, event.step) if event.code == ROLE_LOST else refused
+
+
+def _is_covered(undo: e.Undo, name: str) -> bool:
+    """Whether this is the compensation of that name, and the approval of its step covers it."""
+    return name == f"{UNDO}{undo.step}" and undo.bound is not None and undo.bound.approved is not None
+
+
+def _uncovered(undo: e.Undo, name: str) -> e.Undo:
+    """Return a compensation that the approval of its step covers no longer, so that its own gate opens."""
+    if undo.bound is None or not _is_covered(undo, name):
+        return undo
+    return msgspec.structs.replace(undo, bound=msgspec.structs.replace(undo.bound, approved=None))
 
 
 def _unapproved(state: State, name: str) -> State:
