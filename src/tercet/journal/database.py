@@ -208,6 +208,10 @@ class DatabaseJournal:
         """Return a page of rows of all tenants after a key: for checking a whole journal."""
         return await self._reader.rows(query, *after, limit)
 
+    async def claims_of(self, tenant: str, stream: str) -> dict[str, int]:
+        """Return the keys that a stream holds, each with the position that its claim names."""
+        return dict(await self._reader.rows("claims_of_stream", tenant, stream))
+
     async def inspect_sessions(self, after: tuple[str, str], limit: int) -> list[SessionRow]:
         """Return a page of the session rows of all tenants after a tenant and a session."""
         return [_session(row) for row in await self._reader.rows("check_sessions", *after, limit)]
