@@ -94,6 +94,7 @@ class _Check:
         for part, look in (
             ("the database file", self._check_store),
             ("the table of streams", self._check_streams),
+            ("the tables of events and checkpoints", self._check_foreign_rows),
             ("the table of sessions", self._check_sessions),
             ("the table of claims", self._check_claims),
             ("the table of blobs", self._check_blobs),
@@ -158,6 +159,11 @@ class _Check:
         for key in await self._journal.claims_of(tenant, stream):
             what = "no event of this stream made it"
             self._report.add(f"the claim on {key}", what, tenant=tenant, stream=stream)
+
+    async def _check_foreign_rows(self) -> None:
+        for kind, number, seq, stream in await self._journal.foreign_rows():
+            what = "no stream has this number" if stream is None else "the stream has no such position"
+            self._report.add(f"{kind} {seq} of stream number {number}", what, stream=stream or "")
 
     async def _check_history(self, tenant: str, session: str) -> None:
         """Compare a session's checkpoints and its row with its events."""

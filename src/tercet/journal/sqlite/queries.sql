@@ -180,6 +180,18 @@ SELECT c.key, c.seq
   JOIN claims AS c ON c.stream_id = s.id AND c.tenant = s.tenant
  WHERE s.tenant = ?1 AND s.stream = ?2
 
+-- name: check_foreign_rows
+SELECT 'event', e.stream_id, e.seq, s.stream
+  FROM events AS e
+  LEFT JOIN streams AS s ON s.id = e.stream_id
+ WHERE s.id IS NULL OR e.seq < 1
+ UNION ALL
+SELECT 'checkpoint', c.stream_id, c.seq, s.stream
+  FROM checkpoints AS c
+  LEFT JOIN streams AS s ON s.id = c.stream_id
+ WHERE s.id IS NULL OR c.seq < 1 OR c.seq > s.seq
+ LIMIT 100
+
 -- name: check_blobs
 SELECT tenant, digest FROM blobs WHERE (tenant, digest) > (?1, ?2) ORDER BY tenant, digest LIMIT ?3
 
