@@ -297,10 +297,15 @@ def test_an_error_message_that_quotes_damaged_text_is_reported_as_damage(
     assert (found.code, found.json["error"]["code"]) == (2, "journal_corrupt")
 
 
-def forge(source: Path, target: Path, change: Callable[[e.Event], e.Event]) -> None:
+def forge(
+    source: Path,
+    target: Path,
+    change: Callable[[e.Event], e.Event],
+    encode: Callable[[e.Event], bytes] = codec.encode,
+) -> None:
     """Write a bundle with other events and without checkpoints, in which every hash holds."""
     with open_bundle(source) as bundle, target.open("wb") as file:
-        events = [codec.encode(change(codec.decode(stored.data))) for stored in bundle.events()]
+        events = [encode(change(codec.decode(stored.data))) for stored in bundle.events()]
         entry = StreamEntry(
             name=bundle.manifest.session, events=len(events), chain=extend_chain(ZERO, events)[-1].hex()
         )
@@ -351,3 +356,42 @@ def test_a_forged_bundle_gets_a_typed_answer(
         found = tercet(*command, "forged.tercet")
         assert found.code in (0, 2, 3), found
         assert "this is a bug" not in found.text
+
+
+def _spoil_verdicts(event: e.Event) -> bytes:
+    """Encode an event so that verdicts on steps cannot be decoded."""
+    return b'1{"type":"unheard_of"}' if isinstance(event, e.StepJudged) else codec.encode(event)
+
+
+def _leave(event: e.Event) -> e.Event:
+    return event
+
+
+@pytest.mark.parametrize(
+    ("change", "encode"),
+    [
+        (_leave, _spoil_verdicts),
+        (_another(e.Complete, value=None, blob=f"sha256:{'0' * 64}"), codec.encode),
+    ],
+    ids=["an event that cannot be decoded", "a blob that is missing"],
+)
+def test_a_bundle_that_cannot_be_decoded_is_refused_by_replay_and_golden(
+    tercet: Tercet,
+    sessions: tuple[str, str, str],
+    change: Callable[[e.Event], e.Event],
+    encode: Callable[[e.Event], bytes],
+) -> None:
+    """Every hash holds, so the file is not what a run recorded: exit code 3, as from report and provenance."""
+    tercet("export", sessions[0], "-o", "run.tercet")
+    forge(Path("run.tercet"), Path("forged.tercet"), change, encode)
+    for command in (("replay",), ("golden", "add", "--to", "golden")):
+        found = tercet(*command, "forged.tercet", "--json")
+        assert (found.code, found.json["error"]["code"]) == (3, "bundle_damaged"), found
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="only Linux has a file that fails when read")
+@pytest.mark.parametrize("command", ["verify-bundle", "replay"])
+def test_a_bundle_that_fails_while_it_is_read_is_called_unreadable(tercet: Tercet, command: str) -> None:
+    """The file can be opened and not read: wrong use, and not a failed output."""
+    found = tercet(command, "/proc/self/mem", "--json")
+    assert (found.code, found.json["error"]["code"]) == (2, "unreadable")

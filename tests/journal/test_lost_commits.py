@@ -17,9 +17,9 @@ from acceptance.nursery import Worker
 from journal.appending import append_and_reopen, append_until_killed, unit
 from journal.filling import TENANT, at, make_journal, refusal
 from tercet.journal.chain import verify_chain
-from tercet.journal.errors import JournalDamaged
+from tercet.journal.errors import JournalDamaged, JournalUnavailable
 from tercet.journal.opening import open_journal
-from tercet.journal.sqlite.heads import SLOT_BYTES, SLOTS, find_loss, heads_path, read_records
+from tercet.journal.sqlite.heads import SLOT_BYTES, SLOTS, Heads, find_loss, heads_path, read_records
 
 COMMITS = 40
 
@@ -180,6 +180,49 @@ def test_a_damaged_commit_log_is_not_believed(killed: Path) -> None:
         assert find_loss(read_records(killed), COMMITS) is None
     place.write_bytes(content[:100])
     assert asyncio.run(end_of(killed)) == 2 * COMMITS
+
+
+def _link(place: Path) -> None:
+    victim = place.with_name("victim")
+    victim.write_bytes(b"precious " * 1000)
+    place.symlink_to(victim)
+
+
+def _link_to_device(place: Path) -> None:
+    place.symlink_to("/dev/zero")
+
+
+def _make_large(place: Path) -> None:
+    place.touch()
+    os.truncate(place, 800_000_000)
+
+
+def _fill_with_text(place: Path) -> None:
+    place.write_bytes(b"precious " * 1000)
+
+
+@pytest.mark.parametrize(
+    "make", [_link, _link_to_device, _make_large, _fill_with_text, os.mkfifo, Path.mkdir]
+)
+def test_only_a_commit_log_is_read_or_written_as_one(killed: Path, make: Callable[[Path], None]) -> None:
+    """Links, pipes, folders, devices and other files in its place are refused, and are not changed."""
+    place = heads_path(killed)
+    place.unlink()
+    make(place)
+    before = place.read_bytes() if place.stat().st_size == 9000 else b""
+    for attempt in (end_of(killed), _append_one(killed)):
+        error = asyncio.run(refusal(JournalUnavailable, attempt))
+        assert error.code == "journal_unavailable"
+        assert "runs.db-heads is not its commit log" in error.message
+        assert "runs.db-heads" in str(error.remedy)
+    with pytest.raises(JournalUnavailable):  # also where only the writer looks
+        Heads(killed).demand_written()
+    assert before == (place.read_bytes() if before else b"")
+
+
+async def _append_one(path: Path) -> None:
+    async with open_journal(at(path)) as journal:
+        await journal.append(unit("ses_2", 0, b"a"))
 
 
 def test_commit_numbers_wrap_around(tmp_path: Path) -> None:

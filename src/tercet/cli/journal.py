@@ -36,8 +36,8 @@ def check(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode
     """Verify a whole journal, and list what is damaged.
 
     Checks, for all tenants, the database file, missing commits, the chain of every stream up to its recorded end, the
-    session that a stream is named after, checkpoints and session rows against the events, claims against their
-    streams, and every blob against its digest. One damaged stream does not end the check. Nothing is written. Exits
+    names of streams, checkpoints, session rows and claims against the events, rows that belong to no stream, and
+    every blob against its digest. One damaged stream does not end the check. Nothing is written. Exits
     with 0 if nothing is damaged and with 5 if something is.
     """
     report = asyncio.run(_check(journal, Screen(stderr=True), is_quiet=as_json))

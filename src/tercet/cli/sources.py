@@ -13,7 +13,7 @@ import typer
 from tercet.cli.journals import TENANT, journal_at
 from tercet.contracts.errors import ReplayError, TercetError
 from tercet.journal.codec import CodecError
-from tercet.journal.errors import JournalCorrupt
+from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.reading import Bundle, open_bundle
@@ -72,7 +72,7 @@ def _as_bundle_damage() -> Generator[None]:
         yield
     except BundleDamaged:
         raise
-    except (JournalCorrupt, ReplayError, IllegalEvent, CodecError) as error:
+    except (JournalCorrupt, ReplayError, IllegalEvent, CodecError, BlobMissing) as error:
         raise _bundle_fault(error.message) from error
 
 

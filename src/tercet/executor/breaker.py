@@ -12,6 +12,7 @@ import msgspec
 from tercet.contracts.invocation import CircuitState
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
+from tercet.journal.side_stream import demand_owner, name_owner
 
 THRESHOLD = 5
 COOLDOWN_MS = 30_000
@@ -80,7 +81,7 @@ class Breakers:
                 tenant=self._tenant,
                 stream=_stream(tool),
                 expected=position,
-                events=(msgspec.json.encode(moved),),
+                events=(name_owner(msgspec.json.encode(moved), self._tenant, _stream(tool)),),
             )
             try:
                 await self._journal.append(unit)
@@ -94,6 +95,7 @@ class Breakers:
         head = await self._journal.head(self._tenant, _stream(tool))
         if head.seq > position:
             newest = await self._journal.read(self._tenant, _stream(tool), after=head.seq - 1, limit=1)
+            demand_owner(self._tenant, _stream(tool), newest)
             position, circuit = newest[-1].seq, msgspec.json.decode(newest[-1].data, type=Circuit)
             self._known[tool] = (position, circuit)
         return position, circuit

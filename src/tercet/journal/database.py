@@ -208,6 +208,17 @@ class DatabaseJournal:
         """Return a page of rows of all tenants after a key: for checking a whole journal."""
         return await self._reader.rows(query, *after, limit)
 
+    async def claims_of(self, tenant: str, stream: str) -> dict[str, int]:
+        """Return the keys that a stream holds, each with the position that its claim names."""
+        return dict(await self._reader.rows("claims_of_stream", tenant, stream))
+
+    async def foreign_rows(self) -> list[tuple[str, int, int, str | None]]:
+        """Return up to 100 events and checkpoints at impossible positions or without a stream.
+
+        Each is its kind, the number of its stream, its position, and the name of the stream if there is one.
+        """
+        return [tuple(row) for row in await self._reader.rows("check_foreign_rows")]
+
     async def inspect_sessions(self, after: tuple[str, str], limit: int) -> list[SessionRow]:
         """Return a page of the session rows of all tenants after a tenant and a session."""
         return [_session(row) for row in await self._reader.rows("check_sessions", *after, limit)]

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import msgspec
 
 from tercet.journal.chain import START, follow
 from tercet.journal.errors import JournalCorrupt, PositionConflict
 from tercet.journal.protocol import Append, Journal, Position, Stored
 
 _PAGE = 1000
+_OWNER = b'{"of":'
+
+
+class _Owned(msgspec.Struct):
+    of: tuple[str, str]
+
+
+_decode_owner = msgspec.json.Decoder(_Owned).decode
+
+
+def name_owner(data: bytes, tenant: str, stream: str) -> bytes:
+    """Return a JSON object with the tenant and the stream that it is written to as its first field, `of`."""
+    owner = msgspec.json.encode((tenant, stream))
+    return _OWNER + owner + (b"}" if data == b"{}" else b"," + data[1:])
+
+
+def demand_owner(tenant: str, stream: str, stored: Iterable[Stored]) -> None:
+    """Raise `JournalCorrupt` for an event that names another stream. Earlier versions wrote events that name none."""
+    for each in stored:
+        if not each.data.startswith(_OWNER):
+            continue
+        try:
+            owner = _decode_owner(each.data).of
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise JournalCorrupt(
+                f"event {each.seq} of stream {stream}", f"it does not name its stream: {error}"
+            ) from error
+        if owner != (tenant, stream):
+            raise JournalCorrupt(
+                f"event {each.seq} of stream {stream} of tenant {tenant}",
+                f"it was written to stream {owner[1]} of tenant {owner[0]}",
+            )
 
 
 async def read_all(journal: Journal, tenant: str, stream: str, *, after: int = 0) -> list[Stored]:
     """Return every event of a stream after a position, checked against the chain and the stream's recorded end.
 
-    Raises `JournalCorrupt` that names the first event which was changed, removed or inserted. A stream that is removed
+    Raises `JournalCorrupt` that names the first event which was changed, removed or inserted, or which was written to
+    another stream. A stream that is removed
     meanwhile has no events. What lies at or before `after` is taken as it is stored.
     """
     end = await journal.head(tenant, stream)
@@ -23,6 +58,7 @@ async def read_all(journal: Journal, tenant: str, stream: str, *, after: int = 0
     position = start
     while page := await journal.read(tenant, stream, after=position.seq, limit=_PAGE):
         position = follow(position, page, stream=stream)
+        demand_owner(tenant, stream, page)
         found += page
         if len(page) < _PAGE:
             break

@@ -10,7 +10,8 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.journal import codec
 from tercet.journal import events as e
-from tercet.journal.errors import JournalCorrupt
+from tercet.journal.codec import CodecError
+from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.packs.declared import write_declarations
 from tercet.replay.bundle.errors import BundleDamaged
@@ -30,7 +31,7 @@ async def load_bundle(path: Path) -> Recording:
             recording = await load(bundle.journal(), manifest.tenant, manifest.session)
         except BundleDamaged:
             raise
-        except JournalCorrupt as error:
+        except (JournalCorrupt, CodecError, BlobMissing) as error:
             raise BundleDamaged(
                 record=0, name="the events", damage="inconsistent", reason=error.message
             ) from error

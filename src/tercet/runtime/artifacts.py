@@ -18,7 +18,7 @@ from tercet.contracts.record import AgentResult, FailureReport, HaltRecord, Prov
 from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal, StoredCheckpoint
-from tercet.journal.side_stream import read_all
+from tercet.journal.side_stream import name_owner, read_all
 from tercet.runtime import opening, undoing
 from tercet.runtime.provenance import Trail, audit_of, provenance_of, read_trail
 from tercet.runtime.state import UNDO, State
@@ -174,7 +174,8 @@ async def settle_rollback(
             code="session_not_over",
             remedy=f"tercet sessions resume {session} brings it to its end",
         )
-    data = msgspec.json.encode(Settlement(step=step, by=by, at=now, note=note))
+    settlement = Settlement(step=step, by=by, at=now, note=note)
+    data = name_owner(msgspec.json.encode(settlement), tenant, rollback_of(session))
     while True:
         settled = await _settlements(journal, tenant, state)
         _demand_open(state, settled, step)

@@ -21,7 +21,7 @@ from tercet.contracts.repair import SuccessRates
 from tercet.contracts.run import Run
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
-from tercet.journal.side_stream import append_next, read_all
+from tercet.journal.side_stream import append_next, name_owner, read_all
 from tercet.repair.control.estimation import estimate
 from tercet.repair.novelty import novelty, pattern_of
 from tercet.repair.rates import record
@@ -151,7 +151,7 @@ async def recall(journal: Journal, tenant: str, task_class: str) -> Experience:
 
 async def teach(journal: Journal, tenant: str, task_class: str, lesson: Lesson) -> None:
     """Write down what a run has taught."""
-    data = msgspec.json.encode(lesson)
+    data = name_owner(msgspec.json.encode(lesson), tenant, stream_of(task_class))
     await append_next(journal, tenant, stream_of(task_class), lambda _: (data,))
 
 
@@ -162,7 +162,7 @@ async def enforce(
     lesson = Lesson(
         session=f"calibration-{now}", at=now, weights=weights.model_dump(mode="json"), by=storable(by)
     )
-    data = msgspec.json.encode(lesson)
+    data = name_owner(msgspec.json.encode(lesson), tenant, calibration_of(task_class))
     await append_next(journal, tenant, calibration_of(task_class), lambda _: (data,))
     return lesson
 

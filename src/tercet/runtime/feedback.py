@@ -6,6 +6,7 @@ Corrections stand in a stream of their own beside the session, which needs no le
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -14,7 +15,7 @@ from tercet.contracts.plain import storable
 from tercet.contracts.record import FeedbackEntry
 from tercet.contracts.shape import JsonObject, Published
 from tercet.journal.protocol import Journal
-from tercet.journal.side_stream import append_next, read_all
+from tercet.journal.side_stream import append_next, name_owner, read_all
 from tercet.runtime import opening
 from tercet.runtime.records import read_record
 
@@ -69,7 +70,7 @@ async def add_feedback(
         expected=expected or {},
         given_at=datetime.fromtimestamp(now / 1000, UTC),
     )
-    data = entry.model_dump_json(exclude_none=True).encode()
+    data = name_owner(entry.model_dump_json(exclude_none=True).encode(), tenant, feedback_of(session))
     position = await append_next(journal, tenant, feedback_of(session), lambda _: (data,))
     return Feedback(id=f"{session}.f{position.seq}", session_id=session, entry=entry)
 
@@ -81,10 +82,17 @@ async def read_feedback(journal: Journal, tenant: str, session: str) -> list[Fee
         Feedback(
             id=f"{session}.f{number}",
             session_id=session,
-            entry=FeedbackEntry.model_validate(msgspec.json.decode(each.data)),
+            entry=read_entry(each.data),
         )
         for number, each in enumerate(stored, 1)
     ]
+
+
+def read_entry(data: bytes) -> FeedbackEntry:
+    """Return a correction as it was stored."""
+    fields = msgspec.json.decode(data, type=dict[str, Any])
+    fields.pop("of", None)  # the stream that it was written to
+    return FeedbackEntry.model_validate(fields)
 
 
 async def find_feedback(journal: Journal, tenant: str, feedback_id: str) -> Feedback:

@@ -5,6 +5,7 @@ One damaged stream does not end the check: what is wrong with it is noted, and t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,13 +23,16 @@ from tercet.journal.protocol import SessionRow, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.runtime import checkpoint, opening
 from tercet.runtime.damage import legible, row_fault
-from tercet.runtime.rows import details_of, row_of
+from tercet.runtime.history_check import add_row, expected_claims, find_claim_faults, find_missing_points
+from tercet.runtime.rows import row_of
 from tercet.runtime.state import State
+from tercet.runtime.stream_kinds import find_foreign
 
 _PAGE = 200
 _TRIES = 3
 """How often a session is read that moves on while it is checked."""
 _RESTORE = "restore a copy from before the damage; the rest of the journal can be used"
+_RENAME = "give the stream its old name, or restore a copy from before the damage"
 _NO_RESUME = "do not resume the session before a copy from before the damage is restored"
 
 
@@ -90,6 +94,7 @@ class _Check:
         for part, look in (
             ("the database file", self._check_store),
             ("the table of streams", self._check_streams),
+            ("the tables of events and checkpoints", self._check_foreign_rows),
             ("the table of sessions", self._check_sessions),
             ("the table of claims", self._check_claims),
             ("the table of blobs", self._check_blobs),
@@ -140,6 +145,25 @@ class _Check:
         first = await self._journal.read(tenant, stream, limit=1)
         if first and _is_start(first[0].data):
             await self._check_history(tenant, stream)
+        elif first:
+            await self._check_beside(tenant, stream)
+
+    async def _check_beside(self, tenant: str, stream: str) -> None:
+        """Compare the events of a stream that is not a session with its name. Such a stream claims nothing."""
+        after = 0
+        while page := await self._journal.read(tenant, stream, after=after, limit=_PAGE):
+            if fault := find_foreign(tenant, stream, page):
+                self._report.add("its name", fault, _RENAME, tenant=tenant, stream=stream)
+                break
+            after = page[-1].seq
+        for key in await self._journal.claims_of(tenant, stream):
+            what = "no event of this stream made it"
+            self._report.add(f"the claim on {key}", what, tenant=tenant, stream=stream)
+
+    async def _check_foreign_rows(self) -> None:
+        for kind, number, seq, stream in await self._journal.foreign_rows():
+            what = "no stream has this number" if stream is None else "the stream has no such position"
+            self._report.add(f"{kind} {seq} of stream number {number}", what, stream=stream or "")
 
     async def _check_history(self, tenant: str, session: str) -> None:
         """Compare a session's checkpoints and its row with its events."""
@@ -159,6 +183,9 @@ class _Check:
         faults: list[tuple[str, str, str]] = []
         state = State()
         states: dict[int, State] = {}
+        rows: deque[SessionRow] = deque()
+        events: list[e.Event] = []
+        turns: list[int] = []
         try:
             stored = await opening.checkpoints_of(self._journal, tenant, session)
         except JournalCorrupt as error:
@@ -167,10 +194,14 @@ class _Check:
         wanted = {each.seq for each in stored}
         try:
             for record in await read_all(self._journal, tenant, session):
-                state = opening.fold_stored(state, record, session)
+                phase, state = state.phase, opening.fold_stored(state, record, session)
                 if record.seq in wanted:
                     states[record.seq] = state
-            opening.demand_own(tenant, session, await opening.events_of(self._journal, tenant, session))
+                if state.phase is not phase:
+                    turns.append(record.seq)
+                add_row(rows, row_of(state))
+                events.append(codec.decode(record.data))
+            opening.demand_own(tenant, session, events)
         except TercetError as error:
             return [*faults, (_place(error), error.message, _NO_RESUME)]
         faults += [
@@ -185,8 +216,20 @@ class _Check:
         row = await self._journal.session(tenant, session)
         if row is None:
             faults.append(("its row", "it is missing, so no list shows the session", _RESTORE))
-        elif not row_fault(row) and (different := _different(row, row_of(state))):
-            faults.append(("its row", f"{different} is not what the events say", _RESTORE))
+        elif not row_fault(row) and row not in rows:
+            faults.append(
+                ("its row", f"{_different(row, row_of(state))} is not what the events say", _RESTORE)
+            )
+        points = [each.seq for each in stored if each.kind == "point"]
+        faults += [
+            (f"the point for event {seq}", "it is missing", _RESTORE)
+            for seq in find_missing_points(events, points)
+        ]
+        held = await self._journal.claims_of(tenant, session)
+        faults += [
+            (f"the claim on {key}", what, _NO_RESUME)
+            for key, what in find_claim_faults(expected_claims(events), held, points, turns)
+        ]
         return faults
 
     # --- sessions, claims and blobs ---
@@ -207,15 +250,12 @@ class _Check:
             self._report.add("its row", fault, tenant=row.tenant, stream=row.session_id)
 
     async def _check_claims(self) -> None:
-        async def look(tenant: str, key: str, seq: int, stream: str | None, end: int | None) -> None:
+        async def look(tenant: str, key: str, stream: str | None) -> None:
             self._report.claims += 1
-            if stream is None or end is None:
+            if stream is None:
                 self._report.add(
                     f"the claim on {key}", "the stream that holds it is not there", tenant=tenant
                 )
-            elif seq > end:
-                what = f"it was made at event {seq} of a stream that ends at {end}"
-                self._report.add(f"the claim on {key}", what, tenant=tenant, stream=stream)
 
         await self._each("check_claims", look)
 
@@ -251,12 +291,9 @@ def _is_of(stored: StoredCheckpoint, state: State | None) -> bool:
 
 
 def _different(row: SessionRow, wanted: SessionRow) -> str:
-    """Return the fields of a row that contradict the events; those that change with every step may lag behind."""
-    names = ("status", "pack", "pack_hash", "snapshot", "intent", "owner", "started_at")
-    found = [name for name in names if getattr(row, name) != getattr(wanted, name)]
-    if details_of(row).gates != details_of(wanted).gates:
-        found.append("gates")
-    return ", ".join(found)
+    """Return the fields of a row that contradict the events."""
+    names = SessionRow.__struct_fields__
+    return ", ".join(name for name in names if getattr(row, name) != getattr(wanted, name))
 
 
 def _place(error: TercetError) -> str:

@@ -8,6 +8,7 @@ from tercet.contracts.errors import UsageError
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import Loss
 from tercet.journal.protocol import Append, Journal, SessionRow
+from tercet.journal.side_stream import name_owner
 from tercet.runtime.state import TERMINAL
 
 _PAGE = 200
@@ -63,5 +64,5 @@ async def mark_lost(journal: DatabaseJournal, loss: Loss) -> list[LostHistory]:
 async def _mark(journal: Journal, row: SessionRow, lost: LostHistory) -> None:
     stream = lost_of(row.session_id)
     end = (await journal.head(row.tenant, stream)).seq
-    data = msgspec.json.encode(lost)
+    data = name_owner(msgspec.json.encode(lost), row.tenant, stream)
     await journal.append(Append(tenant=row.tenant, stream=stream, expected=end, events=(data,), ring=True))

@@ -16,7 +16,7 @@ from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt, LeaseHeld
 from tercet.journal.protocol import Append, Journal, Stored
-from tercet.journal.side_stream import append_next, read_all
+from tercet.journal.side_stream import append_next, name_owner, read_all
 from tercet.runtime import messages, opening
 from tercet.runtime.desk import POLL_MS, Desk, Held
 from tercet.runtime.expiry import overdue
@@ -30,8 +30,10 @@ from tercet.runtime.state import State
 async def post(journal: Journal, tenant: str, said: Said) -> int:
     """Put a message into the inbox of its session, and ring; its position there."""
     # The inbox has no lease: after a lost connection a message is recognised by its bytes alone.
-    data = (messages.encode(msgspec.structs.replace(said, nonce=os.urandom(8).hex())),)
-    return (await append_next(journal, tenant, inbox_of(said.session), lambda _: data, ring=True)).seq
+    inbox = inbox_of(said.session)
+    data = messages.encode(msgspec.structs.replace(said, nonce=os.urandom(8).hex()))
+    events = (name_owner(data, tenant, inbox),)
+    return (await append_next(journal, tenant, inbox, lambda _: events, ring=True)).seq
 
 
 async def unread(journal: Journal, tenant: str, state: State) -> list[Stored]:

@@ -18,7 +18,7 @@ from tercet.contracts.errors import LimitError
 from tercet.contracts.request import Actor
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
-from tercet.journal.side_stream import append_next, read_all
+from tercet.journal.side_stream import append_next, name_owner, read_all
 from tercet.runtime.state import State
 from tercet.tools import ToolContext
 
@@ -95,7 +95,7 @@ async def reserve(
                 limit,
                 remedy="start fewer runs, or raise max_global_iterations",
             )
-        share = msgspec.json.encode(Share(session=session, iterations=granted))
+        share = _encode(tenant, root, Share(session=session, iterations=granted))
         end = stored[-1].seq if stored else 0
         try:
             await journal.append(Append(tenant=tenant, stream=family_of(root), expected=end, events=(share,)))
@@ -119,5 +119,9 @@ async def settle(journal: Journal, tenant: str, state: State) -> None:
 
 
 async def _write(journal: Journal, tenant: str, root: str, share: Share) -> None:
-    data = msgspec.json.encode(share)
+    data = _encode(tenant, root, share)
     await append_next(journal, tenant, family_of(root), lambda _: (data,))
+
+
+def _encode(tenant: str, root: str, share: Share) -> bytes:
+    return name_owner(msgspec.json.encode(share), tenant, family_of(root))

@@ -14,7 +14,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
-from tercet.journal.side_stream import read_all
+from tercet.journal.side_stream import name_owner, read_all
 
 STREAM = "stops"
 
@@ -113,7 +113,7 @@ class Noticeboard:
                 tenant=self._tenant,
                 stream=STREAM,
                 expected=self._position,
-                events=(msgspec.json.encode(stop),),
+                events=(name_owner(msgspec.json.encode(stop), self._tenant, STREAM),),
                 ring=True,
             )
             try:

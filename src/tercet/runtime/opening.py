@@ -195,7 +195,12 @@ def claims_of(request: Request, pack: Pack, owner: Actor) -> tuple[str, ...]:
     """
     if request.request_key is None:
         return ()
-    return (f"request_of:{digest([pack.name, owner.id, request.request_key])}",)
+    return (request_claim(pack.name, owner.id, request.request_key),)
+
+
+def request_claim(pack: str, owner: str, key: str) -> str:
+    """Return what claims the request key of an owner for a pack, by the names of both."""
+    return f"request_of:{digest([pack, owner, key])}"
 
 
 async def find_session(

@@ -55,6 +55,8 @@ def translate(error: BaseException, place: str) -> JournalError:
             return JournalBusy(place, reason)
         case asyncpg.DiskFullError() | asyncpg.ProgramLimitExceededError() | asyncpg.OutOfMemoryError():
             return JournalFull(place, reason)
+        case asyncpg.UniqueViolationError() if error.table_name in ("events", "checkpoints"):  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+            return JournalCorrupt(place, f"it holds a row that no stream knows of ({reason})")
         case asyncpg.DataCorruptedError() | asyncpg.IndexCorruptedError():
             return JournalCorrupt(place, reason)
         case asyncpg.TooManyConnectionsError():

@@ -252,11 +252,29 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
  ORDER BY tenant, session_id LIMIT $3
 
 -- name: check_claims
-SELECT c.tenant, c.key, c.seq, s.stream, s.seq
+SELECT c.tenant, c.key, s.stream
   FROM tercet.claims AS c
   LEFT JOIN tercet.streams AS s ON s.id = c.stream_id AND s.tenant = c.tenant
  WHERE (c.tenant, c.key) > ($1, $2)
  ORDER BY c.tenant, c.key LIMIT $3
+
+-- name: claims_of_stream
+SELECT c.key, c.seq
+  FROM tercet.streams AS s
+  JOIN tercet.claims AS c ON c.stream_id = s.id AND c.tenant = s.tenant
+ WHERE s.tenant = $1 AND s.stream = $2
+
+-- name: check_foreign_rows
+SELECT 'event', e.stream_id, e.seq, s.stream
+  FROM tercet.events AS e
+  LEFT JOIN tercet.streams AS s ON s.id = e.stream_id
+ WHERE s.id IS NULL OR e.seq < 1
+ UNION ALL
+SELECT 'checkpoint', c.stream_id, c.seq, s.stream
+  FROM tercet.checkpoints AS c
+  LEFT JOIN tercet.streams AS s ON s.id = c.stream_id
+ WHERE s.id IS NULL OR c.seq < 1 OR c.seq > s.seq
+ LIMIT 100
 
 -- name: check_blobs
 SELECT tenant, digest FROM tercet.blobs WHERE (tenant, digest) > ($1, $2) ORDER BY tenant, digest LIMIT $3

@@ -164,6 +164,31 @@ def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[Mig
         raise
 
 
+def find_schema_faults(connection: sqlite3.Connection) -> list[str]:
+    """Return the tables, indexes, triggers and views that a journal has not, lacks, or has in another form."""
+    with closing(_connect(":memory:", 0)) as fresh:
+        migrate(fresh, ":memory:", MIGRATIONS)
+        expected = _read_schema_objects(fresh)
+    found = _read_schema_objects(connection)
+    return [
+        *(f"the {kind} {name} is missing" for kind, name in sorted(expected.keys() - found.keys())),
+        *(f"the {kind} {name} is not a journal's" for kind, name in sorted(found.keys() - expected.keys())),
+        *(
+            f"the {kind} {name} is not as a journal defines it"
+            for kind, name in sorted(expected.keys() & found.keys())
+            if expected[kind, name] != found[kind, name]
+        ),
+    ]
+
+
+def _read_schema_objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    """Return the definition of everything in a schema by kind and name, without what SQLite adds itself."""
+    rows = connection.execute(
+        "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    )
+    return {(kind, name): " ".join(sql.split()) for kind, name, sql in rows}
+
+
 def _read_version(connection: sqlite3.Connection, place: str, known: int) -> int:
     """The schema version of a file; 0 for an empty one. A newer one, and a database of something else, is refused."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

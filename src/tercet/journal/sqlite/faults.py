@@ -35,8 +35,11 @@ def translate(error: sqlite3.Error | UnicodeDecodeError, place: str) -> JournalE
         return JournalBusy(place, str(error))
     if code == sqlite3.SQLITE_FULL:
         return JournalFull(place, str(error))
-    if code in _CORRUPT:
+    if code in _CORRUPT or str(error).startswith("no such "):  # a table or a column that every journal has
         return JournalCorrupt(place, str(error))
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        # Every position and claim was checked under the lock: the row in the way belongs to no stream.
+        return JournalCorrupt(place, f"it holds a row that no stream knows of ({error})")
     if code in _UNWRITABLE:
         return JournalUnavailable(
             place,

@@ -11,11 +11,16 @@ the death of a process, and a power cut can only lose them, which leaves the dat
 
 The file is a ring of `SLOTS` records of `SLOT_BYTES` each. A commit writes the slot `number % SLOTS` with one `pwrite`,
 so processes that share a journal need no lock. A record that is damaged itself does not count.
+
+Only a regular file of at most that size is read or written, never one behind a symbolic link, and only if it is empty
+or holds at least one empty or readable slot: anything else under this name was not written by a journal.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -34,6 +39,8 @@ _CHECKSUM = 8
 _ENVELOPE = 20
 """The most bytes that a record, or one stream in it, takes besides its names."""
 _MODULUS = 2**32
+_CAREFULLY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Never open what a symbolic link leads to, and never wait for the other end of a pipe."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -63,12 +70,17 @@ def signed(number: int) -> int:
 def read_records(path: Path) -> list[Record]:
     """Return the readable records in the commit log of a database, the latest first; none where there is no log."""
     try:
-        content = heads_path(path).read_bytes()
+        file = os.open(heads_path(path), os.O_RDONLY | _CAREFULLY)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise _unavailable(path, error) from error
-    slots = (content[start : start + SLOT_BYTES] for start in range(0, len(content), SLOT_BYTES))
+    try:
+        slots = _read_slots(path, file)
+    except OSError as error:
+        raise _unavailable(path, error) from error
+    finally:
+        os.close(file)
     found = [record for slot in slots if (record := _decode(slot)) is not None]
     if not found:
         return []
@@ -139,8 +151,9 @@ def _open(path: Path) -> int:
     """Open the file. A new one gets its room at once, so that a full disk cannot stop a later record, and the mode
     and the owner of the database."""
     place = heads_path(path)
-    file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    file = os.open(place, os.O_RDWR | os.O_CREAT | _CAREFULLY, 0o600)
     try:
+        _read_slots(path, file)
         if os.fstat(file).st_size < SLOTS * SLOT_BYTES:
             owner = path.stat()
             with suppress(PermissionError):  # only root may give a file away
@@ -154,6 +167,20 @@ def _open(path: Path) -> int:
         os.close(file)
         raise
     return file
+
+
+def _read_slots(path: Path, file: int) -> list[bytes]:
+    """Return the slots of an open file. Raises `JournalUnavailable` for one that is not a commit log."""
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        raise _not_a_log(path, "it is not a regular file")
+    if status.st_size > SLOTS * SLOT_BYTES:
+        raise _not_a_log(path, f"it is larger than {SLOTS * SLOT_BYTES:,} bytes")
+    content = os.pread(file, SLOTS * SLOT_BYTES, 0)
+    slots = [content[start : start + SLOT_BYTES] for start in range(0, len(content), SLOT_BYTES)]
+    if slots and not any(_decode(slot) or not slot.strip(b"\0") for slot in slots):
+        raise _not_a_log(path, "it holds something else")
+    return slots
 
 
 def _encode(number: int, moved: Mapping[tuple[str, str], int]) -> bytes:
@@ -186,8 +213,22 @@ def _decode(slot: bytes) -> Record | None:
 
 
 def _unavailable(path: Path, error: OSError) -> JournalUnavailable:
+    if error.errno == errno.ELOOP:
+        return _not_a_log(path, "it is a symbolic link")
+    if error.errno in (errno.EISDIR, errno.ENXIO):
+        return _not_a_log(path, "it is not a regular file")
     return JournalUnavailable(
         str(path),
         f"its commit log {heads_path(path).name} cannot be used: {error.strerror or error}",
         remedy="give the user of this process the right to write it and its folder, and make room on the disk",
+    )
+
+
+def _not_a_log(path: Path, reason: str) -> JournalUnavailable:
+    name = heads_path(path).name
+    return JournalUnavailable(
+        str(path),
+        f"{name} is not its commit log: {reason}; it was not changed",
+        remedy=f"put the real {name} back, from where it was moved or from a copy; without it a new one is made, "
+        "and commits lost before that cannot be noticed",
     )

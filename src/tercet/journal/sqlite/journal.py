@@ -9,7 +9,7 @@ from pathlib import Path
 from tercet.contracts.errors import UsageError
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JournalUnavailable
-from tercet.journal.sqlite.connection import demand_whole, find_way
+from tercet.journal.sqlite.connection import demand_whole, find_schema_faults, find_way
 from tercet.journal.sqlite.faults import FAILURES, translate
 from tercet.journal.sqlite.reader import Reader
 from tercet.journal.sqlite.writer import NoWriter, Writer
@@ -20,6 +20,8 @@ OLDEST = (3, 37, 0)
 
 class SqliteJournal(DatabaseJournal):
     """A durable journal in one file, for one machine. Open it with `open_journal("sqlite:///runs.db")`."""
+
+    _reader: Reader
 
     @classmethod
     async def open(
@@ -52,9 +54,9 @@ class SqliteJournal(DatabaseJournal):
         return journal
 
     async def store_faults(self) -> list[str]:
-        """Return what SQLite's own check of the whole file finds."""
+        """Return what SQLite's own check of the whole file finds, and how its schema differs from a journal's."""
         rows = await self._reader.rows("integrity_check")
-        return [text for (text,) in rows if text != "ok"]
+        return [text for (text,) in rows if text != "ok"] + await self._reader.run(find_schema_faults)
 
     @classmethod
     def open_to_inspect(cls, path: Path, *, patience_s: float = 5.0) -> SqliteJournal:

@@ -6,7 +6,8 @@ may have been changed meanwhile. Nothing is unpacked, nothing is written, and no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -49,7 +50,8 @@ def open_bundle(path: str | Path) -> Bundle:
     """
     file = open_file(Path(path))
     try:
-        return Bundle(file, str(path))
+        with refuse_unreadable(path):
+            return Bundle(file, str(path))
     except BaseException:
         file.close()
         raise
@@ -69,8 +71,15 @@ def open_file(path: Path) -> BinaryIO:
             code="bundle_not_found",
             remedy="tercet export makes a bundle of a run",
         )
-    try:
+    with refuse_unreadable(path):
         return path.open("rb")
+
+
+@contextmanager
+def refuse_unreadable(path: str | Path) -> Generator[None]:
+    """Raise `UsageError` where a file cannot be opened, or fails while it is read."""
+    try:
+        yield
     except OSError as error:
         raise UsageError(
             f"cannot read {path}: {error.strerror}", code="unreadable", remedy="check its permissions"

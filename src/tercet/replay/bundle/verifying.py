@@ -10,7 +10,7 @@ from typing import BinaryIO, Literal
 from tercet.replay.bundle.errors import BundleDamaged, BundleForged
 from tercet.replay.bundle.layout import decode_signature
 from tercet.replay.bundle.manifest import Manifest
-from tercet.replay.bundle.reading import open_file
+from tercet.replay.bundle.reading import open_file, refuse_unreadable
 from tercet.replay.bundle.records import Seal
 from tercet.replay.bundle.scanning import Scan
 from tercet.replay.bundle.signing import check_signature, demand_cryptography
@@ -36,7 +36,7 @@ def verify_bundle(path: Path, key: str | None = None) -> Finding:
 
     Raises `UsageError` for a file that is no bundle, and for a signed one where no signature can be checked.
     """
-    with open_file(path) as file:
+    with open_file(path) as file, refuse_unreadable(path):
         return verify_stream(file, str(path), key)
 
 
