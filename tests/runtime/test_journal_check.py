@@ -13,6 +13,7 @@ import pytest
 
 from journal.servers import administrator, new_database
 from tercet import Actor, DecisionSpec, Gate, Pack, Plan, Request, tool
+from tercet.contracts.mode import ApprovalMode
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.opening import open_to_inspect
 from tercet.runtime.journal_check import JournalReport, check_journal
@@ -120,7 +121,7 @@ SENDING = {
 PACK = Pack(
     name="notes",
     version="1.0.0",
-    safety_mode="destructive",
+    safety_mode=ApprovalMode.DESTRUCTIVE,
     tools=[add, send],
     gates=[Gate(name="SEND", roles=("sender",))],
     decisions=[DecisionSpec(id="note")],
