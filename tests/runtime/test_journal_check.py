@@ -13,8 +13,10 @@ import pytest
 
 from journal.servers import administrator, new_database
 from tercet import Actor, DecisionSpec, Gate, Pack, Plan, Request, tool
+from tercet.contracts.mode import ApprovalMode
 from tercet.journal.errors import JournalCorrupt
-from tercet.journal.opening import open_to_inspect
+from tercet.journal.opening import open_journal, open_to_inspect
+from tercet.journal.protocol import Append
 from tercet.runtime.journal_check import JournalReport, check_journal
 from tercet.runtime.runtime import Runtime
 
@@ -120,7 +122,7 @@ SENDING = {
 PACK = Pack(
     name="notes",
     version="1.0.0",
-    safety_mode="destructive",
+    safety_mode=ApprovalMode.DESTRUCTIVE,
     tools=[add, send],
     gates=[Gate(name="SEND", roles=("sender",))],
     decisions=[DecisionSpec(id="note")],
@@ -235,7 +237,7 @@ def test_a_stop_that_was_moved_to_another_tenant_is_not_read_as_its_stop(url: st
 
 
 def test_appending_where_rows_without_a_stream_lie_says_that_the_journal_is_damaged(url: str) -> None:
-    """A stream that gets the number of a removed one meets its events."""
+    """An append that meets an event at its position says so, and is not called an outage."""
 
     async def main() -> None:
         async with _journal(url) as own:
@@ -245,9 +247,9 @@ def test_appending_where_rows_without_a_stream_lie_says_that_the_journal_is_dama
                 "INSERT INTO {}events (stream_id, seq, data, chain) SELECT stream_id, 2, data, chain FROM {}events"
                 " WHERE stream_id = (SELECT id FROM {}streams WHERE stream = 'stops')",
             )
-            async with Runtime(PACK, own, tenant="a") as runtime:
-                with pytest.raises(JournalCorrupt):
-                    await runtime.halt("tool", "notes.send", actor=FRED)
+            async with open_journal(own) as journal:
+                with pytest.raises(JournalCorrupt, match="a row that no stream knows of"):
+                    await journal.append(Append(tenant="a", stream="stops", expected=1, events=(b"{}",)))
 
     asyncio.run(main())
 

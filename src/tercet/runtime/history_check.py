@@ -52,11 +52,15 @@ def expected_claims(events: Sequence[e.Event]) -> list[ExpectedClaim]:
 
 
 def find_claim_faults(
-    expected: Sequence[ExpectedClaim], held: Mapping[str, int], points: Sequence[int], turns: Sequence[int]
+    expected: Sequence[ExpectedClaim],
+    held: Mapping[str, int],
+    last: int,
+    points: Sequence[int],
+    turns: Sequence[int],
 ) -> list[tuple[str, str]]:
     """Return each key whose claim is missing, at the wrong event or not this session's, with what is wrong.
 
-    `held` maps the keys that the session holds to their events, and `turns` are the events that changed the phase:
+    `held` maps the keys that the session holds to their events, `last` is its last event, and `turns` are the events that changed the phase:
     an append that holds one ends in a point.
     """
     faults: list[tuple[str, str]] = []
@@ -70,7 +74,7 @@ def find_claim_faults(
         end = held[key]
         is_split = any(claim.seq <= point < end for point in points)
         is_short = end not in points and any(claim.seq <= turn <= end for turn in turns)
-        if end < claim.seq or is_split or is_short:
+        if not claim.seq <= end <= last or is_split or is_short:
             faults.append((key, f"it names event {end}, and the append that made it does not end there"))
     faults += [(key, "no event of this session made it") for key in held if key not in known]
     return faults

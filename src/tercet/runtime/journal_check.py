@@ -228,7 +228,7 @@ class _Check:
         held = await self._journal.claims_of(tenant, session)
         faults += [
             (f"the claim on {key}", what, _NO_RESUME)
-            for key, what in find_claim_faults(expected_claims(events), held, points, turns)
+            for key, what in find_claim_faults(expected_claims(events), held, len(events), points, turns)
         ]
         return faults
 
