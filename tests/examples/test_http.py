@@ -65,4 +65,4 @@ def test_only_what_is_listed_is_a_tool() -> None:
         "billing.sendReminder",
         "office.write_letter",
     }
-    assert all(problem.code == "variable_missing" for problem in check_folder(HTTP))
+    assert {problem.code for problem in check_folder(HTTP)} <= {"variable_missing", "program_not_hashed"}

@@ -13,6 +13,8 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from tercet.contracts.errors import InternalError
 from tercet.journal import codec
 from tercet.journal import events as e
@@ -76,6 +78,10 @@ class Ledger:
 
     def record(self, event: e.Event) -> State:
         """Fold an event, which the next write makes durable; a new phase is a checkpoint. Raises `IllegalEvent`."""
+        if (
+            event.at < self.state.at
+        ):  # it was begun before what was recorded meanwhile, such as a model's answer
+            event = msgspec.structs.replace(event, at=self.state.at)
         after = evolve(self.state, event)
         self._before_last, self.state = self.state, after
         self.unit.events.append(event)
