@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import unicodedata
 
 import pytest
@@ -152,9 +153,9 @@ def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
         "by        GATE_EDITOR: 1 of editor",
         "somebody other than writer, who started the run",
         f"gate      {gate}",
-        f"tercet gates approve {gate} --actors {studio.pack}",
-        f"tercet gates deny {gate} --actors {studio.pack}",
-        f"tercet gates modify {gate} --note 'what shall be different' --actors {studio.pack}",
+        f"tercet gates approve {gate} --actors {shlex.quote(str(studio.pack))}",
+        f"tercet gates deny {gate} --actors {shlex.quote(str(studio.pack))}",
+        f"tercet gates modify {gate} --note 'what shall be different' --actors {shlex.quote(str(studio.pack))}",
     ):
         assert line in lines
     assert "confidence 0." in page.out

@@ -52,7 +52,7 @@ def test_a_template_carries_an_intent_to_its_gate(tercet: Tercet, kitchen: Kitch
     assert "amount_inr = 24500  (INR 24,500)  authority" in answer.out
     assert "somebody other than agt_support" in answer.out
     for words in ("gates show {}", "gates approve {} --actors {}", "gates deny {} --actors {}"):
-        assert f"    tercet {words.format(gate, REFUNDS)}\n" in answer.out
+        assert f"    tercet {words.format(gate, shlex.quote(str(REFUNDS)))}\n" in answer.out
     with closing(sqlite3.connect(kitchen.folder / "refunds.db")) as db:
         assert db.execute("SELECT count(*) FROM refunds").fetchone() == (0,)
 

@@ -8,6 +8,7 @@ from tercet.journal.errors import JournalBusy, JournalCorrupt, JournalError, Jou
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_TAKEN = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}
 _UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
 
@@ -37,7 +38,7 @@ def translate(error: sqlite3.Error | UnicodeDecodeError, place: str) -> JournalE
         return JournalFull(place, str(error))
     if code in _CORRUPT or str(error).startswith("no such "):  # a table or a column that every journal has
         return JournalCorrupt(place, str(error))
-    if code == sqlite3.SQLITE_CONSTRAINT:
+    if getattr(error, "sqlite_errorcode", 0) in _TAKEN:
         # Every position and claim was checked under the lock: the row in the way belongs to no stream.
         return JournalCorrupt(place, f"it holds a row that no stream knows of ({error})")
     if code in _UNWRITABLE:
