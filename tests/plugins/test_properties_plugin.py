@@ -48,8 +48,15 @@ def test_every_run_tries_the_same_examples(
     assert here == on_ci
 
 
-def test_random_examples_differ_and_counterexamples_are_reported(pytester: pytest.Pytester) -> None:
-    """Only property tests run, and a failing example is printed with what repeats it."""
+@pytest.mark.parametrize("on_ci", [False, True])
+def test_random_examples_differ_and_counterexamples_are_reported(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, on_ci: bool
+) -> None:
+    """Only property tests run, and a failing example is printed with what repeats it, on CI and elsewhere."""
+    if on_ci:
+        monkeypatch.setenv("CI", "true")
+    else:
+        monkeypatch.delenv("CI", raising=False)
     result, first = run(pytester, "--random-examples", "600")
     result.assert_outcomes(passed=1, failed=1, deselected=1)
     result.stdout.fnmatch_lines(["*test_false(*", "*number=3,*", "*@reproduce_failure(*"])
