@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from tercet.contracts.canonical import canonical
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.quality_rules import QualityRules
+from tercet.contracts.relations import FieldSpec, Relation
 from tercet.contracts.shape import Authored, Score
 
 OnFailure = Literal["compensate", "ask", "keep"]
@@ -126,6 +127,10 @@ class DecisionSpec(Authored):
     """Conditions that hold when this decision begins."""
     untrusted_inputs: tuple[str, ...] = ()
     """Request fields that carry other people's words: `note`, `order.note` or the JSON Pointer `/order/note`."""
+    bind: tuple[Relation, ...] = ()
+    """How evidence, look-ups and parameters relate to the request; what does not is no source of authority."""
+    fields: tuple[FieldSpec, ...] = ()
+    """The kinds of fields of the request and of evidence."""
     unbound_gate: str | None = None
     """A gate to which an authority value without a trusted source goes, instead of being refused."""
     requires_human_approval: bool = False

@@ -20,6 +20,10 @@ ALL_FIELDS = "*"
 """In `untrusted`: every field of the result can carry other people's words."""
 
 
+Unbound = Literal["refuse", "ask", "allow"]
+"""What follows from an authority value without a permitted source: refused, asked about at the `unbound_gate`, or used."""
+
+
 class Limit(Authored):
     """A CEL condition on a call's arguments (`args`) that must hold, or the call is not permitted."""
 
@@ -48,6 +52,14 @@ class ToolSpec(Authored):
     authority: tuple[str, ...] | None = None
     """Parameters that carry authority: recipients, accounts, amounts, identities, commands.
     None means: all of them for a tool above local_write, none for the others."""
+    kinds: dict[str, str] = {}
+    """The kinds of parameters: `{"payment_id": "payment"}`. A parameter without one has the `format` of its schema."""
+    result_kinds: dict[str, str] = {}
+    """The kinds of result fields, by name or JSON Pointer (`*` for any item). A field without one has the `format` of its
+    schema."""
+    unbound: dict[str, Unbound] = {}
+    """What follows from a value without a permitted source, by parameter. By default it is refused, or goes to the
+    decision's `unbound_gate`."""
     identity: tuple[str, ...] | None = None
     """Parameters that say what the action is. None means: the authority parameters, else all."""
     aliases: dict[str, str] = {}

@@ -96,6 +96,10 @@ class Origin(Shape):
     """`literal`, or the reference as it was written."""
     trust: Trust
     detail: str = ""
+    source: str = ""
+    """Which source vouches for it: `request#/order_id`, `kg:…#/payment_id`, `s1#/total`; empty if none does."""
+    kind: str = ""
+    """The kind of value that the parameter takes, as far as it is known."""
 
 
 class Refusal(Shape):
@@ -148,12 +152,15 @@ class Verdict(Shape):
     place: str = ""
     remedy: str = ""
     sources: tuple[Origin, ...] = ()
+    """Where the values came from: of a refusal, the one to blame; of a plan that passed, its literals that carry authority."""
     refusals: tuple[Refusal, ...] = ()
     """Every problem that review found, the decisive one first."""
     gates: tuple[GateDemand, ...] = ()
     """The approvals that the plan waits for when it runs."""
     deferred: tuple[str, ...] = ()
     """Rules that read values known only at dispatch: they are decided there, on the resolved call."""
+    unchecked: tuple[str, ...] = ()
+    """Relations to the request that could not be checked, since there was none."""
     effects: tuple[StepEffect, ...] = ()
     """What each step of a plan that may run leaves behind, and the way back; steps that leave nothing are not listed."""
 

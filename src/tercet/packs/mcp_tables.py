@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.shape import Authored, as_list
-from tercet.contracts.tool import Limit
+from tercet.contracts.tool import Limit, Unbound
 from tercet.tools.mcp.server import ServerSpec
 
 
@@ -35,6 +35,9 @@ class ToolTable(Authored):
     compensate: Compensation | None = None
     no_compensation: str = ""
     authority: tuple[str, ...] | None = None
+    kinds: dict[str, str] = {}
+    result_kinds: dict[str, str] = {}
+    unbound: dict[str, Unbound] = {}
     identity: tuple[str, ...] | None = None
     aliases: dict[str, str] = {}
     limits: Annotated[tuple[Limit, ...], BeforeValidator(_spelt_out)] = ()

@@ -12,7 +12,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.tool import Limit
+from tercet.contracts.tool import Limit, Unbound
 from tercet.contracts.value_faults import words_for
 from tercet.tools.signature import name_of, read_look_up, read_parameters, read_result
 from tercet.tools.tool import Tool
@@ -38,6 +38,9 @@ def tool(
     roles: Sequence[str] = (),
     tenants: Sequence[str] = (),
     authority: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    result_kinds: Mapping[str, str] | None = None,
+    unbound: Mapping[str, Unbound] | None = None,
     identity: Sequence[str] | None = None,
     aliases: Mapping[str, str] | None = None,
     limits: Sequence[Limit | str] = (),
@@ -78,6 +81,9 @@ def tool(
         "roles": roles,
         "tenants": tenants,
         "authority": authority,
+        "kinds": kinds,
+        "result_kinds": result_kinds,
+        "unbound": unbound,
         "identity": identity,
         "aliases": aliases,
         "limits": _limits(limits),
