@@ -15,7 +15,7 @@ from tercet.contracts.plan import Plan, Step
 from tercet.critic.review import Review
 from tercet.policy.expressions import ORDER_FIELDS
 
-MAX_LISTED = 1_000
+MAX_LISTED = 500
 """In a plan of more steps `before` and `after` are missing: these lists grow with the square of the plan."""
 
 
