@@ -164,8 +164,8 @@ def _find_entities(text: str, patterns: tuple[str, ...], pasted: Pasted) -> tupl
     hidden = find_pasted(text, is_cut=len(text) > LONGEST_SENTENCE) if pasted == "untrusted" else ()
     found = [*_recognise(cover(text, hidden, "\n"))]
     captured = [*_capture(cover(text, hidden, FILLER), patterns, found)]
-    spans = [entity.span for entity in captured]
-    free = [entity for entity in found if not any(entity.span.overlaps(span) for span in spans)]
+    taken = {index for entity in captured for index in range(*entity.span)}
+    free = [entity for entity in found if taken.isdisjoint(range(*entity.span))]
     listed = sorted({*captured, *free}, key=lambda entity: (entity.start, entity.end, entity.kind))
     return tuple(entity for entity in listed if entity.end <= LONGEST_SENTENCE)
 
@@ -233,6 +233,10 @@ _BEHIND = _AROUND + ".,:;!?…"
 
 def _capture(text: str, patterns: Sequence[str], found: Sequence[Entity]) -> Iterator[Entity]:
     """The values that named groups capture, without the quotation marks and punctuation around them."""
+    standing: dict[int, list[Entity]] = {}
+    for entity in found:
+        for index in range(*entity.span):
+            standing.setdefault(index, []).append(entity)
     for pattern in patterns:
         for match in re.finditer(pattern, text):
             for group, raw in match.groupdict().items():
@@ -241,21 +245,22 @@ def _capture(text: str, patterns: Sequence[str], found: Sequence[Entity]) -> Ite
                 core = raw.lstrip(_AROUND)
                 start = match.start(group) + len(raw) - len(core)
                 span = Span(start, start + len(core.rstrip(_BEHIND)))
-                if _is_whole(text, span, found):
-                    yield _captured_entity(group, text, span, found)
+                at_edges = [*standing.get(span.start, ()), *standing.get(span.end - 1, ())]
+                if _is_whole(text, span, at_edges):
+                    yield _captured_entity(group, text, span, at_edges)
 
 
-def _is_whole(text: str, span: Span, found: Sequence[Entity]) -> bool:
+def _is_whole(text: str, span: Span, at_edges: Sequence[Entity]) -> bool:
     """Whether a captured span is an entity, or cuts no word and no entity into pieces; nothing hidden stands in it."""
     start, end = span
     if start >= end or FILLER in text[start:end]:
         return False
-    if any(entity.span == span for entity in found):
+    if any(entity.span == span for entity in at_edges):
         return True
     cuts_word = any(
         _is_inner(text[edge - 1 : edge]) and _is_inner(text[edge : edge + 1]) for edge in (start, end)
     )
-    return not cuts_word and not any(_cuts(text, span, entity) for entity in found)
+    return not cuts_word and not any(_cuts(text, span, entity) for entity in at_edges)
 
 
 def _is_inner(character: str) -> bool:
@@ -273,9 +278,9 @@ def _cuts(text: str, span: Span, entity: Entity) -> bool:
     return number.overlaps(span) and not (span.start <= number.start and number.end <= span.end)
 
 
-def _captured_entity(group: str, text: str, span: Span, found: Sequence[Entity]) -> Entity:
+def _captured_entity(group: str, text: str, span: Span, at_edges: Sequence[Entity]) -> Entity:
     start, end = span
-    same = [entity for entity in found if entity.span == span and entity.kind != "quoted"]
+    same = [entity for entity in at_edges if entity.span == span and entity.kind != "quoted"]
     if same:
         return Entity(group, same[0].value, same[0].number, start, end, is_captured=True)
     raw = text[start:end]

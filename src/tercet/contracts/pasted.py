@@ -62,7 +62,7 @@ def cover(text: str, spans: Iterable[Span], filler: str) -> str:
 def find_pasted(text: str, *, is_cut: bool = False) -> tuple[Span, ...]:
     """Return the parts that were pasted into a text. `is_cut` says that the text goes on: what is open then stays open."""
     hidden = [Span(*match.span()) for match in _QUOTED_LINE.finditer(text)]
-    hidden += _find_blocks(cover(text, hidden, "\n"), is_cut=is_cut)
+    hidden += _find_blocks(text, is_cut=is_cut)
     hidden += _find_message(cover(text, hidden, "\n"))
     covered = cover(text, hidden, "\n")
     long = [Span(start, end) for start, end, is_short in _find_marks(covered) if not is_short]
