@@ -120,9 +120,9 @@ def _sources(worth: Worth, call: EffectiveStep, found: references.Found) -> Iter
     """Yield, for each literal and each read in a value, the records that it may come from."""
     for index, source in worth.value_sources(found, call.position):
         if isinstance(source, Leaf):
-            records = worth.bind(source.value, index, call.tool, found.place).records
-            if records != (APPROVED,):
-                yield frozenset(records)
+            bound = worth.bind(source.value, index, call.tool, found.place)
+            if bound.records != (APPROVED,):
+                yield frozenset(bound.records if bound.holder is not None else ())
         elif source.name == references.EVIDENCE:
             yield frozenset(map(str, source.place[:1]))
         else:

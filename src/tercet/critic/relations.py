@@ -15,8 +15,6 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.trust import Scalar, overlaps, scalar
 
 _MISSING = object()
-MAX_CHAIN = 8
-"""How many relations may refer to each other: from one class of evidence to the next."""
 
 
 class Relations:
@@ -58,7 +56,8 @@ class Relations:
     def ties_to_request(self, ref: str) -> bool:
         """Return whether a relation to the request is declared for a piece of evidence."""
         entry = self._compiled.evidence.get(ref)
-        return entry is not None and bool(self.of_evidence(entry.classification))
+        relations = () if entry is None else self.of_evidence(entry.classification)
+        return any(relation.target is not None and relation.target.owner == REQUEST for relation in relations)
 
     def unmet_by_evidence(self, ref: str, index: int | None) -> Relation | None:
         """Return a relation that a piece of evidence does not meet where a step pins it; without a step, where none of
@@ -66,38 +65,32 @@ class Relations:
         if not self._spec.bind:
             return None
         if (ref, index) not in self._unmet:
-            self._unmet[ref, index] = None  # a chain that leads back to itself adds nothing
-            self._unmet[ref, index] = self._find_unmet(ref, index, MAX_CHAIN)
+            entry = self._compiled.evidence.get(ref)
+            relations = () if entry is None else self.of_evidence(entry.classification)
+            if entry is None or not relations:
+                return None
+            self._unmet[ref, index] = relations[0]  # a chain of relations that leads back here is unmet
+            self._unmet[ref, index] = self._find_unmet(ref, entry.content, relations, index)
         return self._unmet[ref, index]
 
-    def _find_unmet(self, ref: str, index: int | None, left: int) -> Relation | None:
-        entry = self._compiled.evidence.get(ref)
-        relations = () if entry is None else self.of_evidence(entry.classification)
-        if entry is None or not relations:
-            return None
+    def _find_unmet(
+        self, ref: str, content: Any, relations: Sequence[Relation], index: int | None
+    ) -> Relation | None:
         if index is None:
-            places = [at for at, refs in enumerate(self._pinned) if ref in refs]
-            found = [self._find_unmet(ref, at, left) for at in places or [len(self._pinned)]]
+            places = [at for at, refs in enumerate(self._pinned) if ref in refs] or [len(self._pinned)]
+            found = [self.unmet_by_evidence(ref, at) for at in places]
             return None if None in found else found[0]
-        return next(
-            (
-                relation
-                for relation in relations
-                if not self.holds(
-                    relation, value_at(entry.content, field_place(relation.field or "")), index, left
-                )
-            ),
-            None,
-        )
+        for relation in relations:
+            if not self.holds(relation, value_at(content, field_place(relation.field or "")), index):
+                return relation
+        return None
 
-    def holds(self, relation: Relation, value: Any, index: int | None, left: int = MAX_CHAIN) -> bool:
+    def holds(self, relation: Relation, value: Any, index: int | None) -> bool:
         """Return whether a value is the one that a relation demands of a source used at a step."""
-        wanted = self.demanded(relation, index, left)
-        return wanted is None or (value is not _MISSING and _is_scalar(value) and scalar(value) in wanted)
+        wanted = self.demanded(relation, index)
+        return wanted is None or (_is_scalar(value) and scalar(value) in wanted)
 
-    def demanded(
-        self, relation: Relation, index: int | None, left: int = MAX_CHAIN
-    ) -> frozenset[Scalar] | None:
+    def demanded(self, relation: Relation, index: int | None) -> frozenset[Scalar] | None:
         """Return the values that a relation allows at a step; None if it cannot be checked without a request."""
         target = relation.target
         if target is None:
@@ -110,15 +103,11 @@ class Relations:
             return _members(value_at(self._compiled.input(), target.place))
         found: set[Scalar] = set()
         refs = self._pinned[index] if index is not None and index < len(self._pinned) else ()
-        for ref in refs if left else ():
+        for ref in refs:
             entry = self._compiled.evidence.get(ref)
-            if (
-                entry is None
-                or entry.trust is not Trust.TRUSTED
-                or not is_of_class(target.owner, entry.classification)
-            ):
+            if entry is None or entry.trust is not Trust.TRUSTED:
                 continue
-            if self._find_unmet(ref, index, left - 1) is None:
+            if is_of_class(target.owner, entry.classification) and self.unmet_by_evidence(ref, index) is None:
                 found |= _members(value_at(entry.content, target.place))
         return frozenset(found)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tercet.contracts import pointer, references
 from tercet.contracts.effective import effective
+from tercet.contracts.entities import Entity, bind_literal
 from tercet.contracts.kinds import UNKNOWN, Kind, declared_among, fits, named_kind, result_kind
 from tercet.contracts.references import Leaf, Place
 from tercet.contracts.relations import REQUEST, SENTENCE, FieldSpec
@@ -66,8 +67,7 @@ class Sources:
         held = [*self._in_evidence(key, index), *self._in_results(key, index)]
         fitting = [each for each in held if fits(each.kind, target)]
         records = tuple(dict.fromkeys(each.record for each in fitting))
-        tied = [record for record in records if self._review.relations.ties_to_request(record)]
-        if len(records) - max(0, len(tied) - 1) > 1:
+        if len({self._group(record) for record in records}) > 1:
             why = f"is in {' and in '.join(records[:3])}, and which of them was meant cannot be determined"
             return Binding(why=why, records=records)
         if fitting:
@@ -84,13 +84,27 @@ class Sources:
             )
         return Binding()
 
+    def _group(self, record: str) -> str:
+        """Return what counts as one source: evidence that relates to the request, the results of one tool, a record."""
+        if self._review.relations.ties_to_request(record):
+            return REQUEST
+        return self._tool_of_result.get(record, record)
+
+    @cached_property
+    def _tool_of_result(self) -> dict[str, str]:
+        return {result.step_id: result.tool for result in self._review.compiled.results}
+
     def _tied_parameter(self, tool: str, place: Place) -> Holder | None:
         """Return the field of the request that a relation ties a parameter to, if there is no request to compare it with."""
         relations = self._review.relations
         if relations.has_request or len(place) != 1:
             return None
         for relation in relations.of_calls(tool):
-            if relation.param == place[0] and relation.target is not None and relation.target.owner == REQUEST:
+            if (
+                relation.param == place[0]
+                and relation.target is not None
+                and relation.target.owner == REQUEST
+            ):
                 return Holder(REQUEST, relation.target.place, UNKNOWN, "not checked: there is no request")
         return None
 
@@ -113,7 +127,23 @@ class Sources:
         return found
 
     def _in_sentences(self, value: Any, target: Kind, place: Place) -> tuple[Holder | None, bool]:
-        return None, False
+        """Return where a sentence of the request names a value, and whether it names others of the kind beside it."""
+        is_ambiguous = False
+        for field, text in self._sentences:
+            found = bind_literal(
+                text,
+                value,
+                kind=target.name or None,
+                name=str(place[0]) if place else None,
+                is_declared=target.is_declared,
+                patterns=field.patterns,
+                pasted=field.pasted,
+            )
+            if isinstance(found, Entity):
+                where = f"characters {found.start + 1} to {found.end} of {field.of}"
+                return Holder(REQUEST, field.path.place, target, f"named in the request: {where}"), False
+            is_ambiguous |= found is not None
+        return None, is_ambiguous
 
     def is_marked(self, place: Sequence[str | int]) -> bool:
         """Return whether a part of the request can carry other people's words."""
