@@ -17,7 +17,7 @@ from tercet.contracts.entity_forms import (
     split_words,
     write_number,
 )
-from tercet.contracts.pasted import Span, cover, find_pasted, find_quotations
+from tercet.contracts.pasted import Span, cover, find_delimiters, find_pasted, find_quotations
 
 LONGEST_SENTENCE = 10_000
 """How many characters of a sentence are read; what stands behind them vouches for nothing."""
@@ -72,6 +72,14 @@ def find_entities(
 ) -> tuple[Entity, ...]:
     """Return the entities that a sentence names, in the order of the text."""
     return _find_entities(text[: LONGEST_SENTENCE + _MARGIN], tuple(patterns), pasted)
+
+
+def find_hidden(text: str, pasted: Pasted) -> tuple[Span, ...]:
+    """Return the parts of a sentence that vouch for nothing: what was pasted, and what is too far behind to be read."""
+    read = text[: LONGEST_SENTENCE + _MARGIN]
+    is_cut = len(read) > LONGEST_SENTENCE
+    behind = (Span(LONGEST_SENTENCE, len(text)),) if is_cut else ()
+    return (*(find_pasted(read, is_cut=is_cut) if pasted == "untrusted" else ()), *behind)
 
 
 def entity_fits(entity: Entity, kind: str | None, name: str | None, *, is_declared: bool) -> bool:
@@ -161,7 +169,8 @@ def _equals(entity: Entity, value: Any, text: str, *, is_id: bool) -> bool:
 
 @lru_cache(maxsize=512)
 def _find_entities(text: str, patterns: tuple[str, ...], pasted: Pasted) -> tuple[Entity, ...]:
-    hidden = find_pasted(text, is_cut=len(text) > LONGEST_SENTENCE) if pasted == "untrusted" else ()
+    is_cut = len(text) > LONGEST_SENTENCE
+    hidden = find_pasted(text, is_cut=is_cut) if pasted == "untrusted" else find_delimiters(text)
     found = [*_recognise(cover(text, hidden, "\n"))]
     captured = [*_capture(cover(text, hidden, FILLER), patterns, found)]
     taken = {index for entity in captured for index in range(*entity.span)}

@@ -69,6 +69,11 @@ def find_pasted(text: str, *, is_cut: bool = False) -> tuple[Span, ...]:
     return (*hidden, *long)
 
 
+def find_delimiters(text: str) -> tuple[Span, ...]:
+    """Return the fences and tags of a text, without what stands between them."""
+    return tuple(Span(*match.span()) for mark in (_OPENING, _CLOSING_TAG) for match in mark.finditer(text))
+
+
 def find_quotations(text: str) -> tuple[Span, ...]:
     """Return what stands between quotation marks, without the marks and without long or multi-line quotations."""
     return tuple(Span(start + 1, end - 1) for start, end, is_short in _find_marks(text) if is_short)
