@@ -72,8 +72,8 @@ def offered_values(assignment: Assignment, tool: ToolSpec, place: Place) -> tupl
     Of entities that cannot be told apart none is offered, unless a person is asked about them.
     """
     kind = parameter_kind(tool, place)
-    name = next((token for token in reversed(place) if isinstance(token, str)), None)
-    is_asked = assignment.spec.unbound_gate is not None and tool.unbound.get(str(place[0])) != "refuse"
+    name = str(place[0])
+    is_asked = assignment.spec.unbound_gate is not None and tool.unbound.get(name) != "refuse"
     values: dict[tuple[type, Any], Any] = {}
     for sentence in find_sentences(assignment):
         fitting = fitting_entities(
