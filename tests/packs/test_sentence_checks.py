@@ -54,11 +54,16 @@ def reported(decision: dict[str, Any] | None = None, **field: Any) -> list[Probl
     return [problem for problem in check(pack) if problem.code in CODES]
 
 
-@pytest.mark.parametrize(
-    "group", ["recipient", "amount", "to", "person", "email", "sender"]
-)  # parameters at any depth, declared and suggested kinds, formats
+@pytest.mark.parametrize("group", ["recipient", "person", "amount", "email", "sender"])
 def test_a_group_may_be_a_parameter_or_a_kind(group: str) -> None:
     assert reported(patterns=[f"to (?P<{group}>.+)"]) == []
+
+
+@pytest.mark.parametrize("group", ["to", "copy_to"])
+def test_a_member_of_a_parameter_is_not_one(group: str) -> None:
+    assert [problem.code for problem in reported(patterns=[f"to (?P<{group}>.+)"])] == [
+        "pattern_group_unknown"
+    ]
 
 
 def test_a_group_that_is_neither_is_reported() -> None:

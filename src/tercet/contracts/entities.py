@@ -127,13 +127,25 @@ def bind_literal(
         return None
     if equal[0].is_captured:
         return equal[0]
-    others = tuple(entity for entity in fitting if not any(_is_same(entity, each) for each in equal))
+    compared = fitting if kind is not None else _of_same_sort(fitting, value)
+    others = tuple(entity for entity in compared if not any(_is_same(entity, each) for each in equal))
     return Ambiguous((equal[0], *others)) if others else equal[0]
 
 
-def is_ambiguous(fitting: Sequence[Entity]) -> bool:
-    """Return whether the entities that fit one parameter cannot be told apart: they differ, and none is captured."""
-    return any(not entity.is_captured and not _is_same(fitting[0], entity) for entity in fitting)
+def _of_same_sort(entities: Sequence[Entity], value: Any) -> list[Entity]:
+    """Return the entities that could be meant by a parameter whose kind is not known, if it is given this value.
+
+    A name is not confused with an amount or a date. Digits that are written as text could be anything.
+    """
+    if not isinstance(value, str):
+        return [entity for entity in entities if entity.kind in _NUMERIC or entity.number is not None]
+    form = _classify(value)
+    kind = None if form is None else form.kind
+    if kind in _NUMERIC:
+        return [*entities]
+    if kind == "date":
+        return [entity for entity in entities if entity.kind == "date"]
+    return [entity for entity in entities if entity.kind not in _NUMERIC and entity.kind != "date"]
 
 
 def _is_same(first: Entity, second: Entity) -> bool:

@@ -24,8 +24,8 @@ _CLOSING = {
 }
 _APOSTROPHES = "'‘‚`»›"
 """Marks that stand alone in some texts, as an apostrophe or an arrow: one without its partner opens no quotation."""
-_FENCE = "```"
-_OPENING = re.compile(r"```|<(?P<tag>[A-Za-z][\w:-]*)(?:\s[^<>]*)?(?<!/)>")
+_FENCES = ("```", "~~~")
+_OPENING = re.compile(r"```|~~~|<(?P<tag>[A-Za-z][\w:-]*)(?:\s[^<>]*)?(?<!/)>")
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w:-]*)\s*>")
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _HEADER = re.compile(
@@ -34,7 +34,7 @@ _HEADER = re.compile(
         | -{2,}[ ]*message[ ](?:d['’]origine|transféré)[ ]*-{2,}
         | begin[ ]forwarded[ ]message
         | (?:from|sent|subject|von|gesendet|betreff|de|envoyé|objet|expéditeur)[*_]*[ \u00a0]?:
-        | (?:on|am|le)[ ].{1,200}(?:wrote|schrieb|écrit)[^\n:]{0,100}:
+        | (?:on|am|le)[ ].{1,200}(?:wrote|schrieb|écrit)[^\n:]{0,100}:[ \t]*$
     )""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
@@ -86,10 +86,10 @@ def _find_blocks(text: str, *, is_cut: bool) -> Iterator[Span]:
     could contain closing marks too.
     """
     last = {match[1].lower(): match.end() for match in _CLOSING_TAG.finditer(text)}
-    last[""] = text.rfind(_FENCE) + len(_FENCE)
+    last |= {fence: text.rfind(fence) + len(fence) for fence in _FENCES}
     start = end = -1
     for opening in _OPENING.finditer(text):
-        closing = last.get((opening["tag"] or "").lower(), 0)
+        closing = last.get((opening["tag"] or opening[0]).lower(), 0)
         if opening.start() < end:
             end = max(end, closing)
             continue

@@ -6,9 +6,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tercet.contracts import pointer
-from tercet.contracts.entities import Entity, find_entities, find_hidden, fitting_entities, is_ambiguous
+from tercet.contracts.entities import (
+    Ambiguous,
+    Entity,
+    bind_literal,
+    find_entities,
+    find_hidden,
+    fitting_entities,
+)
 from tercet.contracts.fence import Data, Piece, show
-from tercet.contracts.kinds import parameter_kind
+from tercet.contracts.kinds import Kind, parameter_kind
 from tercet.contracts.pasted import Span
 from tercet.contracts.references import Place
 from tercet.contracts.relations import REQUEST, SENTENCE, FieldSpec
@@ -16,6 +23,8 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import overlaps, scalars
 from tercet.planner.assignment import Assignment
 
+MAX_OFFERED = 100
+"""How many entities of a sentence a parameter is offered."""
 MAX_NAMED = 40
 """How many entities of a sentence a prompt lists."""
 
@@ -31,6 +40,18 @@ class Sentence(NamedTuple):
     def entities(self) -> tuple[Entity, ...]:
         """What it names."""
         return find_entities(self.text, self.field.patterns, pasted=self.field.pasted)
+
+    def bind(self, value: Any, kind: Kind, name: str) -> Entity | Ambiguous | None:
+        """Return what vouches for a value in a parameter."""
+        return bind_literal(
+            self.text,
+            value,
+            kind=kind.name or None,
+            name=name,
+            is_declared=kind.is_declared,
+            patterns=self.field.patterns,
+            pasted=self.field.pasted,
+        )
 
     @property
     def hidden(self) -> tuple[Span, ...]:
@@ -74,16 +95,15 @@ def offered_values(assignment: Assignment, tool: ToolSpec, place: Place) -> tupl
     kind = parameter_kind(tool, place)
     name = str(place[0])
     is_asked = assignment.spec.unbound_gate is not None and tool.unbound.get(name) != "refuse"
-    values: dict[tuple[type, Any], Any] = {}
+    values: dict[Any, Any] = {}
     for sentence in find_sentences(assignment):
         fitting = fitting_entities(
             sentence.entities, kind=kind.name or None, name=name, is_declared=kind.is_declared
         )
-        if is_ambiguous(fitting) and not is_asked:
-            continue
-        for entity in fitting:
+        for entity in fitting[:MAX_OFFERED]:
             for value in (entity.value, entity.number):
-                if value is not None:
+                found = sentence.bind(value, kind, name)
+                if isinstance(found, Entity) or (found is not None and is_asked):
                     values.setdefault((type(value), value), value)
     return tuple(values.values())
 

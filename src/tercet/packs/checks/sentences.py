@@ -85,8 +85,8 @@ def _usable_tools(parts: Parts, decision: DecisionSpec) -> list[ToolSpec]:
 
 
 def _names_and_kinds(tool: ToolSpec) -> Iterator[str]:
-    """Yield the parameters of a tool at any depth, and their kinds."""
-    yield from tool.known_keys
+    """Yield the parameters of a tool, and the kinds of values that they take at any depth."""
+    yield from tool.parameter_names
     yield from (suggested_kind(name).name for name in tool.known_keys)
     yield from (declared_kind(kind).name for kind in tool.kinds.values())
     yield from (declared_kind(text).name for text in _formats(tool.parameters))
