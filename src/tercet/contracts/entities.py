@@ -132,6 +132,12 @@ def bind_literal(
     return Ambiguous((equal[0], *others)) if others else equal[0]
 
 
+def is_named(text: str, value: Any, *, patterns: Sequence[str] = (), pasted: Pasted = "untrusted") -> bool:
+    """Return whether a sentence names a value at all, for whichever parameter."""
+    entities = find_entities(text, patterns, pasted=pasted)
+    return any(_equals(entity, value, text, is_id=False) for entity in entities)
+
+
 def _of_same_sort(entities: Sequence[Entity], value: Any) -> list[Entity]:
     """Return the entities that could be meant by a parameter whose kind is not known, if it is given this value.
 
