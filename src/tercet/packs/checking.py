@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tercet.contracts.problem import Problem
 from tercet.packs.checks import Check
+from tercet.packs.checks.authority import AUTHORITY_CHECKS
 from tercet.packs.checks.context import CONTEXT_CHECKS
 from tercet.packs.checks.control import CONTROL_CHECKS
 from tercet.packs.checks.decisions import DECISION_CHECKS
@@ -19,6 +20,7 @@ from tercet.packs.checks.quality import QUALITY_CHECKS
 from tercet.packs.checks.quality_places import PLACE_CHECKS
 from tercet.packs.checks.rule_fields import RULE_CHECKS
 from tercet.packs.checks.rule_words import WORD_CHECKS
+from tercet.packs.checks.sentences import SENTENCE_CHECKS
 from tercet.packs.checks.sessions import SESSION_CHECKS
 from tercet.packs.checks.templates import TEMPLATE_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
@@ -38,6 +40,8 @@ CHECKS: tuple[Check, ...] = (
     *PEOPLE_CHECKS,
     *SESSION_CHECKS,
     *DECISION_CHECKS,
+    *SENTENCE_CHECKS,
+    *AUTHORITY_CHECKS,
     *CONTEXT_CHECKS,
     *CONTROL_CHECKS,
     *QUALITY_CHECKS,
