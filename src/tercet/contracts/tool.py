@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility, Trust
@@ -29,6 +29,25 @@ class Limit(Authored):
 
     expression: str
     message: str = ""
+
+
+class OncePer(Authored):
+    """A call that the runs of a tenant may make only once in a period."""
+
+    identity: tuple[str, ...] = ()
+    """Parameters whose values make two calls the same; empty means the identity of the tool."""
+    days: int = Field(ge=1, le=3650)
+    """How long a call counts."""
+    then: Literal["refuse", "ask"] = "refuse"
+    """What becomes of the second call: it is refused, or waits for an approval that names the first."""
+    gate: str | None = None
+    """The gate that is asked, beside those of the tool."""
+
+    @model_validator(mode="after")
+    def _asks_at_its_gate(self) -> Self:
+        if self.gate is not None and self.then != "ask":
+            raise ValueError('a gate is only asked with then = "ask"')
+        return self
 
 
 class ToolSpec(Authored):
@@ -62,6 +81,9 @@ class ToolSpec(Authored):
     decision's `unbound_gate`."""
     identity: tuple[str, ...] | None = None
     """Parameters that say what the action is. None means: the authority parameters, else all."""
+    once_per: OncePer | None = None
+    """How often the runs of a tenant may make the same call. None means: once in each run, unless the decision lists the
+    tool in `repeatable`."""
     aliases: dict[str, str] = {}
     """Other spellings of a parameter that a plan may use."""
     limits: tuple[Limit, ...] = ()

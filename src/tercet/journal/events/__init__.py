@@ -51,7 +51,9 @@ from tercet.journal.events.step import (
     Abort,
     BoundCompensation,
     Complete,
+    EarlierCall,
     Intent,
+    RepeatsChecked,
     RetryScheduled,
     Settled,
     StepRefused,
@@ -104,6 +106,7 @@ Event: TypeAlias = (
     | OutputsRepaired
     | EvidenceFetched
     | AcceptanceLapsed
+    | RepeatsChecked
 )
 
 __all__ = [
@@ -115,6 +118,7 @@ __all__ = [
     "CompensationBegun",
     "Complete",
     "Decomposed",
+    "EarlierCall",
     "EffectsKept",
     "Event",
     "EvidenceFetched",
@@ -137,6 +141,7 @@ __all__ = [
     "PlanProposed",
     "PlanReviewed",
     "PlanningFailed",
+    "RepeatsChecked",
     "RetryScheduled",
     "RunReported",
     "SamplesDrawn",

@@ -29,6 +29,25 @@ class BoundCompensation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """The gates at which people approved exactly this call together with its step; None if they did not."""
 
 
+class EarlierCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A call that another step, mostly of another session, made or may have made."""
+
+    session: str
+    step: str
+    key: str
+    at: int
+    outcome: Literal["done", "unknown"] = "done"
+
+
+class RepeatsChecked(Fact, frozen=True, kw_only=True, tag="repeats_checked"):
+    """Which earlier calls count against one that the runs of a tenant may make once in a period."""
+
+    step: str
+    key: str
+    """The key of the call that was checked."""
+    found: tuple[EarlierCall, ...] = ()
+
+
 class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
     """A call is about to be made, with these parameters, under this key, for these reserved costs."""
 

@@ -19,6 +19,7 @@ def parameters_exist(parts: Parts) -> Problems:
         targets = {
             "authority": tool.authority or (),
             "identity": tool.identity or (),
+            "once_per": tool.once_per.identity if tool.once_per else (),
             "aliases": tuple(tool.aliases.values()),
         }
         for field, given in targets.items():
@@ -28,7 +29,12 @@ def parameters_exist(parts: Parts) -> Problems:
         yield from _shadowing(parts, tool, names)
 
 
-_CODES = {"authority": "authority_unknown", "identity": "identity_unknown", "aliases": "alias_unknown"}
+_CODES = {
+    "authority": "authority_unknown",
+    "identity": "identity_unknown",
+    "once_per": "identity_unknown",
+    "aliases": "alias_unknown",
+}
 
 
 def _shadowing(parts: Parts, tool: ToolSpec, names: tuple[str, ...]) -> Problems:
@@ -62,6 +68,9 @@ def tools_name_gates(parts: Parts) -> Problems:
         for name in tool.gates:
             if parts.lacks_gate(name):
                 yield unknown_gate(parts, f"tool {tool.name}, gates", name)
+        gate = tool.once_per.gate if tool.once_per else None
+        if gate is not None and parts.lacks_gate(gate):
+            yield unknown_gate(parts, f"tool {tool.name}, once_per", gate)
 
 
 def preconditions_can_be_met(parts: Parts) -> Problems:
