@@ -27,6 +27,7 @@ from tercet.journal import events as e
 from tercet.runtime.damage import DamagedSession
 from tercet.runtime.lists import open_gates
 from tercet.runtime.messages import session_of
+from tercet.runtime.recent_calls import recent_calls
 from tercet.runtime.state import OpenGate, State
 
 MOST = 200
@@ -135,7 +136,8 @@ async def _page(url: str, gate: str) -> GatePage:
         found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
         digest = found.shown.get("packet")
         packet = HandOff.model_validate_json(await journal.blob(TENANT, digest)) if digest else None
-    return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet)
+        recent = await recent_calls(journal, TENANT, session, found, SystemClock().now())
+    return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet, recent=recent)
 
 
 def _closed(event: e.GateOpened) -> OpenGate:
@@ -155,6 +157,7 @@ def _page_json(page: GatePage, answers: list[str]) -> dict[str, Any]:
         "status": page.state.status,
         "owner": page.state.start["actor"]["id"],
         "packet": page.packet.model_dump(mode="json") if page.packet else None,
+        "recent": msgspec.to_builtins(page.recent),
         "answers": msgspec.to_builtins(page.answers),
         "next": answers,
     }

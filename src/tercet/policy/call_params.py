@@ -42,6 +42,13 @@ def identity_params(tool: ToolSpec, params: dict[str, Any], *, is_strict: bool =
     return {name: params.get(name) for name in names}
 
 
+def repeat_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters by which a call repeats one of another run, spelled so that equal values are equal."""
+    compared = canonical_params(tool, params)
+    names = tool.once_per.identity if tool.once_per else ()
+    return {name: compared.get(name) for name in names} if names else identity_params(tool, compared)
+
+
 def _is_number(tool: ToolSpec, name: str) -> bool:
     """Whether the schema of a tool allows numbers for a parameter; one that names no type allows them."""
     types = _Walk(tool.parameters, spell=_spell).types_of(name)

@@ -32,6 +32,7 @@ from tercet.runtime import commands as c
 from tercet.runtime.basis import basis_of, evidence_in
 from tercet.runtime.compensation import shown_params
 from tercet.runtime.plans import read_plan
+from tercet.runtime.same_calls import shown_marks
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import UNDO, Answer, State
 
@@ -231,6 +232,7 @@ def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
         **({"defaults": list(defaults)} if defaults else {}),
         "authority": sorted(call.tool.authority_parameters & set(params)),
         "sources": _with_defaults(sources, defaults),
+        **shown_marks(setting, call, asked.params),
         **({"repeats": msgspec.to_builtins(asked.repeats)} if asked.repeats else {}),
         "mode": str(call.mode),
         "reversibility": str(call.reversibility),

@@ -59,8 +59,8 @@ from tercet.runtime.changes import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
 from tercet.runtime.compensation import bind_compensation, is_complete
 from tercet.runtime.demands import compensation_gates, gates_of
 from tercet.runtime.fresh_evidence import missing_evidence
-from tercet.runtime.repeats import REPEATED, describe_repeat
 from tercet.runtime.results import Results
+from tercet.runtime.same_calls import REPEATED, describe_repeat, shown_marks
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, Quality, State, StepState
@@ -427,6 +427,8 @@ class Acting:
             "why": "; ".join(filter(None, (step.error, step.look_up_error))),
             "result_schema": None if call is None else call.tool.result,
         }
+        if call is not None:
+            shown |= shown_marks(self.setting, call, shown["params"])
         needs = settlers_of(self.state, self.setting, name, call)
         if self.setting.ctx.goes_by(Behaviour.STRICT_CALLS):
             shown["trusted_roles"] = self._trusted_roles(needs)

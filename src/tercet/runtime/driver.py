@@ -53,6 +53,7 @@ from tercet.runtime.repeats import Repeats
 from tercet.runtime.rest import Rest
 from tercet.runtime.results import entered_results
 from tercet.runtime.retrieving import read_facts
+from tercet.runtime.same_calls import recent_claim
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.spectators import spectate
 from tercet.runtime.state import UNDO, State
@@ -579,6 +580,9 @@ class Driver:
         )
         self._record(intent)
         self.ledger.unit.claims.append(intent.key)
+        claim = recent_claim(self.ledger.unit.events[-1], self.lease.stream, self.state.position)
+        if claim is not None:
+            self.ledger.unit.claims.append(claim)
         self.ledger.unit.begin.append(intent)
 
     def _repeats(self, name: str) -> Repeats:

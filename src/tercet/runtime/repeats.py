@@ -18,31 +18,27 @@ A session that was removed can say nothing, so its claims count until their peri
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any, Literal
+from collections.abc import Collection
+from typing import Any
 
 import msgspec
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import InternalError
-from tercet.contracts.tool import OncePer, ToolSpec
+from tercet.contracts.tool import ToolSpec
 from tercet.executor.identity import params_digest
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt, PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import name_owner, read_all
-from tercet.policy.call_params import canonical_params, identity_params
+from tercet.policy.call_params import repeat_params
 from tercet.runtime import opening
 from tercet.runtime.changes import IllegalEvent
-from tercet.runtime.state import UNDO, State
-from tercet.runtime.transcript import timestamp
+from tercet.runtime.same_calls import DAY_MS, CallOutcome, outcome_of
+from tercet.runtime.state import State
 
-REPEATED = "repeated_call"
-"""The code of a call that another run has made, where its tool allows it once."""
 KIND = "once"
 """What the names of these streams begin with."""
-_DAY_MS = 24 * 60 * 60 * 1000
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,12 +92,8 @@ class Repeats:
             return ()
 
     def _stream(self, params: dict[str, Any]) -> str:
-        compared = canonical_params(self._tool, params)
-        names = self._once.identity
-        chosen = (
-            {name: compared.get(name) for name in names} if names else identity_params(self._tool, compared)
-        )
-        return f"{KIND}:{self._tool.name}:{params_digest(self._tool.name, chosen)}"
+        identity = params_digest(self._tool.name, repeat_params(self._tool, params))
+        return f"{KIND}:{self._tool.name}:{identity}"
 
     async def _read(self, stream: str, key: str, now: int) -> tuple[int, tuple[e.EarlierCall, ...]]:
         """Return where a stream ends, and the calls of others that count."""
@@ -111,7 +103,7 @@ class Repeats:
             before = calls.get((claim.session, claim.key))
             if before is None or claim.position >= before.position:
                 calls[claim.session, claim.key] = claim
-        since = now - self._once.days * _DAY_MS
+        since = now - self._once.days * DAY_MS
         others = [
             call
             for call in calls.values()
@@ -121,12 +113,12 @@ class Repeats:
         counting = (
             e.EarlierCall(session=call.session, step=call.step, key=call.key, at=call.at, outcome=outcome)
             for call, outcome in found
-            if outcome is not None
+            if outcome in ("done", "unknown")
         )
         return len(claims), tuple(sorted(counting, key=lambda call: (call.at, call.session, call.key)))
 
-    async def _outcome(self, claim: Claim) -> Literal["done", "unknown"] | None:
-        """Return what became of a claimed call; None if it did not happen, will not, or was compensated."""
+    async def _outcome(self, claim: Claim) -> CallOutcome:
+        """Return what became of a claimed call; one that may still begin is unknown."""
         if claim.session == self._session:
             return outcome_of(self._state, claim.key)
         state, has_begun = State(), False
@@ -141,36 +133,3 @@ class Repeats:
         if not has_begun and not state.is_over:
             return "unknown"
         return outcome_of(state, claim.key)
-
-
-def outcome_of(state: State, key: str) -> Literal["done", "unknown"] | None:
-    """Return what became of a call, by its key; None if it did not happen, or was compensated."""
-    if key in state.keys:
-        return None if _is_compensated(state, key) else "done"
-    return (
-        "unknown"
-        if any(step.key == key and step.may_have_happened for step in state.steps.values())
-        else None
-    )
-
-
-def _is_compensated(state: State, key: str) -> bool:
-    tenant = state.start["tenant"]
-    ways = (undo for undo in state.undo if undo.tool and undo.key == digest(["undo", tenant, key, undo.tool]))
-    return any(state.steps[f"{UNDO}{undo.step}"].status == "done" for undo in ways)
-
-
-def describe_repeat(tool: ToolSpec, once: OncePer, found: tuple[e.EarlierCall, ...]) -> str:
-    """Return why a call is a repetition, and what to do about it."""
-    what = " and ".join(once.identity) if once.identity else "identity"
-    days = f"{once.days} day{'s' if once.days > 1 else ''}"
-    return (
-        f"{tool.name} with the same {what} may be called once in {days}, and {'; '.join(_earlier(found))}."
-        f" Check that session first; a later call can be made from {timestamp(found[-1].at + once.days * _DAY_MS)} on"
-    )
-
-
-def _earlier(found: tuple[e.EarlierCall, ...]) -> Iterator[str]:
-    for call in found:
-        doubt = "" if call.outcome == "done" else ", outcome unknown"
-        yield f"session {call.session} called it at {timestamp(call.at)} (step {call.step}{doubt})"

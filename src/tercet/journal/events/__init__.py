@@ -50,6 +50,7 @@ from tercet.journal.events.session import (
 from tercet.journal.events.step import (
     Abort,
     BoundCompensation,
+    CallMarks,
     Complete,
     EarlierCall,
     Intent,
@@ -115,6 +116,7 @@ __all__ = [
     "ApprovalGranted",
     "BoundCompensation",
     "BudgetExtended",
+    "CallMarks",
     "CompensationBegun",
     "Complete",
     "Decomposed",
