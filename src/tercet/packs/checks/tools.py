@@ -62,6 +62,19 @@ def untrusted_fields_exist(parts: Parts) -> Problems:
                 )
 
 
+def trust_is_declared(parts: Parts) -> Problems:
+    """Python tools say what their results are worth; where they do not, the results are trusted."""
+    for tool in parts.tools:
+        if tool.adapter == "python" and tool.is_trust_assumed:
+            yield parts.problem(
+                "trust_undeclared",
+                f"tool {tool.name}, trust",
+                "it does not say what its results are worth, so they are trusted",
+                'say trust="trusted", or name the fields with other people\'s words: untrusted=["note"]',
+                severity="note",
+            )
+
+
 def tools_name_gates(parts: Parts) -> Problems:
     """The gates of a tool exist."""
     for tool in parts.tools:
@@ -122,6 +135,7 @@ def timeouts_suffice(parts: Parts) -> Problems:
 TOOL_CHECKS: tuple[Check, ...] = (
     parameters_exist,
     untrusted_fields_exist,
+    trust_is_declared,
     tools_name_gates,
     preconditions_can_be_met,
     modes_are_reachable,
