@@ -101,7 +101,7 @@ def show(
 
     An approval shows the call with every parameter, which of them carry authority, where each value came from, the
     evidence with its hash, how the call is taken back, who may approve and who has, when the gate expires, what is left of
-    the budget, the rest of the plan, and the digest that an answer binds to. Outputs are shown whole, with every threshold,
+    the budget, the rest of the plan, recent calls like it, and the digest that an answer binds to. Outputs are shown whole, with every threshold,
     its score and its limit, confidence, what asks for a person, what is advised, and what repairs left. A run that was handed over shows what is known
     of it and the ways to go on; one that failed after effects shows how they would be taken back. Nothing is written.
     """
