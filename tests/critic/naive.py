@@ -1759,7 +1759,9 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
         if not is_above_read_only(case, step) or tool.name in case.spec.repeatable:
             continue
         params = named(step.params, tool)
-        names = tool.identity or tool.authority or None
+        names = tool.identity or None
+        if names is None and any(is_number(tool.parameters, name) for name in tool.authority or ()):
+            names = tool.authority
         received = as_received(tool.parameters, params)
         identity = params if names is None else {name: params.get(name) for name in names}
         compared = received if names is None else {name: received.get(name) for name in names}
@@ -1770,6 +1772,16 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
         if any(name == tool.name and is_equal(compared, other) for name, other in seen):
             yield "duplicate_action", index
         seen.append((tool.name, compared))
+
+
+def is_number(schema: Doc, name: str) -> bool:
+    """Whether a parameter may be a number, by the types that its schema and its alternatives name; without any, it may."""
+    declared = schema.get("properties", {}).get(name, {})
+    found: list[Any] = []
+    for kind in (declared, *declared.get("anyOf", ())):
+        types = kind.get("type", [])
+        found += types if isinstance(types, list) else [types]
+    return not found or "number" in found or "integer" in found
 
 
 def as_received(schema: Doc, params: Doc) -> Doc:

@@ -37,7 +37,13 @@ def act(**parameters: object) -> None:
 
 
 def tool(name: str, **changes: Any) -> Tool:
-    fields: dict[str, Any] = {"call": act, "mode": "read_only", "parameters": PARAMETERS, "result": RESULT}
+    fields: dict[str, Any] = {
+        "call": act,
+        "mode": "read_only",
+        "trust": "trusted",
+        "parameters": PARAMETERS,
+        "result": RESULT,
+    }
     return Tool(name=name, **fields | changes)
 
 

@@ -101,6 +101,9 @@ def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one ca
             return columns.line("↻", "yellow", event.step, _settled(event))
         case e.StepRefused():
             return columns.line("✗", "red", event.step, f"not called: {_short(event.reason)}")
+        case e.RepeatsChecked() if event.found:
+            text = f"repeats a call of {listed([each.session for each in event.found])}"
+            return columns.line("!", "yellow", event.step, text)
         case e.StepSkipped():
             return columns.line("○", "dim", event.step, SKIPPED[event.reason], is_quiet=True)
         case e.StepJudged(outcome="replan" | "escalate"):

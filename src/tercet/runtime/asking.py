@@ -25,13 +25,14 @@ from tercet.critic.flow import describe_origins, origins
 from tercet.critic.gates import gravity
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
-from tercet.journal.events import BoundCompensation, Need
+from tercet.journal.events import BoundCompensation, EarlierCall, Need
 from tercet.policy.call_params import defaults_in, effective_params
 from tercet.repair.exit import recommend
 from tercet.runtime import commands as c
 from tercet.runtime.basis import basis_of, evidence_in
 from tercet.runtime.compensation import shown_params
 from tercet.runtime.plans import read_plan
+from tercet.runtime.same_calls import shown_marks
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import UNDO, Answer, State
 
@@ -48,6 +49,8 @@ class Resolved:
     """The bound compensation, if it has one."""
     sources: dict[str, str] | None = None
     """Where its parameters came from; None if the plan shows it."""
+    repeats: tuple[EarlierCall, ...] = ()
+    """The earlier calls that it repeats, where its tool allows one in a period."""
 
 
 def call_digest(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> str:
@@ -69,7 +72,8 @@ def call_digest(state: State, setting: Setting, asked: Resolved, gates: tuple[st
     if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         return digest([*bound, call.compensate.model_dump(mode="json") if call.compensate else None])
     compensation = asked.compensation and [asked.compensation.tool, asked.compensation.params]
-    return digest([*bound, compensation, call.step.when, frozen_results(state, setting, call)])
+    repeats = [[[each.session, each.key] for each in asked.repeats]] if asked.repeats else []
+    return digest([*bound, compensation, call.step.when, frozen_results(state, setting, call), *repeats])
 
 
 def sources_of(state: State, setting: Setting, call: EffectiveStep) -> tuple[str, ...]:
@@ -224,6 +228,8 @@ def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
         **({"defaults": list(defaults)} if defaults else {}),
         "authority": sorted(call.tool.authority_parameters & set(params)),
         "sources": _with_defaults(sources, defaults),
+        **shown_marks(setting, call, asked.params),
+        **({"repeats": msgspec.to_builtins(asked.repeats)} if asked.repeats else {}),
         "mode": str(call.mode),
         "reversibility": str(call.reversibility),
         "compensation": _shown_compensation(setting, asked),

@@ -49,9 +49,11 @@ from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
 from tercet.runtime.quality_loop import QualityLoop
+from tercet.runtime.repeats import Repeats
 from tercet.runtime.rest import Rest
 from tercet.runtime.results import entered_results
 from tercet.runtime.retrieving import read_facts
+from tercet.runtime.same_calls import recent_claim
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.spectators import spectate
 from tercet.runtime.state import UNDO, State
@@ -63,7 +65,7 @@ _T = TypeVar("_T")
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 _BEGINNING = (
-    c.Dispatch, c.Settle, c.Propose, c.Reflect, c.DrawExperience, c.DrawSamples, c.RunTests, c.VerifyOutputs,
+    c.CheckRepeats, c.Dispatch, c.Settle, c.Propose, c.Reflect, c.DrawExperience, c.DrawSamples, c.RunTests, c.VerifyOutputs,
     c.Attack, c.Critique, c.FetchEvidence, c.Repair,
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
@@ -354,6 +356,9 @@ class Driver:
 
     async def _carry_out(self, command: c.Command) -> None:
         match command:
+            case c.CheckRepeats():
+                found = await self._repeats(command.step).find(command.params, command.key, self.now())
+                self._record(e.RepeatsChecked(at=self.now(), step=command.step, key=command.key, found=found))
             case c.Dispatch():
                 await self._dispatch(command)
             case c.Judge():
@@ -567,13 +572,36 @@ class Driver:
                 )
             )
             return
+        if await self._is_taken(command, now):
+            return
         work, course, epoch = self.around.work, self._followed(), self.lease.epoch
         intent = await self.aside(
             lambda: work.intent(self.state, self.setting, course, command, now, epoch, circuit)
         )
         self._record(intent)
         self.ledger.unit.claims.append(intent.key)
+        claim = recent_claim(self.ledger.unit.events[-1], self.lease.stream, self.state.position)
+        if claim is not None:
+            self.ledger.unit.claims.append(claim)
         self.ledger.unit.begin.append(intent)
+
+    def _repeats(self, name: str) -> Repeats:
+        return Repeats(self.around.journal, self.state, self._call(name).tool, name)
+
+    async def _is_taken(self, command: c.Dispatch, now: int) -> bool:
+        """Return whether another call counts against one that may be made once in a period; claim it if not.
+
+        The claim is durable before the INTENT is. An attempt whose outcome is unknown has its claim from before.
+        """
+        name = command.step
+        step = self.state.steps[name]
+        if self._call(name).tool.once_per is None or step.is_unsettled:
+            return False
+        await self._flush()  # whoever finds the claim must find the session
+        found = await self._repeats(name).claim(command.params, command.key, now, step.earlier_calls)
+        if found:
+            self._record(e.RepeatsChecked(at=now, step=name, key=command.key, found=found))
+        return bool(found)
 
     def _drift(self, name: str, call: EffectiveStep, now: int) -> e.StepRefused | None:
         """What has changed since a call was approved, so that it must not be made: looked at just before its INTENT."""

@@ -67,6 +67,7 @@ from tercet.runtime.observing import Observer, Observers
 from tercet.runtime.people import People
 from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, choose_planner
 from tercet.runtime.plans import read_plan
+from tercet.runtime.recent_calls import recent_calls
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
 from tercet.runtime.roster import Roster
@@ -845,7 +846,15 @@ class Runtime(People):
     async def gates(self, *, limit: int = 200) -> list[ListedGate]:
         """The gates of this tenant that wait for an answer, of every pack: what each asks, whom, and since when."""
         found = await open_gates(self.journal, self.tenant, limit)
-        return [ListedGate.of(state, gate) for state, gate in found]
+        now = self._clock.now()
+        return [
+            ListedGate.of(
+                state,
+                gate,
+                await recent_calls(self.journal, self.tenant, str(state.start["session"]), gate, now),
+            )
+            for state, gate in found
+        ]
 
     async def record(self, session_id: str) -> dict[str, Any]:
         """The decision record of a session that is over."""

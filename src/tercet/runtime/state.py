@@ -9,7 +9,7 @@ import msgspec
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import COMPENSATES
 from tercet.contracts.session import SessionStatus
-from tercet.journal.events import Need, Undo
+from tercet.journal.events import EarlierCall, Need, Undo
 from tercet.journal.events.gate import GateKind
 
 StepStatus = Literal["pending", "gated", "in_flight", "unknown", "done", "failed", "skipped"]
@@ -72,6 +72,10 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     hold_cost: int = 0
     params: dict[str, Any] = {}
     """What the call of its last attempt was made with."""
+    checked: str = ""
+    """The key of the call that was looked for in other sessions, where its tool allows it once in a period."""
+    earlier_calls: tuple[EarlierCall, ...] = ()
+    """Those that were found."""
 
     @property
     def may_have_happened(self) -> bool:

@@ -32,6 +32,18 @@ from tercet.runtime.state import UNDO, State, StepState, Used
 P = Phase
 
 
+def repeats_checked(state: State, event: e.RepeatsChecked) -> State:
+    step = step_of(state, event.step, event)
+    demand(
+        state,
+        event,
+        is_met=step.status == "pending" and not step.unmet and not step.is_unsettled,
+        why=f"step {event.step} is {step.status}",
+    )
+    steps = with_step(state, event.step, checked=event.key, earlier_calls=event.found)
+    return changed(state, steps=steps)
+
+
 def intent(state: State, event: e.Intent) -> State:
     step = step_of(state, event.step, event)
     demand(

@@ -60,6 +60,7 @@ from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
 from tercet.runtime.retrieving import carried_over
 from tercet.runtime.rounds import better_round, restored, told_round
+from tercet.runtime.same_calls import marks_of
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, State
@@ -367,6 +368,7 @@ class Work:
             hold_calls=back_calls,
             hold_cost=back_cost,
             compensation=command.compensation,
+            marks=marks_of(setting, call, command.params),
         )
 
     def judge(
