@@ -103,6 +103,25 @@ class Worth:
         """Whether what a condition reads at one place is trusted; that may be a sum, since it only decides."""
         return self._are_trusted(self._read(*read, own, is_number=True))
 
+    def is_changed(self, index: int, found: Found, place: Place = ()) -> bool:
+        """Whether an approver has set a literal in the call of a step; `found` was scanned at `place` of its parameters."""
+        call = self.review.call_at.get(index)
+        if call is None or type(found) is not Leaf or not self.review.compiled.changed:
+            return False
+        way = tuple(str(token) for token in (*place, *found.place) if token != references.LITERAL)
+        for each in self.review.compiled.changed_at(call.step.id, call.tool.name):
+            outer = pointer.parts(each.place)
+            if way[: len(outer)] != outer:
+                continue
+            try:
+                value = pointer.follow(each.value, pointer.join(way[len(outer) :]))
+            except pointer.PointerError:
+                continue
+            if _is_empty(found.value) or _is_empty(value):
+                return found.value == value
+            return scalar(found.value) == scalar(value)
+        return False
+
     def untrusted_keys(self, tool: ToolSpec, place: Place) -> list[str]:
         """The keys on the way to a place that the tool's schema does not name and no trusted source has."""
         known = tool.known_keys
@@ -155,6 +174,8 @@ class Worth:
             return ()
         needed: list[Node] = []
         for item in self.review.found[call.position]:
+            if self.is_changed(call.position, item):
+                continue
             if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place):
                 return None
             needs = self._found(item, None, is_number=takes_number(tool, item.place))
@@ -187,7 +208,12 @@ class Worth:
             for key in _keys(item.place)
         ):
             return None
-        return _together(self._found(item, None, is_number=is_number and not item.place) for item in found)
+        return _together(
+            ()
+            if self.is_changed(index, item, place)
+            else self._found(item, None, is_number=is_number and not item.place)
+            for item in found
+        )
 
     def _beyond(self, reference: Reference, rest: Place) -> Needs:
         """A part of what a reference points at."""

@@ -108,7 +108,7 @@ class Driver:
         """Whether nothing will be read any more."""
         self._bell = 0
         self._base = self._current = setting
-        self._made_of: tuple[object, ...] = (None,) * 5
+        self._made_of: tuple[object, ...] = (None,) * 6
         """What of the state went into it: each of them is another object when it has changed."""
         self._facts: dict[str, tuple[Evidence, ...]] = {}
         """What plans have found, by its digest."""
@@ -140,7 +140,7 @@ class Driver:
     def setting(self) -> Setting:
         """What the run is judged and carried out in, with what operators have added to its budget."""
         state = self.state
-        made_of = (state.extended, state.learned, state.facts, state.entered, state.earlier)
+        made_of = (state.extended, state.learned, state.facts, state.entered, state.changed, state.earlier)
         if not all(map(is_, made_of, self._made_of)):
             self._made_of = made_of
             current = self._base
@@ -150,6 +150,8 @@ class Driver:
                 current = current.knowing(self._known())
             if state.entered:
                 current = current.with_entered(entered_results(state))
+            if state.changed:
+                current = current.with_changed(state.changed)
             if state.earlier:
                 current = current.after(state.earlier)
             self._current = current.extended(state.extended) if state.extended else current

@@ -53,6 +53,7 @@ from tercet.runtime.interruption import Interrupted, Interruptible, unless_inter
 from tercet.runtime.interview import OVERDRAWN, Bench, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.model_planner import NO_STEPS_LEFT, NO_TOOLS
+from tercet.runtime.modifications import changed_plan
 from tercet.runtime.planners import TaskPlanner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.quality import Matter, final_exit
@@ -62,7 +63,7 @@ from tercet.runtime.retrieving import carried_over
 from tercet.runtime.rounds import better_round, restored, told_round
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import UNDO, State
+from tercet.runtime.state import UNDO, Change, State
 from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.turns import Reflection, Sofar, Stepper, last_turn, turns_of
 
@@ -151,12 +152,26 @@ class Work:
     ) -> e.PlanProposed:
         """The caller's plan, or the planner's next one."""
         state = bench.state
+        if state.change is not None:
+            return self.changed(state, state.change, bench.setting, now)
         if self._plan is not None:
             return self.given(self._plan, now)
         if self._planner is not None:
             return self.planned(await self._proposed(self._planner, bench, interview), state, now)
         plan = read_plan(state.plan)
         return e.PlanProposed(at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin)
+
+    @staticmethod
+    def changed(state: State, change: Change, setting: Setting, now: int) -> e.PlanProposed:
+        """The plan with the values that an approver has set; or the one before, if the critic refused them."""
+        if change.refusal:
+            before = read_plan(change.plan)
+            return e.PlanProposed(at=now, plan=_dumped(before), hash=before.hash, origin=state.plan_origin)
+        tool = setting.surface.get(change.values[0].tool)
+        plan = changed_plan(read_plan(state.plan), change, tool)
+        return e.PlanProposed(
+            at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin, changed_by=change.by
+        )
 
     def planned(self, proposed: Plan, state: State, now: int) -> e.PlanProposed:
         """The plan that the planner came to."""
@@ -724,6 +739,9 @@ _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
 def _failure(state: State, setting: Setting, name: str) -> tuple[str, str]:
     """What the critic makes of a step that failed for good, and why."""
     step = state.steps[name]
+    if state.change is not None and state.change.step == name:
+        places = ", ".join(each.place for each in state.change.values)
+        return "replan", f"{state.change.by} sets {places}: {step.error}"
     result = ToolResult(
         step_id=name,
         outcome=Outcome.DONE if step.outcome == "done" else Outcome.NOT_DONE,

@@ -25,6 +25,8 @@ def gate_answered(scene: Scene, event: e.GateAnswered) -> Derived:
         gate=event.gate,
         answer=event.answer,
         value=event.value,
+        changes=event.changes,
+        simulated_by=event.simulated_by,
         listed=event.listed,
     )
     return _said(scene, said, event)
