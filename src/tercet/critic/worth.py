@@ -117,9 +117,9 @@ class Worth:
                 value = pointer.follow(each.value, pointer.join(way[len(outer) :]))
             except pointer.PointerError:
                 continue
-            if _is_empty(found.value) or _is_empty(value):
-                return found.value == value
-            return scalar(found.value) == scalar(value)
+            is_container = _is_empty(found.value) or isinstance(value, dict | list)
+            if found.value == value if is_container else scalar(found.value) == scalar(value):
+                return True
         return False
 
     def untrusted_keys(self, tool: ToolSpec, place: Place) -> list[str]:
