@@ -116,6 +116,8 @@ def ask_for(
     shown = _shown(state, setting, asked)
     if _is_settable(setting, asked, needs):
         shown[SETTABLE] = settable(asked.call.params, asked.call.tool)
+    if changers := sorted({each.by for each in state.changed if each.step == asked.name}):
+        shown["changed_by"] = changers
     if refusal := state.steps[asked.name].refused_change:
         shown["refused_change"] = refusal
     if sequence:

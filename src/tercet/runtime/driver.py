@@ -79,6 +79,7 @@ class Halt:
 
     reason: str = "the process was told to stop"
     by: str = ""
+    simulated_by: str = ""
     inbox: int = 0
     grace_ms: int | None = GRACE_MS
     """How long calls under way may still take; None lets each take its own time."""
@@ -299,7 +300,15 @@ class Driver:
         letters = await mail.unread(self.around.journal, self.lease.tenant, self.state)
         for event, _ in mail.heard(self.state, letters, self.now(), outside=False):
             if isinstance(event, e.SessionPaused):
-                self.stop(Halt(reason=event.reason, by=event.by, inbox=event.inbox, grace_ms=None))
+                self.stop(
+                    Halt(
+                        reason=event.reason,
+                        by=event.by,
+                        simulated_by=event.simulated_by,
+                        inbox=event.inbox,
+                        grace_ms=None,
+                    )
+                )
                 return
             self._record(event)
 
@@ -348,7 +357,15 @@ class Driver:
 
     async def _halted(self, halt: Halt) -> State:
         if not self.state.is_over and self.state.status == "in_progress" and not self.state.ending:
-            self._record(e.SessionPaused(at=self.now(), reason=halt.reason, by=halt.by, inbox=halt.inbox))
+            self._record(
+                e.SessionPaused(
+                    at=self.now(),
+                    reason=halt.reason,
+                    by=halt.by,
+                    simulated_by=halt.simulated_by,
+                    inbox=halt.inbox,
+                )
+            )
             await self._flush(is_folded=True)
         return self.state
 

@@ -19,14 +19,20 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import not_plain, storable
-from tercet.contracts.request import Actor
+from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
-from tercet.runtime.changes import ANSWERS, POLICY, owner_named
+from tercet.runtime.changes import ANSWERS, POLICY, owner_named, owners_of
 from tercet.runtime.gate_fold import can_be_held, gate_for, has_set_values
-from tercet.runtime.modifications import NOT_SETTABLE, SETTABLE, demand_settable, place_of
+from tercet.runtime.modifications import (
+    NOT_SETTABLE,
+    SETTABLE,
+    demand_settable,
+    is_replaced,
+    place_of,
+)
 from tercet.runtime.session_fold import EXTENSIBLE, is_extension
 from tercet.runtime.state import UNDO, OpenGate, State
 
@@ -131,8 +137,14 @@ def nameable(actor: Actor) -> Actor:
 def by(actor: Actor) -> dict[str, Any]:
     """Who says something, in the words of a message."""
     named = nameable(actor)
-    login = storable(named.os_user) if named.os_user and named.auth == "local" else ""
-    return {"actor": named.id, "roles": named.roles, "auth": named.auth, "login": login}
+    user, is_simulated = storable(named.os_user or ""), named.auth == SIMULATED
+    return {
+        "actor": named.id,
+        "roles": named.roles,
+        "auth": named.auth,
+        "login": user if named.auth == "local" else "",
+        "simulated_by": (user or "unknown") if is_simulated else "",
+    }
 
 
 def reply(
@@ -173,6 +185,7 @@ def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: boo
     if state.is_over:
         raise session_over(said.session, state)
     _demand_person(said)
+    demand_simulation(said, state)
     if not isinstance(said, Reply):
         _demand_open(said, state)
     match said:
@@ -181,12 +194,33 @@ def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: boo
         case Pause():
             _demand_running(said, state)
             reason = f"paused by {said.actor}: {said.note}".rstrip(": ")
-            return e.SessionPaused(at=at, reason=reason, by=said.actor, inbox=inbox, outside=outside)
+            return e.SessionPaused(
+                at=at,
+                reason=reason,
+                by=said.actor,
+                simulated_by=said.simulated_by,
+                inbox=inbox,
+                outside=outside,
+            )
         case Cancel():
-            return e.SessionCancelled(at=at, by=said.actor, reason=said.note, inbox=inbox, outside=outside)
+            return e.SessionCancelled(
+                at=at,
+                by=said.actor,
+                simulated_by=said.simulated_by,
+                reason=said.note,
+                inbox=inbox,
+                outside=outside,
+            )
         case Extend():
             demand_extension(said.more)
-            return e.BudgetExtended(at=at, by=said.actor, more=said.more, inbox=inbox, outside=outside)
+            return e.BudgetExtended(
+                at=at,
+                by=said.actor,
+                simulated_by=said.simulated_by,
+                more=said.more,
+                inbox=inbox,
+                outside=outside,
+            )
 
 
 def session_over(session: str, state: State) -> UsageError:
@@ -217,6 +251,17 @@ def _demand_person(said: Said) -> None:
             f"{said.actor} is the name of a policy, and no person's",
             code="reserved_name",
             remedy=f"speak under a name that does not begin with {POLICY}",
+        )
+
+
+def demand_simulation(said: Said, state: State) -> None:
+    """Raise `UsageError` for what one person says as another, except in a development session."""
+    is_simulated = said.auth == SIMULATED or bool(said.simulated_by)
+    if is_simulated and not state.start.get("dev"):
+        raise UsageError(
+            f"session {said.session} is not a development session: only {said.actor} can speak as {said.actor}",
+            code="simulation_refused",
+            remedy=f"let {said.actor} do it from their own login; or start the run again with --dev",
         )
 
 
@@ -466,7 +511,25 @@ def _may_set_values(said: Reply, gate: OpenGate, state: State) -> None:
     wanted = {role for need in gate.needs.values() for role in need.roles}
     if wanted.isdisjoint(said.roles):
         raise _role_missing(said, gate, "set values at")
+    _demand_other_approver(said, gate, state)
     demand_settable(gate, said.changes)
+
+
+def _demand_other_approver(said: Reply, gate: OpenGate, state: State) -> None:
+    """Raise `UsageError` if the pack lists no other people who could approve the changed call."""
+    people: dict[str, Any] = state.start.get("people") or {}
+    excluded = {said.actor, *(str(owner.get("id")) for owner in owners_of(state.start))}
+    kept = [each for each in state.changed if each.step in gate.calls and not is_replaced(each, said.changes)]
+    excluded |= {each.by for each in kept}
+    for name, need in gate.needs.items() if people else ():
+        others = [who for who in people if who not in excluded]
+        able = [who for who in others if gate.counts(name, tuple(as_list(people[who].get("roles")) or ()))]
+        if len(able) < need.quorum:
+            raise UsageError(
+                f"whoever sets a value cannot approve it, and without {said.actor} too few people could approve {name}",
+                code="no_other_approver",
+                remedy=f"list another person with the role {' or '.join(need.roles)} in actors.toml, then resume the session; or deny the call, and start the run again with other values",
+            )
 
 
 def _demand_planner(state: State, remedy: str) -> None:

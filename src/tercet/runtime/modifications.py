@@ -21,7 +21,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.critic.reading import pinned
 from tercet.policy import schemas
 from tercet.policy.schemas import Fault
-from tercet.runtime.state import Change, OpenGate
+from tercet.runtime.state import Change, OpenGate, SetValue
 
 SETTABLE = "settable"
 """Under this name a gate tells what is needed to check values: the schema of the tool, and which parameters are computed."""
@@ -32,6 +32,12 @@ NOT_SETTABLE = "not_settable"
 def place_of(name: str) -> str:
     """Return the JSON Pointer to a parameter: given as such, or by the parameter's name."""
     return name if name.startswith("/") else pointer.join((name,))
+
+
+def is_replaced(value: SetValue, places: Iterable[str]) -> bool:
+    """Return whether a value that was set before is a part of what is set at one of these places now."""
+    way = pointer.parts(value.place)
+    return any(way[: len(outer)] == outer for outer in map(pointer.parts, places))
 
 
 def settable(call_params: Mapping[str, Any], tool: ToolSpec) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from tercet.contracts import pointer, references
+from tercet.contracts import references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
@@ -24,6 +24,7 @@ from tercet.runtime.changes import (
     illegal,
     more,
 )
+from tercet.runtime.modifications import is_replaced
 from tercet.runtime.plans import read_plan
 from tercet.runtime.session_fold import ending, escalated
 from tercet.runtime.state import Change, EarlierStep, SetValue, State, StepState
@@ -96,18 +97,10 @@ def _changed(
     if change.refusal:
         told = msgspec.structs.replace(steps[change.step], refused_change=change.refusal)
         return None, change.changed, {**steps, change.step: told}
-    places = [pointer.parts(each.place) for each in change.values]
-    kept = (
-        each
-        for each in state.changed
-        if each.step != change.step or not any(_is_within(pointer.parts(each.place), p) for p in places)
-    )
+    places = [each.place for each in change.values]
+    kept = (each for each in state.changed if each.step != change.step or not is_replaced(each, places))
     reviewed = msgspec.structs.replace(change, plan=state.plan, changed=state.changed)
     return reviewed, (*kept, *change.values), steps
-
-
-def _is_within(place: tuple[str, ...], outer: tuple[str, ...]) -> bool:
-    return place[: len(outer)] == outer
 
 
 def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState]:

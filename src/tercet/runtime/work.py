@@ -740,8 +740,8 @@ def _failure(state: State, setting: Setting, name: str) -> tuple[str, str]:
     """What the critic makes of a step that failed for good, and why."""
     step = state.steps[name]
     if state.change is not None and state.change.step == name:
-        places = ", ".join(each.place for each in state.change.values)
-        return "replan", f"{state.change.by} sets {places}: {step.error}"
+        places = ", ".join(each.place.removeprefix("/") for each in state.change.values)
+        return "replan", f"{state.change.by} sets {places} ({step.error})"
     result = ToolResult(
         step_id=name,
         outcome=Outcome.DONE if step.outcome == "done" else Outcome.NOT_DONE,
