@@ -151,8 +151,8 @@ def modify(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Send a call or outputs back, with words about what to change; or set values in the call. A call goes to the
-    planner, outputs go into repair; --note says what shall be different.
+    """Send a call or outputs back, or set values in a call. A call goes to the planner, outputs go into repair; --note
+    says what shall be different.
 
     With --set, the values that you give replace those that the gate shows, and no planner is asked. The critic reviews the
     plan with them, then the changed call waits at a gate with a digest of its own, which another person approves. If the

@@ -182,8 +182,9 @@ def approval_rows(gate: OpenGate, owner: str) -> Iterator[Row]:
         yield label, f"{f'{name}: ' if name else ''}{whom}{so_far}"
         label = ""
     changers = listed([str(name) for name in as_list(gate.shown.get("changed_by")) or ()])
-    also = f", and than {changers}, who set values in it" if changers else ""
-    yield label, f"somebody other than {owner}, who started the run{also}"
+    yield label, f"somebody other than {owner}, who started the run"
+    if changers:
+        yield "", f"and other than {changers}, who set values in the call"
 
 
 def expiry_rows(gate: OpenGate, now: int) -> Iterator[Row]:

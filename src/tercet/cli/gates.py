@@ -119,7 +119,7 @@ def show(
             screen.show_command(line)
         if change := commands.change(page.gate, page.state):
             screen.say(Text("  Or set another value, which another person then approves:", style="dim"))
-            screen.show_command(change)
+            screen.put(Text(change), first="    ", rest="      ")
     return ExitCode.ACCEPTED
 
 

@@ -88,7 +88,7 @@ def show_session(
     }
     if start.get("dev"):
         acting = login_words("", start["actor"].get("os_user") if start["actor"]["auth"] == SIMULATED else "")
-        rows["people"] = f"development session: one person may act as any actor; {owner}{acting} started it"
+        rows["people"] = f"simulated: a development session, started by {owner}{acting}"
     show_rows(screen, rows)
     if state.plan:
         screen.say()
