@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -339,3 +340,111 @@ def test_a_crash_while_a_change_is_reviewed_pays_once_and_as_approved(
     workshop.run(main())
     assert {each["cents"] for each in made} == {450}
     assert len(set(workshop.keys)) == 1
+
+
+def test_a_change_waits_for_calls_under_way_and_repeats_none(workshop: Workshop, url: str) -> None:
+    """What runs beside the gate ends first and stays done; no re-plan is used up."""
+
+    async def slow(_: Any, params: dict[str, Any]) -> Any:
+        await workshop.clock.sleep(5_000)
+        return params
+
+    workshop.tool("slow.it", slow)
+    pack = bank(workshop, budget={"max_replans": 0, "tool_calls": 2})
+    beside = plan(step("pay", "bank.pay", params=PARAMS), step("slow", "slow.it"))
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+            running = asyncio.ensure_future(runtime.run(PAY, plan=beside, actor=ADA))
+            await workshop.clock.sleep(1_000)
+            [row] = await runtime.sessions()
+            [gate] = (await runtime.state(row.session_id)).gates
+            await runtime.modify(gate, actor=BOB, note="less", changes={"cents": 450})
+            assert (await runtime.state(row.session_id)).steps["slow"].status == "in_flight"
+            result = await running
+            state = await runtime.state(row.session_id)
+            assert (result.gate is not None, state.steps["slow"].status) == (True, "done")
+            assert state.used.replans == 0
+            await runtime.approve(gate_of(result), actor=CLEO)
+            assert (await runtime.resume(row.session_id)).status == "completed"
+
+    workshop.run(main())
+    assert sorted(workshop.calls) == [("pay", 1), ("slow", 1)]
+
+
+def test_one_call_of_a_sequence_is_changed_and_all_are_asked_about_again(workshop: Workshop) -> None:
+    """The gate that covers the sequence opens again with the changed call, and its author approves none of it."""
+    both = Gate(name="BOSS", roles=("boss",), covers="sequence")
+    workshop.tool(
+        "bank.pay", mode="network", parameters=SCHEMA, authority=("account",), gates=["BOSS"],
+        no_compensation="paid is paid",
+    )  # fmt: skip
+    pack = workshop.pack(gates=(both,))
+    twice = plan(
+        step("pay", "bank.pay", params=PARAMS),
+        step("tip", "bank.pay", params={"account": "acc_1", "cents": 7}, depends_on=("pay",)),
+        step("other", "bank.pay", params={"account": "acc_1", "cents": 9}, depends_on=("tip",)),
+    )
+    spec = {"repeatable": ["bank.pay"]}
+    pack = workshop.pack(gates=(both,), decision=spec)
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(PAY, plan=twice, actor=ADA)
+            assert result.gate is not None
+            before = set(result.gate.calls)
+            await runtime.modify(gate_of(result), actor=BOB, note="less", changes={"cents": 450})
+            result = await runtime.resume(result.session_id)
+            assert result.gate is not None
+            assert set(result.gate.calls) == before
+            assert await refused(runtime.approve(gate_of(result), actor=BOB)) == "own_change"
+            while result.status == "awaiting_gate":
+                await runtime.approve(gate_of(result), actor=CLEO)
+                result = await runtime.resume(result.session_id)
+            assert result.status == "completed"
+
+    workshop.run(main())
+    assert workshop.calls == [("pay", 1), ("tip", 1), ("other", 1)]
+
+
+def test_a_later_plan_keeps_nothing_of_a_change_that_it_does_not_repeat(workshop: Workshop) -> None:
+    """Sent back after a change, the planner's own call is asked about as it wrote it."""
+    pack = bank(workshop)
+    script = Script(PAYMENT, plan(step("pay", "bank.pay", params={**PARAMS, "memo": "again"})))
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(PAY, planner=script, actor=ADA)
+            await runtime.modify(gate_of(result), actor=BOB, note="less", changes={"cents": 450})
+            result = await runtime.resume(result.session_id, planner=script)
+            await runtime.modify(gate_of(result), actor=BOB, note="with a memo")
+            result = await runtime.resume(result.session_id, planner=script)
+            assert result.gate is not None
+            assert result.gate.shown["params"] == {"account": "acc_1", "cents": 500, "memo": "again"}
+            assert "changed_by" not in result.gate.shown
+            await runtime.approve(gate_of(result), actor=BOB)
+            assert (await runtime.resume(result.session_id, planner=script)).status == "completed"
+
+    workshop.run(main())
+
+
+def test_a_part_of_a_computed_value_is_not_set(workshop: Workshop) -> None:
+    """Only the whole of it can be."""
+    workshop.tool("bank.pay", mode="network", authority=(), gates=["BOSS"], no_compensation="paid is paid")
+    pack = workshop.pack(gates=(BOSS,))
+    computed = plan(step("pay", "bank.pay", params={"to": {"$cel": "{'account': request.account}"}}))
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(PAY, plan=computed, actor=ADA)
+            part = runtime.modify(gate_of(result), actor=BOB, note="x", changes={"/to/account": "acc_2"})
+            assert await refused(part) == "not_settable"
+            whole = {"to": {"account": "acc_2", "$from": "request"}}
+            await runtime.modify(gate_of(result), actor=BOB, note="x", changes=whole)
+            result = await runtime.resume(result.session_id)
+            assert result.gate is not None
+            assert result.gate.shown["params"] == whole
+            await runtime.approve(gate_of(result), actor=CLEO)
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())

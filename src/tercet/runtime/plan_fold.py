@@ -96,7 +96,7 @@ def _changed(
         return None, tuple(each for each in state.changed if each.step in same), steps
     if change.refusal:
         told = msgspec.structs.replace(steps[change.step], refused_change=change.refusal)
-        return None, change.changed, {**steps, change.step: told}
+        return change, change.changed, {**steps, change.step: told}
     places = [each.place for each in change.values]
     kept = (each for each in state.changed if each.step != change.step or not is_replaced(each, places))
     reviewed = msgspec.structs.replace(change, plan=state.plan, changed=state.changed)
@@ -215,11 +215,17 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
         # A rehearsal ends here: nothing is called, and there is nothing to score.
         phase = P.COMMIT if state.start.get("shadow") else P.ACT
         return changed(state, phase=phase, verdict=event.verdict, change=None)
-    if state.change is not None:
+    if state.change is not None and not state.change.refusal:
         change = msgspec.structs.replace(state.change, refusal="; ".join(reasons))
         refused = (*state.refused, event.hash)
         return changed(state, phase=P.PLAN, verdict=event.verdict, refused=refused, change=change)
-    refused = changed(state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons)
+    refused = changed(
+        state,
+        verdict=event.verdict,
+        refused=(*state.refused, event.hash),
+        feedback=reasons,
+        change=None,
+    )
     # Another plan would forget a call of which nobody knows whether it happened: such a run comes to its end instead.
     is_known = not any(step.is_reserving for step in state.steps.values())
     if outcome == "replan" and is_known:

@@ -323,7 +323,7 @@ class Work:
         else:
             self._reading = Reading(setting.compiled, plan)
             verdict = verify(
-                _frame(state, setting), setting.compiled, setting.spec, plan, reading=self._reading
+                _review_frame(state, setting), setting.compiled, setting.spec, plan, reading=self._reading
             )
             verdict = _changed(changes) if changes and verdict.ok else verdict
         return e.PlanReviewed(
@@ -762,6 +762,25 @@ def _frame(state: State, setting: Setting) -> RunContext:
     """The frame that the critic judges in: whose plan it is, and what has been used up."""
     used = {"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
     return setting.ctx.model_copy(update=used)
+
+
+def _review_frame(state: State, setting: Setting) -> RunContext:
+    """The frame that a plan is reviewed in. A plan that an approver changed contains what it has done already: its review
+    counts that once, as a part of the plan."""
+    frame = _frame(state, setting)
+    if state.change is None:
+        return frame
+    done = [step for step in state.steps.values() if step.status == "done"]
+    used = frame.used.model_copy(
+        update={
+            "steps": frame.used.steps - len(done),
+            "tool_calls": frame.used.tool_calls - sum(step.calls for step in done),
+            "tokens": frame.used.tokens - sum(step.tokens for step in done),
+            "cost_microcents": frame.used.cost_microcents - sum(step.cost for step in done),
+            "wall_clock_ms": 0,  # the time of the plan was reviewed before, and each call is held to what is left of it
+        }
+    )
+    return frame.model_copy(update={"used": used})
 
 
 def _again(state: State, setting: Setting) -> str:
