@@ -1181,7 +1181,7 @@ def is_trusted_result(case: Case, step: Step, way: Place, number: bool = False) 
 
 def is_tainted(case: Case, step: Step, tool: ToolSpec) -> bool:
     """Whether an input of a call is untrusted and could carry somebody's words."""
-    arguments = named(step.params, tool)
+    arguments = without_set_values(case, step, named(step.params, tool))
     return any(
         not is_trusted(case, part, Within(schema_keys(tool.parameters), schema=tool.parameters))
         and not is_harmless(part, tool)
@@ -1244,6 +1244,9 @@ def is_trusted_where_written(case: Case, step: Step, way: Place, number: bool) -
             value = follow(value if reference is None else reference[1], [str(token)])
         except NowhereError:
             return False
+    value = unset(case, step, value, way, plain=plain)
+    if value is GONE:
+        return True
     is_nothing = value == {} and not plain
     if any(not is_nothing for _ in empties(value, plain=plain)):
         return False
@@ -1271,10 +1274,65 @@ def has_authority(tool: ToolSpec, name: str) -> bool:
 def unbound(case: Case, params: Doc, tool: ToolSpec, step: Step) -> bool:
     """Whether an authority parameter holds a value without a trusted source."""
     within = Within(schema_keys(tool.parameters), step, tool.parameters)
-    authority = {name: value for name, value in named(params, tool).items() if has_authority(tool, name)}
+    arguments = (
+        without_set_values(case, step, params_of(case, step))
+        if params is step.params
+        else named(params, tool)
+    )
+    authority = {name: value for name, value in arguments.items() if has_authority(tool, name)}
     return any(
         not is_default(empty, tool) for name, value in authority.items() for empty in empties(value, (name,))
     ) or not all(is_trusted(case, part, within) for part in call_parts(authority, tool))
+
+
+def without_set_values(case: Case, step: Step, params: Any, place: Place = ()) -> Any:
+    """A step's parameters without the literals that an approver has set, and without what held nothing else."""
+    left = unset(case, step, params, place, plain=False)
+    return {} if left is GONE else left
+
+
+GONE = object()
+
+
+def unset(case: Case, step: Step, value: Any, place: Place, *, plain: bool) -> Any:
+    """What is left of a value without the literals that an approver has set; GONE if that is nothing."""
+    if isinstance(value, dict) and value:
+        members = cast("Doc", value)
+        reference = None if plain else as_reference(members)
+        if reference is not None and reference[0] != "literal":
+            return members
+        if reference is not None:
+            left = unset(case, step, reference[1], place, plain=True)
+            return left if left is GONE else {"$literal": left}
+        kept = {key: unset(case, step, each, (*place, key), plain=plain) for key, each in members.items()}
+        kept = {key: each for key, each in kept.items() if each is not GONE}
+        return kept or GONE
+    if isinstance(value, list) and value:
+        items = cast("list[Any]", value)
+        left = [unset(case, step, each, (*place, index), plain=plain) for index, each in enumerate(items)]
+        return [each for each in left if each is not GONE] or GONE
+    return GONE if is_set(case, step, value, place) else value
+
+
+def is_set(case: Case, step: Step, value: Any, place: Place) -> bool:
+    """Whether an approver has set this value in the call of this step, alone or as a part of a larger one."""
+    way = [str(token) for token in place]
+    for each in case.compiled.changed:
+        if (each.step_id, each.tool) != (step.id, step.tool):
+            continue
+        at = way_of(each.place)
+        if way[: len(at)] != at:
+            continue
+        try:
+            wanted = follow(each.value, way[len(at) :])
+        except NowhereError:
+            continue
+        if isinstance(wanted, dict | list) or isinstance(value, dict | list):
+            if wanted == value:
+                return True
+        elif is_same(wanted, value):
+            return True
+    return False
 
 
 def is_default(empty: Part, tool: ToolSpec) -> bool:

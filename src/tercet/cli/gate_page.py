@@ -10,7 +10,7 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.attempts_view import attempt_rows
-from tercet.cli.event_view import ANSWERS, login_words
+from tercet.cli.event_view import answer_word, changes_text, login_words
 from tercet.cli.exit_view import TRIGGERS, confidence_text, threshold_text
 from tercet.cli.gate_view import (
     Row,
@@ -118,6 +118,9 @@ def _approval(gate: OpenGate) -> Iterator[Row]:
     shown = gate.shown
     if shown.get("changed"):
         yield "changed", Text(printable(str(shown["changed"])), style="bold yellow")
+    if refused := shown.get("refused_change"):
+        told = f"other values were set, and the critic refused them: {refused}"
+        yield "change", Text(printable(told, WHOLE), style="bold yellow")
     if shown.get("description"):
         yield "does", str(shown["description"])
     yield from call_rows(shown, with_sources=True)
@@ -222,8 +225,9 @@ def _who(page: GatePage, now: int) -> Iterator[Row]:
     for answer in page.answers:
         note = f": {value_text(answer.note)}" if answer.note else ""
         roles = f" ({listed(answer.roles)})" if answer.roles else ""
-        who = f"{answer.actor}{roles}{login_words(answer.login)}"
-        yield "answer", f"{ANSWERS[answer.answer]} by {who}, {ago(now - answer.at)}{note}"
+        who = f"{answer.actor}{roles}{login_words(answer.login, answer.simulated_by)}"
+        changes = f", who set {changes_text(answer.changes)}" if answer.changes else ""
+        yield "answer", f"{answer_word(answer)} by {who}{changes}, {ago(now - answer.at)}{note}"
     yield "opened", f"{ago(now - gate.at)}, {clock_time(gate.at)}"
     if page.is_open:
         yield from expiry_rows(gate, now)

@@ -106,8 +106,8 @@ def show(
     of it and the ways to go on; one that failed after effects shows how they would be taken back. Nothing is written.
     """
     page = asyncio.run(_page(journal, gate))
-    commands = commands_for(journal, speaker_by(actors))
-    answers = commands.answers(page.gate) if page.is_open else []
+    commands = commands_for(journal, speaker_by(actors), page.state)
+    answers = commands.answers(page.gate, page.state) if page.is_open else []
     if as_json:
         print_json(_page_json(page, answers))
         return ExitCode.ACCEPTED
@@ -118,6 +118,9 @@ def show(
         screen.say(Text("  Answer with one of:", style="dim"))
         for line in answers:
             screen.show_command(line)
+        if change := commands.change(page.gate, page.state):
+            screen.say(Text("  Or set another value, which another person then approves:", style="dim"))
+            screen.put(Text(change), first="    ", rest="      ")
     return ExitCode.ACCEPTED
 
 

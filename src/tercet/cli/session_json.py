@@ -35,6 +35,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "input": start["request"].get("input", {}),
         "decision": start["decision"],
         "owner": start["actor"]["id"],
+        "dev": bool(start.get("dev")),
         "run_id": start["run"],
         "pack": start["pack"],
         "pack_hash": start["pack_hash"],

@@ -170,6 +170,19 @@ class EnteredResult(Authored):
     and does not own the run."""
 
 
+class ChangedValue(Authored):
+    """A value that an approver has set in a call of the plan, in place of what the planner or the caller had written."""
+
+    step_id: str
+    tool: str
+    place: str
+    """The JSON Pointer into the parameters of the call."""
+    value: PlainValue
+    by: str
+    gates: tuple[str, ...] = ()
+    """The gates at which it was set: the changed call waits there again, whatever else it needs."""
+
+
 LedgerKind = Literal["decision", "policy", "gate", "tool", "evidence"]
 
 
@@ -201,6 +214,8 @@ class CompiledContext(Authored):
     results: tuple[KnownResult, ...] = ()
     entered: tuple[EnteredResult, ...] = ()
     """Results of the plan's steps that people typed."""
+    changed: tuple[ChangedValue, ...] = ()
+    """Values in the plan's calls that approvers have set."""
     approved_plan: Plan | None = None
     """The plan that was approved before, whose values a revision may keep."""
     pack: str = ""
@@ -258,6 +273,10 @@ class CompiledContext(Authored):
     def entered_by_step(self) -> dict[str, EnteredResult]:
         """The results that people typed, by step."""
         return {result.step_id: result for result in self.entered}
+
+    def changed_at(self, step_id: str, tool: str) -> tuple[ChangedValue, ...]:
+        """Return the values that approvers have set in the call of a step."""
+        return tuple(each for each in self.changed if (each.step_id, each.tool) == (step_id, tool))
 
     @cached_property
     def gates_by_name(self) -> dict[str, Gate]:

@@ -46,7 +46,10 @@ def authority_is_bound(review: Review) -> Refusals:
     behind = _behind_untrusted_conditions(worth) if worth.is_strict else {}
     for call in review.calls:
         if call.tool.authority_parameters or call.tool.has_authority_everywhere:
-            for origin in _unbound(worth, call.tool, review.found[call.position], call.position):
+            scanned = [
+                found for found in review.found[call.position] if not worth.is_changed(call.position, found)
+            ]
+            for origin in _unbound(worth, call.tool, scanned, call.position):
                 who = f"step {call.position}"
                 yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:

@@ -169,6 +169,25 @@ class Worth:
         """Whether what a condition reads at one place is trusted; that may be a sum, since it only decides."""
         return self._are_trusted(self._read(*read, None, own, is_number=True))
 
+    def is_changed(self, index: int, found: Found, place: Place = ()) -> bool:
+        """Whether an approver has set a literal in the call of a step; `found` was scanned at `place` of its parameters."""
+        call = self.review.call_at.get(index)
+        if call is None or type(found) is not Leaf or not self.review.compiled.changed:
+            return False
+        way = tuple(str(token) for token in (*place, *found.place) if token != references.LITERAL)
+        for each in self.review.compiled.changed_at(call.step.id, call.tool.name):
+            outer = pointer.parts(each.place)
+            if way[: len(outer)] != outer:
+                continue
+            try:
+                value = pointer.follow(each.value, pointer.join(way[len(outer) :]))
+            except pointer.PointerError:
+                continue
+            is_container = _is_empty(found.value) or isinstance(value, dict | list)
+            if found.value == value if is_container else scalar(found.value) == scalar(value):
+                return True
+        return False
+
     def untrusted_keys(self, tool: ToolSpec, place: Place, at: int) -> list[str]:
         """The keys on the way to a place that the tool's schema does not name and no trusted source has."""
         known = tool.known_keys
@@ -221,7 +240,7 @@ class Worth:
             return ()
         needed: list[Node] = []
         for item in self.review.found[call.position]:
-            if self.is_strict and self._is_default(tool, item):
+            if self.is_changed(call.position, item) or (self.is_strict and self._is_default(tool, item)):
                 continue
             if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place, call.position):
                 return None
@@ -256,7 +275,10 @@ class Worth:
         ):
             return None
         return _together(
-            self._found(item, index, None, is_number=is_number and not item.place) for item in found
+            ()
+            if self.is_changed(index, item, place)
+            else self._found(item, index, None, is_number=is_number and not item.place)
+            for item in found
         )
 
     def _beyond(self, reference: Reference, at: int, rest: Place) -> Needs:

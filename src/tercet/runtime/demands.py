@@ -28,7 +28,12 @@ def gates_of(
     if known is None or known[0] != (params, progress):
         gates = _demanded(setting, course, name, params, progress)
         known = course.demanded[name] = ((params, progress), gates)
-    return known[1]
+    tool = course.calls[name].tool.name if name in course.calls else ""
+    held = (gate for each in setting.compiled.changed_at(name, tool) for gate in each.gates)
+    # A call that an approver changed waits where it was changed, even if its new values would not be asked about.
+    return tuple(
+        dict.fromkeys((*known[1], *(gate for gate in held if gate in setting.compiled.gates_by_name)))
+    )
 
 
 def compensation_gates(setting: Setting, plan: Plan, name: str, undo: Undo) -> tuple[str, ...]:

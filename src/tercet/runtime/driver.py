@@ -81,6 +81,7 @@ class Halt:
 
     reason: str = "the process was told to stop"
     by: str = ""
+    simulated_by: str = ""
     inbox: int = 0
     grace_ms: int | None = GRACE_MS
     """How long calls under way may still take; None lets each take its own time."""
@@ -110,7 +111,7 @@ class Driver:
         """Whether nothing will be read any more."""
         self._bell = 0
         self._base = self._current = setting
-        self._made_of: tuple[object, ...] = (None,) * 5
+        self._made_of: tuple[object, ...] = (None,) * 6
         """What of the state went into it: each of them is another object when it has changed."""
         self._facts: dict[str, tuple[Evidence, ...]] = {}
         """What plans have found, by its digest."""
@@ -142,7 +143,7 @@ class Driver:
     def setting(self) -> Setting:
         """What the run is judged and carried out in, with what operators have added to its budget."""
         state = self.state
-        made_of = (state.extended, state.learned, state.facts, state.entered, state.earlier)
+        made_of = (state.extended, state.learned, state.facts, state.entered, state.changed, state.earlier)
         if not all(map(is_, made_of, self._made_of)):
             self._made_of = made_of
             current = self._base
@@ -152,6 +153,8 @@ class Driver:
                 current = current.knowing(self._known())
             if state.entered:
                 current = current.with_entered(entered_results(state))
+            if state.changed:
+                current = current.with_changed(state.changed)
             if state.earlier:
                 current = current.after(state.earlier)
             self._current = current.extended(state.extended) if state.extended else current
@@ -299,7 +302,15 @@ class Driver:
         letters = await mail.unread(self.around.journal, self.lease.tenant, self.state)
         for event, _ in mail.heard(self.state, letters, self.now(), outside=False):
             if isinstance(event, e.SessionPaused):
-                self.stop(Halt(reason=event.reason, by=event.by, inbox=event.inbox, grace_ms=None))
+                self.stop(
+                    Halt(
+                        reason=event.reason,
+                        by=event.by,
+                        simulated_by=event.simulated_by,
+                        inbox=event.inbox,
+                        grace_ms=None,
+                    )
+                )
                 return
             self._record(event)
 
@@ -348,7 +359,15 @@ class Driver:
 
     async def _halted(self, halt: Halt) -> State:
         if not self.state.is_over and self.state.status == "in_progress" and not self.state.ending:
-            self._record(e.SessionPaused(at=self.now(), reason=halt.reason, by=halt.by, inbox=halt.inbox))
+            self._record(
+                e.SessionPaused(
+                    at=self.now(),
+                    reason=halt.reason,
+                    by=halt.by,
+                    simulated_by=halt.simulated_by,
+                    inbox=halt.inbox,
+                )
+            )
             await self._flush(is_folded=True)
         return self.state
 

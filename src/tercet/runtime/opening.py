@@ -15,8 +15,9 @@ from tercet.contracts.context import RunContext
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
+from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
-from tercet.contracts.request import Actor, Request
+from tercet.contracts.request import SIMULATED, Actor, Request
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt
@@ -66,6 +67,22 @@ def setting_of(
     )
 
 
+def demand_development(pack: Pack, owner: Actor, *, is_dev: bool) -> None:
+    """Raise `UsageError` for a development session of a pack that forbids them, and for a simulated owner elsewhere."""
+    if is_dev and not pack.session.simulated_people:
+        raise UsageError(
+            f"{pack.ref} takes no development sessions: simulated_people is false in its pack.toml",
+            code="simulation_refused",
+            remedy="start the run without --dev, and let each person answer from their own login",
+        )
+    if owner.auth == SIMULATED and not is_dev:
+        raise UsageError(
+            f"only in a development session can another person start a run as {owner.id}",
+            code="simulation_refused",
+            remedy="start it with --dev, or from their own login",
+        )
+
+
 def demand_extras(setting: Setting) -> None:
     """Raises `UsageError` where a run would need on its way what is not installed here."""
     if setting.spec.quality is not None and setting.spec.quality.attacks:
@@ -90,6 +107,8 @@ def started(
     parent_owners: tuple[Actor, ...] = (),
     frozen: bytes = b"",
     traceparent: str = "",
+    is_dev: bool = False,
+    folder: str = "",
 ) -> e.SessionStarted:
     """The first event of a session."""
     ctx, rules = setting.ctx, pack.session
@@ -126,6 +145,8 @@ def started(
         risk_tier=str(setting.spec.risk_tier),
         traceparent=traceparent,
         people=people_of(pack.actors),
+        dev=is_dev,
+        folder=storable(folder),
         behaviour=ctx.behaviour,
     )
 

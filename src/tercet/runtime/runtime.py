@@ -314,6 +314,8 @@ class Runtime(People):
         shadow: bool = False,
         parent: ToolContext | None = None,
         traceparent: str = "",
+        dev: bool = False,
+        folder: str = "",
     ) -> RunResult:
         """Start a session and carry it as far as it goes. Request, plan and actor may be dicts of their fields.
 
@@ -324,13 +326,15 @@ class Runtime(People):
         language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere; without `actor`, the owner of that
         run owns the nested one too. `traceparent` is the W3C header of
-        whoever asks: the run becomes part of that trace.
+        whoever asks: the run becomes part of that trace. `dev` starts a development session, in which one person may act as
+        any actor of the pack, recorded as simulated. `folder` is the pack's, as next commands shall name it.
         """
         _demand_life(ttl_ms)
         request, plan = as_request(request), as_plan(plan)
         above = () if parent is None else nesting.owners_above(parent)
         asker = as_actor(actor) if actor is not None else above[0] if above else anonymous()
         owner = self.known(messages.nameable(asker))
+        opening.demand_development(self.pack, owner, is_dev=dev)
         caller = traceparent or ("" if parent is None else parent.traceparent)
         asking_span = str(read_traceparent(caller)) if caller else ""
         body = opening.body_of(request, plan)
@@ -373,6 +377,8 @@ class Runtime(People):
                 parent_owners=above,
                 frozen=frozen,
                 traceparent=asking_span,
+                is_dev=dev,
+                folder=folder,
             )
             await self._pin(session, "", shelf.snapshot)
             owed.push_async_callback(self._unpin, session, shelf.snapshot)

@@ -205,6 +205,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         approved={},
         steps=steps,
         unjudged=(*(name for name in state.unjudged if steps[name].status != "pending"), *failed),
+        change=None if is_planned else state.change,
         verdict={},
         # Another pack may have other rules, and another kind of task to learn from.
         quality=msgspec.structs.replace(afresh(state.quality), drawn={}, control={}),

@@ -76,6 +76,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """The key of the call that was looked for in other sessions, where its tool allows it once in a period."""
     earlier_calls: tuple[EarlierCall, ...] = ()
     """Those that were found."""
+    refused_change: str = ""
+    """Why the critic refused the values that an approver had set in its call; empty where it refused none."""
 
     @property
     def may_have_happened(self) -> bool:
@@ -137,6 +139,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """Whether they held them by a list of people."""
     login: str = ""
     """The login that they answered from; empty where that is not known."""
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
+    changes: dict[str, Any] = {}
+    """The values that they set in the call, by JSON Pointer into its parameters."""
 
 
 class Entered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -144,6 +150,44 @@ class Entered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
     by: str
     is_trusted: bool = False
+
+
+class SetValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A value that an approver has set in the call of a step."""
+
+    step: str
+    tool: str
+    place: str
+    """The JSON Pointer into the parameters of the call."""
+    value: Any
+    by: str
+    login: str = ""
+    """The login that they answered from; empty where that is not known."""
+    gates: tuple[str, ...] = ()
+    """The gates at which it was set."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Values that an approver wants in a call, until the critic has reviewed the plan that has them."""
+
+    step: str
+    values: tuple[SetValue, ...]
+    note: str
+    params: dict[str, Any]
+    """The parameters that the gate showed, with the tool's defaults."""
+    defaults: tuple[str, ...] = ()
+    """The JSON Pointers of those that are defaults."""
+    plan: dict[str, Any] = {}
+    """The plan as it was before; empty until the changed one was proposed."""
+    changed: tuple[SetValue, ...] = ()
+    """What `State.changed` was before."""
+    refusal: str = ""
+    """Why the critic refused the changed plan: then the one before is proposed again."""
+
+    @property
+    def by(self) -> str:
+        """Who set the values."""
+        return self.values[0].by
 
 
 class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -359,6 +403,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """How many turns of an agent have been judged."""
     entered: dict[str, Entered] = {}
     """Results of steps that people typed when they settled an unknown call."""
+    change: Change | None = None
+    """Values that an approver has set and the critic has not reviewed yet."""
+    changed: tuple[SetValue, ...] = ()
+    """Values that approvers have set in calls of the current plan."""
     learned: tuple[Learned, ...] = ()
     earlier: tuple[EarlierStep, ...] = ()
     """Calls of earlier plans that are not steps of this one, in the order of completion; those of unknown outcome last."""

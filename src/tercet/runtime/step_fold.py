@@ -337,6 +337,9 @@ def step_judged(state: State, event: e.StepJudged) -> State:
     if event.outcome in ("replan", "escalate"):
         demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     match event.outcome:
+        case "replan" if state.change is not None and event.step == state.change.step:
+            # The next plan is the approver's: no planner has failed, and this plan may be proposed again.
+            return changed(judged, phase=P.PLAN, gates={}, approved={})
         case "replan":
             return changed(
                 judged,

@@ -53,6 +53,7 @@ from tercet.runtime.interruption import Interrupted, Interruptible, unless_inter
 from tercet.runtime.interview import OVERDRAWN, Bench, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.model_planner import NO_STEPS_LEFT, NO_TOOLS
+from tercet.runtime.modifications import changed_plan
 from tercet.runtime.planners import TaskPlanner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.quality import Matter, final_exit
@@ -63,7 +64,7 @@ from tercet.runtime.rounds import better_round, restored, told_round
 from tercet.runtime.same_calls import marks_of
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import UNDO, State
+from tercet.runtime.state import UNDO, Change, State
 from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.turns import Reflection, Sofar, Stepper, last_turn, turns_of
 
@@ -152,12 +153,26 @@ class Work:
     ) -> e.PlanProposed:
         """The caller's plan, or the planner's next one."""
         state = bench.state
+        if state.change is not None:
+            return self.changed(state, state.change, bench.setting, now)
         if self._plan is not None:
             return self.given(self._plan, now)
         if self._planner is not None:
             return self.planned(await self._proposed(self._planner, bench, interview), state, now)
         plan = read_plan(state.plan)
         return e.PlanProposed(at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin)
+
+    @staticmethod
+    def changed(state: State, change: Change, setting: Setting, now: int) -> e.PlanProposed:
+        """The plan with the values that an approver has set; or the one before, if the critic refused them."""
+        if change.refusal:
+            before = read_plan(change.plan)
+            return e.PlanProposed(at=now, plan=_dumped(before), hash=before.hash, origin=state.plan_origin)
+        tool = setting.surface.get(change.values[0].tool)
+        plan = changed_plan(read_plan(state.plan), change, tool)
+        return e.PlanProposed(
+            at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin, changed_by=change.by
+        )
 
     def planned(self, proposed: Plan, state: State, now: int) -> e.PlanProposed:
         """The plan that the planner came to."""
@@ -309,7 +324,7 @@ class Work:
         else:
             self._reading = Reading(setting.compiled, plan)
             verdict = verify(
-                _frame(state, setting), setting.compiled, setting.spec, plan, reading=self._reading
+                _review_frame(state, setting), setting.compiled, setting.spec, plan, reading=self._reading
             )
             verdict = _changed(changes) if changes and verdict.ok else verdict
         return e.PlanReviewed(
@@ -726,6 +741,9 @@ _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
 def _failure(state: State, setting: Setting, name: str) -> tuple[str, str]:
     """What the critic makes of a step that failed for good, and why."""
     step = state.steps[name]
+    if state.change is not None and state.change.step == name:
+        places = ", ".join(each.place.removeprefix("/") for each in state.change.values)
+        return "replan", f"{state.change.by} sets {places} ({step.error})"
     result = ToolResult(
         step_id=name,
         outcome=Outcome.DONE if step.outcome == "done" else Outcome.NOT_DONE,
@@ -746,6 +764,25 @@ def _frame(state: State, setting: Setting) -> RunContext:
     """The frame that the critic judges in: whose plan it is, and what has been used up."""
     used = {"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
     return setting.ctx.model_copy(update=used)
+
+
+def _review_frame(state: State, setting: Setting) -> RunContext:
+    """The frame that a plan is reviewed in. A plan that an approver changed contains what it has done already: its review
+    counts that once, as a part of the plan."""
+    frame = _frame(state, setting)
+    if state.change is None:
+        return frame
+    done = [step for step in state.steps.values() if step.status == "done"]
+    used = frame.used.model_copy(
+        update={
+            "steps": frame.used.steps - len(done),
+            "tool_calls": frame.used.tool_calls - sum(step.calls for step in done),
+            "tokens": frame.used.tokens - sum(step.tokens for step in done),
+            "cost_microcents": frame.used.cost_microcents - sum(step.cost for step in done),
+            "wall_clock_ms": 0,  # the time of the plan was reviewed before, and each call is held to what is left of it
+        }
+    )
+    return frame.model_copy(update={"used": used})
 
 
 def _again(state: State, setting: Setting) -> str:

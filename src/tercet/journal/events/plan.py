@@ -16,6 +16,8 @@ class PlanProposed(Fact, frozen=True, kw_only=True, tag="plan_proposed"):
     planner: str = ""
     decision: dict[str, Any] = {}
     """What an agent decided, where it decides step by step."""
+    changed_by: str = ""
+    """The approver who set values in a call of the plan before; empty where a planner or the caller proposed it."""
     by_pack: bool = False
     """Whether a template or the methods of the session's own pack propose it: then it follows from what was before."""
 

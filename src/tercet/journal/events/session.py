@@ -59,6 +59,10 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """The span of whoever asked, in the form of W3C; empty where nobody said."""
     people: dict[str, Any] = {}
     """Who is who by the pack's list of people: login and roles by name. It is no part of the pack's hash."""
+    dev: bool = False
+    """Whether it is a development session, in which one person may act as any actor of the pack."""
+    folder: str = ""
+    """The pack's folder as the command line named it; empty where a program started the session."""
     behaviour: tuple[int, ...] = ()
     """The numbers of the changed rules that it goes by: it is replayed under them, whatever the rules are by then."""
 
@@ -79,6 +83,8 @@ class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
     reason: str
     by: str = ""
     """Who asked for it; empty where the runtime did."""
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
     inbox: int = 0
     outside: bool = False
     """Appended by somebody who does not carry the session forward."""
@@ -88,6 +94,8 @@ class SessionCancelled(Fact, frozen=True, kw_only=True, tag="session_cancelled")
     """Somebody does not want the run any more."""
 
     by: str
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
     reason: str = ""
     inbox: int = 0
     outside: bool = False
@@ -124,6 +132,8 @@ class BudgetExtended(Fact, frozen=True, kw_only=True, tag="budget_extended"):
     """An operator lets the run use more than it was started with."""
 
     by: str
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
     more: dict[str, int]
     inbox: int = 0
     outside: bool = False

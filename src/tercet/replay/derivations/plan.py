@@ -25,6 +25,9 @@ def plan_proposed(scene: Scene, event: e.PlanProposed) -> Derived | None:
     """A template, or the methods of the pack, propose the same again; anybody else's words are a fact, their hash is not."""
     if scene.due(c.Propose, at=event.at) is None:
         return None
+    if scene.state.change is not None:
+        change = scene.state.change
+        return Derived(event=scene.work.changed(scene.state, change, scene.setting, event.at))
     if event.by_pack:
         return _planned_again(scene, event)
     return Derived(event=msgspec.structs.replace(event, hash=read_plan(event.plan).hash), fact=SAID)
