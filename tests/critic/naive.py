@@ -1581,8 +1581,8 @@ def depth_of(case: Case, step: Step) -> int:
 # ---- checks 21 to 23: policies, compensations as calls, checkpoints, duplicates -----------------------------------
 
 
-def step_values(case: Case, index: int) -> Doc:
-    """What a policy may read of a step; a note has no parameters there."""
+def step_values(case: Case, index: int, absent: set[int] | None = None) -> Doc:
+    """What a policy may read of a step while some steps are absent; a note has no parameters there."""
     step = case.plan.steps[index]
     is_call = tool_named(case, step.tool) is not None
     return {
@@ -1595,16 +1595,47 @@ def step_values(case: Case, index: int) -> Doc:
         "gates": own_gates(case, step),
         "evidence": pins(step),
         "params": resolved(case, call_params(case, step)),
+        "when": step.when or "",
+        "optional": step.optional,
+        **order_values(case, index, absent or set()),
     }
 
 
-def earlier_values(case: Case) -> list[Doc]:
+def order_values(case: Case, index: int, absent: set[int]) -> Doc:
+    """What a policy may read of the order around a step, or around the earlier call with a negative index."""
+    waits, earlier = waits_for(case), case.ctx.earlier
+
+    def is_before(first: int, second: int) -> bool:
+        if first < 0:
+            return earlier[first].place is not None and first < second
+        return second >= 0 and first in waits[second]
+
+    present = [each for each in range(-len(earlier), len(case.plan.steps)) if each not in absent]
+    sides = {
+        "before": [each for each in present if is_before(each, index)],
+        "after": [each for each in present if is_before(index, each)],
+    }
+    ids = {
+        each: case.plan.steps[each].id if each >= 0 else f"{earlier[each].step.id}@{each}" for each in present
+    }
+    tools = {each: case.plan.steps[each].tool if each >= 0 else earlier[each].step.tool for each in present}
+    named = {side: sorted(ids[each] for each in each_side) for side, each_side in sides.items()}
+    called = {
+        f"{side}_tools": sorted({tool for each in each_side if (tool := tools[each])})
+        for side, each_side in sides.items()
+    }
+    return {**named, **called}
+
+
+def earlier_values(case: Case, absent: set[int]) -> list[Doc]:
     """What a policy over the plan may read of the calls that the run made before: steps with negative indexes."""
     count = len(case.ctx.earlier)
     found: list[Doc] = []
     for index, call in enumerate(case.ctx.earlier):
         alone = case._replace(plan=Plan(steps=(call.step,)))
-        seen = {**step_values(alone, 0), "index": index - count}
+        place = index - count
+        own = {"index": place, "id": f"{call.step.id}@{place}"}
+        seen = {**step_values(alone, 0), **own, **order_values(case, place, absent)}
         if tool_named(case, call.step.tool) is None:
             seen |= {"mode": "destructive", "reversibility": "irreversible"}
         found.append(seen)
@@ -1641,7 +1672,10 @@ def holds_without(case: Case, policy: Policy, absent: set[int]) -> bool | None:
         **frame(case),
         "plan.intent": case.plan.intent or "",
         "plan.outputs": list(dict.fromkeys([*case.plan.outputs, *case.plan.declared_outputs])),
-        "plan.steps": [*(step_values(case, index) for index in present), *earlier_values(case)],
+        "plan.steps": [
+            *(step_values(case, index, absent) for index in present),
+            *earlier_values(case, absent),
+        ],
     }
     params = [call_params(case, case.plan.steps[index]) for index in present]
     return holds(policy.expression, expressions.PLAN, values, params)
@@ -1725,11 +1759,23 @@ def first_grant(case: Case, step_id: str, params: Doc) -> str | None:
         return None
     if reversibility_of(called, steps[index]) == "irreversible":
         return None
-    step = {f"step.{name}": value for name, value in step_values(called, index).items()}
-    values = {**frame(called), "plan.intent": called.plan.intent or "", **step}
     for policy in called.compiled.policies:
         is_grant = policy.effect == "grant" and policy.scope == "step" and policy.gate is None
-        if is_grant and holds(policy.expression, expressions.STEP, values, []):
+        views = [
+            # The order is that of the plan as it was proposed: a resolved step no longer refers to others.
+            {**step_values(called, index), **order_values(case, index, absent)}
+            for absent in (set[int](), may_not_run(case) - {index})
+        ]
+        common = {**frame(called), "plan.intent": called.plan.intent or ""}
+        if is_grant and all(
+            holds(
+                policy.expression,
+                expressions.STEP,
+                {**common, **{f"step.{name}": value for name, value in view.items()}},
+                [],
+            )
+            for view in views
+        ):
             return policy.name
     return None
 

@@ -648,6 +648,13 @@ POLICIES: list[Doc] = [
     {
         "expression": "plan.steps.all(s, s.index < 0 || plan.steps.exists(t, t.id == 'order' && t.index < s.index))"
     },
+    {
+        "expression": "plan.steps.all(s, s.tool != 'pay.refund'"
+        " || plan.steps.exists(t, t.tool == 'orders.lookup' && t.id in s.before))"
+    },
+    {"expression": "plan.steps.all(s, s.tool != 'mail.send' || s.after.size() == 0)"},
+    {"expression": "plan.steps.all(s, s.tool != 'pay.refund' || 'orders.lookup' in s.before_tools)"},
+    {"expression": "plan.steps.all(s, !s.optional && s.when == '' || s.after_tools.size() == 0)"},
     {"expression": "'amount' in plan.outputs && plan.intent != 'x'"},
     {"expression": "plan."},
     {"expression": "plan.steps[7].id == 's7'"},
@@ -658,6 +665,9 @@ POLICIES: list[Doc] = [
     {"scope": "step", "expression": "step.tool != 'pay.refund' || step.params.amount < 500"},
     {"scope": "step", "expression": "step.kind == 'tool'"},
     {"scope": "step", "expression": "step.index < 4 || step.evidence.size() == 0"},
+    {"scope": "step", "expression": "step.tool != 'pay.refund' || 'orders.lookup' in step.before_tools"},
+    {"scope": "step", "expression": "step.tool != 'orders.lookup' || !('mail.send' in step.after_tools)"},
+    {"scope": "step", "expression": "step.optional || step.before.size() < 3 && step.when == ''"},
     {"scope": "step", "expression": "size(step.params) < 3"},
     {"scope": "step", "expression": "step.params.order_id == 'ord_1'"},
 ]
@@ -667,6 +677,8 @@ GRANTS: list[Doc] = [
     {"scope": "step", "expression": "'desk' in context.roles && step.index > 0"},
     {"scope": "step", "expression": "step.params.amount <= 500"},
     {"scope": "step", "expression": "size(step.params) < 3 && plan.intent == ''"},
+    {"scope": "step", "expression": "'orders.lookup' in step.before_tools"},
+    {"scope": "step", "expression": "step.after.size() < 2"},
     {"scope": "step", "expression": "false"},
     {"scope": "step", "expression": "step."},
     {"scope": "step", "expression": "true", "gate": "finance"},

@@ -185,7 +185,7 @@ def test_a_policy_about_order_is_met_by_an_earlier_turn() -> None:
     say, said = counted("desk.say", mode="local_write")
     expression = (
         "plan.steps.all(s, s.tool != 'desk.say'"
-        " || plan.steps.exists(look, look.tool == 'desk.look' && look.index < s.index))"
+        " || plan.steps.exists(look, look.tool == 'desk.look' && look.id in s.before))"
     )
     order = Policy(name="order", expression=expression)
     script = [act("", "desk.look"), act("now"), Decision.final("done")]

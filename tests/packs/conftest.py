@@ -49,6 +49,7 @@ FILES: dict[str, str] = {
         required_outputs = ["copy_id"]
         required_evidence = ["loan_rules_evidence"]
         tools = ["desk.find_copy", "desk.place_hold"]
+        output_gate = "GATE_LIBRARIAN"
 
         [decision.outputs_schema]
         type = "object"

@@ -69,6 +69,7 @@ def build(**changes: Any) -> Pack:
                 required_outputs=("copy_id",),
                 required_evidence=("loan_rules_evidence",),
                 tools=("desk.find_copy", "desk.place_hold"),
+                output_gate="GATE_LIBRARIAN",
                 outputs_schema={"type": "object", "properties": {"copy_id": {"type": "string"}}},
                 thresholds=(Threshold(name="policy"),),
             )

@@ -78,7 +78,7 @@ def test_a_pack_says_how_its_sessions_live(write_pack: WritePack) -> None:
         [notify]
         webhook = "http://localhost:8080/gates"
     """
-    decisions = '[[decision]]\nid = "hold"\non_failure = "compensate"\nrisk_tier = "low"\n'
+    decisions = '[[decision]]\nid = "hold"\non_failure = "compensate"\nrisk_tier = "low"\ngates = ["GATE_LIBRARIAN"]\n'
     gates = '[[gate]]\nname = "GATE_LIBRARIAN"\nroles = ["librarian"]\ncovers = "sequence"\n'
     pack = Pack.load(write_pack({"pack.toml": pack_toml, "decisions.toml": decisions, "gates.toml": gates}))
     assert pack.session == SessionRules(ttl_ms=60_000, resume="pinned", retention_days=30)

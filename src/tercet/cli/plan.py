@@ -11,6 +11,7 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.plan_view import dot, show_proposal
 from tercet.cli.proposal import propose
+from tercet.cli.rules_view import report_on, rules_json, show_rules, show_warnings
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
 from tercet.contracts.errors import UsageError
@@ -50,7 +51,10 @@ def plan(
 
     The steps are shown in an order in which they could run, each with what it waits for and how long it may wait itself;
     a mark shows the critical path, which is the least time that the plan takes. Below stand the number of orders in
-    which the steps could run one by one, which step brings about what another one presupposes, and the verdict.
+    which the steps could run one by one, which step brings about what another one presupposes, and the verdict. Then
+    follow the rules of the pack: which steps each gate, policy, limit, requirement of evidence and relation applied to,
+    and why the others did not apply. A step that cannot be undone and may run before another one is denied is marked
+    with a warning.
 
     With --json the plan is printed in its published shape under `plan`: saved to a file, `tercet run --plan` takes it.
 
@@ -68,9 +72,12 @@ def plan(
         store=store,
     )
     if as_json:
-        print_json(found.as_json())
+        print_json({**found.as_json(), **rules_json(report_on(found.case))})
     elif as_dot:
         typer.echo(dot(found))
     else:
-        show_proposal(Screen(), found)
+        screen, report = Screen(), report_on(found.case)
+        show_proposal(screen, found)
+        show_warnings(screen, report)
+        show_rules(screen, report)
     return ExitCode.ACCEPTED if found.case.verdict.ok else ExitCode.REFUSED

@@ -134,6 +134,10 @@ class Step(Authored):
             vars(changed).pop(derived, None)
         return changed
 
+    def waiting_for(self, ids: tuple[str, ...]) -> Self:
+        """Return this step with these steps in `depends_on`."""
+        return super(Authored, self).model_copy(update={"depends_on": ids})
+
     @property
     def hash(self) -> str:
         """What this step does, whatever plan it stands in."""

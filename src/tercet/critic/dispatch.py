@@ -16,9 +16,10 @@ from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.binding import find_unrelated_result, relations_hold
 from tercet.critic.flow import authority_is_bound
+from tercet.critic.order import keep_order
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
-from tercet.critic.rules import find_undecided, policies_hold
+from tercet.critic.rules import find_undecided, policies_hold, read_order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,8 @@ def resolved_review(
         return Review(ctx, compiled, spec, plan.model_copy(update={"steps": steps}))
     known = {**progress.params, step_id: params}
     steps = [with_params(step, known[step.id]) if step.id in known else step for step in plan.steps]
+    if read_order(compiled.policies):
+        steps = keep_order(plan, steps)
     return Review(
         ctx,
         compiled,

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import Step
+from tercet.critic.order import earlier_id
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 
@@ -25,11 +26,13 @@ _CALL: dict[str, Callable[[EffectiveStep, Refs], Any]] = {
     "reversibility": lambda call, _: str(call.reversibility),
     "gates": lambda call, _: list(call.gates),
     "evidence": lambda _, refs: list(refs),
+    "when": lambda call, _: call.step.when or "",
+    "optional": lambda call, _: call.step.optional,
 }
 
 
 def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, Any]]:
-    """The steps, effective, with known parameters in place and open ones left out.
+    """The steps, effective, with known parameters in place and open ones left out; `Order` adds which run before which.
 
     `fields` and `params` are all that any rule reads of a step and of its parameters.
     """
@@ -57,9 +60,10 @@ def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str
         tool = review.compiled.surface.get(step.tool or "")
         if tool is None:  # the session was moved to a pack without it, which cannot say how harmless it was
             worst = {"mode": str(ApprovalMode.DESTRUCTIVE), "reversibility": str(Reversibility.IRREVERSIBLE)}
-            shown.append({**_other(index, step, refs), **worst, "params": made_with})
+            seen = {**_other(index, step, refs), **worst, "params": made_with}
         else:
-            shown.append(_call_fields(effective(index, step, tool), refs, made_with, fields, params))
+            seen = _call_fields(effective(index, step, tool), refs, made_with, fields, params)
+        shown.append({**seen, "id": earlier_id(step, index)})
     return shown
 
 
@@ -85,4 +89,6 @@ def _other(index: int, step: Step, refs: Refs) -> dict[str, Any]:
         "gates": list(step.gates or ()),
         "evidence": list(refs),
         "params": {},
+        "when": step.when or "",
+        "optional": step.optional,
     }

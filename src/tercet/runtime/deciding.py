@@ -44,9 +44,10 @@ from tercet.critic.dispatch import (
     undecided_policies,
 )
 from tercet.critic.grants import granted_by
+from tercet.critic.order import keep_order
 from tercet.critic.outputs.harness import TRIGGERS
 from tercet.critic.reading import with_params
-from tercet.critic.rules import has_plan_policies
+from tercet.critic.rules import look_at_other_steps
 from tercet.critic.uncertain import find_uncertain
 from tercet.executor.identity import idempotency_key
 from tercet.journal.events import BoundCompensation, Undo
@@ -352,8 +353,8 @@ class Acting:
             for undo in self.state.undo
             if undo.bound is not None and undo.bound.proposed
         )
-        known = (*(step for step in steps if step is not None), *proposed)
-        return with_steps(self.course.plan, known[-MAX_STEPS:])
+        known = keep_order(self.course.plan, [step for step in steps if step is not None])
+        return with_steps(self.course.plan, (*known, *proposed)[-MAX_STEPS:])
 
     def _as_called(self, step: Step) -> Step | None:
         """Return a step with its references resolved; None if their values are not there."""
@@ -600,7 +601,7 @@ class Acting:
     @cached_property
     def progress(self) -> Progress:
         """What is known by now of the plan's steps; nothing where no policy looks at more than one step."""
-        if not self._is_strict or not has_plan_policies(self.setting.compiled.policies):
+        if not self._is_strict or not look_at_other_steps(self.setting.compiled.policies):
             return NO_PROGRESS
         params: dict[str, dict[str, Any]] = {}
         for name, call in self.course.calls.items():
