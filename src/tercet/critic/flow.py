@@ -35,6 +35,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import overlaps, scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
+from tercet.critic.selection import describe_selection, explain_untrusted_selection
 from tercet.critic.worth import Worth, is_unnamed
 
 
@@ -122,6 +123,8 @@ def _came_from(worth: Worth, found: Found) -> str:
     """How a value is written: a literal, a reference, or a computation, which is never shown as a mere reference."""
     if type(found) is not Reference:
         return "literal" if type(found) is Leaf else ""
+    if found.kind == "select":
+        return describe_selection(found)
     return f"computed: {found.text}" if found.kind == "cel" and worth.is_strict else found.text
 
 
@@ -322,6 +325,16 @@ def _reference_detail(worth: Worth, found: Reference, own: EffectiveStep | None)
         return _evidence_detail(worth, found.target)
     if found.kind == "from":
         return _read_detail(worth, Read(found.target, pointer.parts(found.pointer)), own)
+    if found.kind == "select":
+        return (
+            explain_untrusted_selection(
+                found,
+                lambda read: worth.is_trusted_read(read, own),
+                worth.is_trusted_scalar,
+                lambda read: _read_detail(worth, read, own),
+            )
+            or "what it selects is not trusted"
+        )
     loose = [c for c in references.constants(found.text) if not worth.is_trusted_scalar(c)]
     if loose:
         return f"it computes with {_shown(loose[0])}, which equals nothing that is trusted"

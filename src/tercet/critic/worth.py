@@ -22,6 +22,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 from tercet.critic.review import Review
+from tercet.critic.selection import select_constants, select_reads
 
 Node: TypeAlias = tuple[int, Place | None, bool]
 """A step with a place in its parameters, or with None for the result of its call, and whether a number is needed."""
@@ -206,12 +207,20 @@ class Worth:
             return self._read(found.target, pointer.parts(found.pointer), own, is_number=is_number)
         if found.kind == "evidence":
             return () if self.is_trusted_evidence(found.target) else None
+        if found.kind == "select":
+            return self._selected(found, own)
         if self.is_strict:
             return self._computed(found.text, own, is_number=is_number)
         reads = references.reads(found.text)
         if not reads or not all(map(self.is_trusted_scalar, references.constants(found.text))):
             return None
         return _together(self._read(name, place, own) for name, place in reads)
+
+    def _selected(self, found: Reference, own: EffectiveStep | None) -> Needs:
+        """A selected value is trusted if all that it reads and compares with is."""
+        if not all(map(self.is_trusted_scalar, select_constants(found))):
+            return None
+        return _together(self._read(name, place, own) for name, place in select_reads(found))
 
     def _computed(self, expression: str, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         """A computed value is trusted if it only selects, chooses, adds or subtracts what is trusted."""
