@@ -40,7 +40,8 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     order = plan.graph
     ids = [step.id for step in plan.steps]
     kept = _kept(state, plan, event.plan)
-    added = _added(state, event.plan)
+    exposure = state.exposure or event.exposure
+    added = frozenset(ids) if exposure else _added(state, event.plan)
     steps = {
         step.id: kept.get(step.id)
         or StepState(
@@ -55,6 +56,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         plan=event.plan,
         plan_hash=event.hash,
         plan_origin=event.origin,
+        exposure=exposure,
         revision=state.revision + 1,
         steps=steps,
         after={ids[index]: tuple(ids[s] for s in after) for index, after in enumerate(order.successors)},
