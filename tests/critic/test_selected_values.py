@@ -135,3 +135,14 @@ def test_a_proposed_compensation_may_select_from_its_own_result() -> None:
     refund = REFUND.model_copy(update={"result": {"type": "object"}})
     verdict = HOUSE.with_tools(refund).review(plan(pay("pay", compensate=way)))
     assert refused(verdict) is None
+
+
+def test_a_selected_value_vouches_only_for_its_kind() -> None:
+    """The kind is that of the field that is yielded: an amount of the list is not the id of a payment."""
+    verdict = HOUSE.review(plan(listed(), pay("pay", selected(order="largest", by="amount", field="amount"))))
+    assert codes(verdict) == ["unbound_argument"]
+    assert "is amount, and the parameter takes id" in verdict.reasons[0]
+    assert refused(HOUSE.review(plan(listed(), pay("pay", None, selected(field="total_cents"))))) is None
+    declared = LEDGER.model_copy(update={"result_kinds": {"/rows/*/amount": "id"}})
+    house = SHOP.with_tools(declared)
+    assert refused(house.review(plan(listed(), pay("pay", selected(field="amount"))))) is None

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from tercet.contracts import pointer
 from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.entities import LONGEST_SENTENCE
 from tercet.contracts.mode import Trust
+from tercet.contracts.pasted import find_pasted
+from tercet.contracts.relations import REQUEST, SENTENCE
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
+from tercet.critic.relations import value_at
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State, StepState
@@ -33,6 +37,11 @@ def _in_request(setting: Setting) -> str:
     for leaf in scalars(setting.compiled.input()) if marks else ():
         if any(overlaps(mark, leaf.place) for mark in marks):
             return f"request#{pointer.join(leaf.place)}"
+    for field in setting.spec.fields:
+        if field.kind == SENTENCE and field.path.owner == REQUEST and field.pasted == "untrusted":
+            text = value_at(setting.compiled.input(), field.path.place)
+            if isinstance(text, str) and (len(text) > LONGEST_SENTENCE or find_pasted(text)):
+                return f"text pasted into {field.of}"
     return ""
 
 
