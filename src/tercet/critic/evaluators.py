@@ -90,7 +90,7 @@ class Recorded:
         if len(steps) == len(run.plan.steps) and all(map(is_, steps, run.plan.steps)):
             return self.planned  # which was read and checked already
         plan = run.plan.model_copy(update={"steps": steps})
-        return Review(run.context, run.compiled, run.spec, plan, late=self._late)
+        return Review(run.context, run.compiled, run.spec, plan, late=self._late, planned=run.plan)
 
     @property
     def _late(self) -> frozenset[str]:

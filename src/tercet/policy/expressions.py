@@ -109,6 +109,7 @@ _STEP = {
     "step.gates": _STRINGS,
     "step.evidence": _STRINGS,
     "step.params": _OBJECT,
+    "step.sources": cel.Type.Map(_STRING, cel.Type.Map(_STRING, _STRING)),
 }
 _PLAN = {
     "plan.intent": _STRING,
