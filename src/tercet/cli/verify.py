@@ -13,6 +13,7 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
+from tercet.critic.waits import Wait
 
 EXAMPLES = """\
 tercet verify examples/refunds examples/refunds/plans/plan_b.json
@@ -34,7 +35,7 @@ def verify(
 ) -> ExitCode:
     """Review a plan: may it run, and if not, why not?
 
-    A template is filled from --input first.
+    A template is filled from --input first. A plan that may run is shown with every approval that it waits for, or may wait for.
 
     Exits with 0 if the plan may run and with 3 if the critic refuses it. Nothing is run.
     """
@@ -62,4 +63,15 @@ def _as_json(case: Case) -> dict[str, Any]:
         "verify": case.verdict.published().model_dump(mode="json"),
         "verdict": case.verdict.model_dump(mode="json"),
         "report": case.report.model_dump(mode="json"),
+        "waits": [_wait_as_json(wait) for wait in case.waits],
+    }
+
+
+def _wait_as_json(wait: Wait) -> dict[str, Any]:
+    return {
+        "step": wait.step,
+        "step_id": wait.step_id,
+        "gate": wait.gate or None,
+        "certain": wait.is_certain,
+        "reason": wait.reason,
     }
