@@ -24,6 +24,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
+from tercet.critic.waits import Wait, find_waits
 from tercet.packs import Pack
 from tercet.packs.people import actor_for
 from tercet.planner.template import is_template
@@ -45,6 +46,11 @@ class Case:
     plan: Plan
     verdict: Verdict
     report: CriticReport
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """Every approval that the plan waits for, or may wait for."""
+        return find_waits(self.context, self.compiled, self.spec, self.plan, self.verdict)
 
 
 def review_plan(

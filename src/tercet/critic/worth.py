@@ -23,6 +23,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 from tercet.critic.review import Review
+from tercet.critic.selection import select_constants, select_reads
 from tercet.critic.sources import Binding, Sources
 
 Node: TypeAlias = tuple[int, Place | None, bool]
@@ -298,12 +299,20 @@ class Worth:
             return self._read(found.target, pointer.parts(found.pointer), at, own, is_number=is_number)
         if found.kind == "evidence":
             return () if self.is_trusted_evidence(found.target, at) else None
+        if found.kind == "select":
+            return self._selected(found, at, own)
         if self.is_strict:
             return self._computed(found.text, at, own, is_number=is_number)
         reads = references.reads(found.text)
         if not reads or not all(map(self.is_trusted_scalar, references.constants(found.text))):
             return None
         return _together(self._read(name, place, at, own) for name, place in reads)
+
+    def _selected(self, found: Reference, at: int | None, own: EffectiveStep | None) -> Needs:
+        """A selected value is trusted if all that it reads and compares with is."""
+        if not all(self.is_trusted_scalar(value, at) for value in select_constants(found)):
+            return None
+        return _together(self._read(name, place, at, own) for name, place in select_reads(found))
 
     def _computed(
         self, expression: str, at: int | None, own: EffectiveStep | None, *, is_number: bool
@@ -509,6 +518,8 @@ def _value_reads(reference: Reference) -> list[Leaf | Read]:
         return [Read(reference.target, pointer.parts(reference.pointer))]
     if reference.kind == "evidence":
         return [Read(references.EVIDENCE, (reference.target, *pointer.parts(reference.pointer)))]
+    if reference.kind == "select":
+        return [*select_reads(reference)[:1]]
     formula = parse_formula(reference.text)
     values = () if formula is None else formula.values
     return [Leaf(each.value, reference.place) if isinstance(each, Constant) else each for each in values]

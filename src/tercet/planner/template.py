@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
-from tercet.contracts.references import LITERAL, Place
+from tercet.contracts.references import LITERAL, SELECT, Place
 from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
@@ -91,6 +91,8 @@ def _is_data(place: Place) -> bool:
     """Whether a string of a template is a value, so that review looks at where it comes from."""
     if place[-1] in ("$from", "$evidence", *_EXPRESSIONS):
         return False
+    if SELECT in place and place[place.index(SELECT) + 1 :][:1] != ("where",):
+        return False  # it says which list is read, or which field decides
     is_query = place[2:3] == ("evidence_queries",) and place[4] in ("query", "params")
     is_parameter = place[2:3] == ("params",) or place[2:4] == ("compensate", "params")
     return place[0] in ("outputs", "memory") or is_parameter or is_query

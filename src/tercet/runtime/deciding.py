@@ -315,7 +315,7 @@ class Acting:
             plan = self._plan_with_compensations()
             if (fault := self._refused_compensation(name, step, undo, plan)) is not None:
                 return fault
-            gates = compensation_gates(setting, plan, name, undo)
+            gates = compensation_gates(setting, self.course, plan, name, undo)
         is_covered = bound.approved is not None and set(gates) <= set(bound.approved)
         if not needs_approval(call, gates) or is_covered:
             return None
@@ -329,7 +329,15 @@ class Acting:
         setting = self.setting
         if step.attempt == 0:
             try:
-                refusal = recheck(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+                refusal = recheck(
+                    setting.ctx,
+                    setting.compiled,
+                    setting.spec,
+                    plan,
+                    name,
+                    undo.params,
+                    planned=self.course.plan,
+                )
             except PlanError as error:  # values that no plan could hold, such as ones that nest too deeply
                 return c.Fault(step=name, code=str(Code.ARGUMENT_INVALID), reason=error.message)
             if refusal is not None:

@@ -36,11 +36,15 @@ def gates_of(
     )
 
 
-def compensation_gates(setting: Setting, plan: Plan, name: str, undo: Undo) -> tuple[str, ...]:
+def compensation_gates(
+    setting: Setting, course: Course, plan: Plan, name: str, undo: Undo
+) -> tuple[str, ...]:
     """Return the names of the gates that a proposed compensation waits for; `plan` holds it as a step of this name."""
     if not setting.compiled.gates:
         return ()
-    called = resolved_review(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+    called = resolved_review(
+        setting.ctx, setting.compiled, setting.spec, plan, name, undo.params, planned=course.plan
+    )
     _exhaust(policies_hold(called))
     demand_gates(called)
     demanded = (demand.gate for demand in called.demands if demand.step_id == name)

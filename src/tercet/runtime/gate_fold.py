@@ -401,7 +401,12 @@ def acceptance_lapsed(state: State, event: e.AcceptanceLapsed) -> State:
 def approval_granted(state: State, event: e.ApprovalGranted) -> State:
     step = step_of(state, event.step, event)
     demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
-    demand(state, event, is_met=not step.is_added, why="a re-plan added this step")
+    demand(
+        state,
+        event,
+        is_met=not step.is_added,
+        why="a re-plan added this step, or it was planned after untrusted data was read",
+    )
     granted = Answer(
         gate="",
         names=(),

@@ -45,7 +45,8 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     is_change = state.change is not None and not state.change.plan
     is_fitting = bool(event.changed_by) == is_change
     demand(state, event, is_met=is_fitting, why="a plan is changed only by an approver who set values in it")
-    added = _added(state, event.plan)
+    exposure = state.exposure or event.exposure
+    added = frozenset(ids) if exposure else _added(state, event.plan)
     steps = {
         step.id: kept.get(step.id)
         or StepState(
@@ -62,6 +63,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         plan=event.plan,
         plan_hash=event.hash,
         plan_origin=event.origin,
+        exposure=exposure,
         revision=state.revision + 1,
         steps=steps,
         after={ids[index]: tuple(ids[s] for s in after) for index, after in enumerate(order.successors)},

@@ -66,7 +66,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     began: int = 0
     """When its last attempt was about to begin."""
     is_added: bool = False
-    """Whether a re-plan brought it: then no policy grants its approval."""
+    """Whether a re-plan brought it, or a planner that had read untrusted data: then no policy grants its approval."""
     hold_calls: int = 0
     """What is kept back of the budget for taking it back."""
     hold_cost: int = 0
@@ -348,6 +348,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     plan: dict[str, Any] = {}
     plan_hash: str = ""
     plan_origin: str = "planner"
+    exposure: str = ""
+    """The first untrusted data that a planner of the run has read."""
     revision: int = 0
     refused: tuple[str, ...] = ()
     """Hashes of the plans that were refused: proposing one of them again is rejected."""

@@ -49,6 +49,7 @@ from tercet.runtime import memories, story, transcript
 from tercet.runtime.asking import accepting, budget_left, diagnosis_of, people_of
 from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
+from tercet.runtime.exposure import untrusted_data_read
 from tercet.runtime.interruption import Interrupted, Interruptible, unless_interrupted
 from tercet.runtime.interview import OVERDRAWN, Bench, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
@@ -158,7 +159,8 @@ class Work:
         if self._plan is not None:
             return self.given(self._plan, now)
         if self._planner is not None:
-            return self.planned(await self._proposed(self._planner, bench, interview), state, now)
+            proposed = await self._proposed(self._planner, bench, interview)
+            return self.planned(proposed, state, bench.setting, now)
         plan = read_plan(state.plan)
         return e.PlanProposed(at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin)
 
@@ -174,17 +176,19 @@ class Work:
             at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin, changed_by=change.by
         )
 
-    def planned(self, proposed: Plan, state: State, now: int) -> e.PlanProposed:
+    def planned(self, proposed: Plan, state: State, setting: Setting, now: int) -> e.PlanProposed:
         """The plan that the planner came to."""
         plan, planner = carried_over(proposed, state.plan), self._planner
+        is_packs_own = self._is_packs_own(state)
         return e.PlanProposed(
             at=now,
             plan=_dumped(plan),
             hash=plan.hash,
             origin="planner",
-            planner="" if planner is None else planner.name,
+            planner="" if planner is None else planner.name or type(planner).__name__,
             decision=planner.decision if isinstance(planner, Stepper) else {},
-            by_pack=self._is_packs_own(state),
+            by_pack=is_packs_own,
+            exposure="" if is_packs_own else untrusted_data_read(state, setting),
         )
 
     def _is_packs_own(self, state: State) -> bool:
@@ -326,6 +330,8 @@ class Work:
             verdict = verify(
                 _review_frame(state, setting), setting.compiled, setting.spec, plan, reading=self._reading
             )
+            if _may_decide_again(state, setting, verdict):
+                verdict = verdict.model_copy(update={"outcome": "replan"})
             verdict = _changed(changes) if changes and verdict.ok else verdict
         return e.PlanReviewed(
             at=now,
@@ -338,6 +344,8 @@ class Work:
         """Whether a plan is rejected only because its planner has no try left: then a person decides."""
         if verdict.outcome != "reject" or not state.start.get("fallible") or verdict.kind is None:
             return False
+        if _answers_refusals(state, setting) and verdict.code is not Code.TOOL_DEFINITION_CHANGED:
+            return True
         fresh = setting.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": BudgetUse()})
         has_tries = setting.ctx.run_budget.max_replans > 0
         code = verdict.code or Code.DUPLICATE_ACTION
@@ -758,6 +766,17 @@ def _failure(state: State, setting: Setting, name: str) -> tuple[str, str]:
 
 def _broken(told: str) -> Reflection:
     return Reflection(action="escalate", reason=told, stop="agent_raised")
+
+
+def _answers_refusals(state: State, setting: Setting) -> bool:
+    """Whether whoever plans is shown every refusal as a result, and may decide otherwise: an agent that decides step by step."""
+    return state.is_stepwise and setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+
+
+def _may_decide_again(state: State, setting: Setting, verdict: Verdict) -> bool:
+    """Whether a rejected decision goes back to its agent, which has a re-plan left for it."""
+    has_tries = state.used.replans < setting.ctx.run_budget.max_replans
+    return verdict.outcome == "reject" and has_tries and _answers_refusals(state, setting)
 
 
 def _frame(state: State, setting: Setting) -> RunContext:

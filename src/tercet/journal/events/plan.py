@@ -20,6 +20,8 @@ class PlanProposed(Fact, frozen=True, kw_only=True, tag="plan_proposed"):
     """The approver who set values in a call of the plan before; empty where a planner or the caller proposed it."""
     by_pack: bool = False
     """Whether a template or the methods of the session's own pack propose it: then it follows from what was before."""
+    exposure: str = ""
+    """The first untrusted data that the planner had read; then no policy grants what the plan adds."""
 
 
 class PlanningFailed(Fact, frozen=True, kw_only=True, tag="planning_failed"):

@@ -11,6 +11,7 @@ from tercet.replay.derivations.derived import Derived
 from tercet.replay.driving import drive
 from tercet.replay.scene import Scene
 from tercet.runtime import commands as c
+from tercet.runtime.exposure import untrusted_data_read
 from tercet.runtime.planners import TaskPlanner, pack_planner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.retrieving import asking, pinned, read_facts, with_refs
@@ -30,7 +31,9 @@ def plan_proposed(scene: Scene, event: e.PlanProposed) -> Derived | None:
         return Derived(event=scene.work.changed(scene.state, change, scene.setting, event.at))
     if event.by_pack:
         return _planned_again(scene, event)
-    return Derived(event=msgspec.structs.replace(event, hash=read_plan(event.plan).hash), fact=SAID)
+    read = untrusted_data_read(scene.state, scene.setting) if event.planner else ""
+    again = msgspec.structs.replace(event, hash=read_plan(event.plan).hash, exposure=read)
+    return Derived(event=again, fact=SAID)
 
 
 def planning_failed(scene: Scene, event: e.PlanningFailed) -> Derived | None:
@@ -60,7 +63,7 @@ def _planned_again(scene: Scene, event: e.PlanProposed | e.PlanningFailed) -> De
         plan = drive(ask_planner(planner, scene.setting, scene.state))
     except PlanningError as error:
         return Derived(event=work.failed(scene.state, scene.setting, error, event.at))
-    return Derived(event=work.planned(plan, scene.state, event.at))
+    return Derived(event=work.planned(plan, scene.state, scene.setting, event.at))
 
 
 _PURE = (TemplatePlanner.name, TaskPlanner.name)
