@@ -4,6 +4,7 @@ handed to a person."""
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +60,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("prose", ("it answered I would rather talk about the weather.", "no plan: answer_not_json")),
         ("cut", ("no plan: answer_cut_off",)),
-        ("error_401", ("no answer: model_refused", "no plan: model_refused")),
     ],
 )
 def test_who_is_handed_a_run_reads_the_whole_story(
@@ -75,6 +75,28 @@ def test_who_is_handed_a_run_reads_the_whole_story(
     for line in story:
         assert line in page.text
     assert tercet("gates", "show", gate["id"], "--json").json["packet"]["attempts"]
+
+
+@pytest.mark.parametrize(("way", "cause"), [("error_401", "401"), ("error_500", "500")])
+def test_a_model_that_is_down_pauses_the_run_with_its_cause(
+    tercet: Tercet, server: Misbehaving, way: str, cause: str
+) -> None:
+    """The cause is named once, no re-plan is used, and the next command resumes the session."""
+    ran = tercet(*RENEW, "--model", f"openai-compatible:m@{server.url(way)}", "--json")
+    assert (ran.code, ran.json["code"], ran.json["gates"]) == (4, "model_unavailable", [])
+    assert (ran.json["used"]["replans"], ran.json["reason"].count(f"({cause}")) == (0, 1)
+    assert ran.json["next"][0].startswith("tercet sessions resume")
+
+
+def test_a_server_that_does_not_run_is_named_with_its_address(tercet: Tercet) -> None:
+    """Nothing listens on a port that was just given back."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    ran = tercet(*RENEW, "--model", f"openai-compatible:m@http://127.0.0.1:{port}/v1")
+    assert ran.code == 4
+    assert f"connection refused: 127.0.0.1:{port}" in ran.text
+    assert "re-plan" not in ran.text
 
 
 def test_the_next_model_is_asked_when_one_does_not_answer(tercet: Tercet, server: Misbehaving) -> None:

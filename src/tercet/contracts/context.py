@@ -69,6 +69,8 @@ class RunContext(Authored):
     """Given by the shell; evidence that expired before it is not admitted."""
     plan_origin: Literal["planner", "caller"] = "planner"
     """A caller's own plan is never re-planned."""
+    answers_feedback: bool = False
+    """Whether the planner reads why its plan was refused, as language models do."""
     behaviour: tuple[int, ...] = CURRENT
     """The numbers of the changed rules that it goes by: see `contracts/behaviour.py`."""
 

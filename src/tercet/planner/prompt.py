@@ -84,6 +84,7 @@ def _sections(assignment: Assignment, longest: int) -> Iterator[Iterator[Piece]]
     yield _tools(assignment, longest)
     yield _facts(assignment, longest)
     yield _demands(assignment, longest)
+    yield _policies(assignment, longest)
     yield _standing(assignment, longest)
     yield _setback(assignment, longest)
     yield _order(assignment)
@@ -208,6 +209,22 @@ def _demands(assignment: Assignment, longest: int) -> Iterator[Piece]:
         yield f": {', '.join(map(visible, fitting[:3]))}\n" if fitting else "\n"
     if spec.conditions:
         yield f"These conditions hold at the start: {', '.join(map(visible, spec.conditions))}\n"
+
+
+def _policies(assignment: Assignment, longest: int) -> Iterator[Piece]:
+    """The rules that a plan must keep to: the policies of the pack, and the relations of the decision."""
+    policies = [policy for policy in assignment.compiled.policies if policy.effect != "grant"]
+    if policies or assignment.spec.bind:
+        yield "\n# Policies\n"
+    for policy in policies:
+        scope = "each step" if policy.scope == "step" else "the plan"
+        yield f"- {visible(policy.name)} ({scope}"
+        yield f", or it waits for {visible(policy.gate)})" if policy.gate else ")"
+        if policy.message:
+            yield f": {show(policy.message, longest)}"
+        yield f" CEL: {show(policy.expression, longest)}\n"
+    for relation in assignment.spec.bind:
+        yield f"- {visible(str(relation))}\n"
 
 
 # --- what was there before ---

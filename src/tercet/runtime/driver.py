@@ -78,6 +78,7 @@ class Halt:
     """Why a driver lets go of its session before the run is over."""
 
     reason: str = "the process was told to stop"
+    code: str = ""
     by: str = ""
     inbox: int = 0
     grace_ms: int | None = GRACE_MS
@@ -346,7 +347,11 @@ class Driver:
 
     async def _halted(self, halt: Halt) -> State:
         if not self.state.is_over and self.state.status == "in_progress" and not self.state.ending:
-            self._record(e.SessionPaused(at=self.now(), reason=halt.reason, by=halt.by, inbox=halt.inbox))
+            self._record(
+                e.SessionPaused(
+                    at=self.now(), reason=halt.reason, code=halt.code, by=halt.by, inbox=halt.inbox
+                )
+            )
             await self._flush(is_folded=True)
         return self.state
 
@@ -462,9 +467,9 @@ class Driver:
         """Have facts at hand that the next event is about."""
         self._facts[digest] = facts
 
-    def let_go(self, reason: str) -> None:
+    def let_go(self, reason: str, code: str = "") -> None:
         """Come to a halt from which the session can be resumed."""
-        self.stop(Halt(reason=reason))
+        self.stop(Halt(reason=reason, code=code))
 
     async def flush(self) -> None:
         """Make durable what was recorded, and hear whether an operator stopped the pack or the tenant."""

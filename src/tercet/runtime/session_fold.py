@@ -82,6 +82,7 @@ def revived(state: State) -> State:
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
         paused_by="",
+        paused_for="",
         # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
         quality=afresh(state.quality) if _is_outputs_matter(state) else state.quality,
         # Whoever resumes what was handed to a person has answered: it is tried again as it stands.
@@ -111,6 +112,7 @@ def session_paused(state: State, event: e.SessionPaused) -> State:
         status="paused",
         reason=event.reason,
         paused_by=event.by,
+        paused_for=event.code,
         inbox=max(state.inbox, event.inbox),
     )
 

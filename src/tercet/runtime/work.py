@@ -322,7 +322,7 @@ class Work:
         """Whether a plan is rejected only because its planner has no try left: then a person decides."""
         if verdict.outcome != "reject" or not state.start.get("fallible") or verdict.kind is None:
             return False
-        fresh = setting.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": BudgetUse()})
+        fresh = _frame(state, setting).model_copy(update={"used": BudgetUse()})
         has_tries = setting.ctx.run_budget.max_replans > 0
         code = verdict.code or Code.DUPLICATE_ACTION
         return not has_tries or review_outcome(fresh, verdict.kind, code) == "replan"
@@ -742,8 +742,12 @@ def _broken(told: str) -> Reflection:
 
 def _frame(state: State, setting: Setting) -> RunContext:
     """The frame that the critic judges in: whose plan it is, and what has been used up."""
-    used = {"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
-    return setting.ctx.model_copy(update=used)
+    update = {
+        "plan_origin": state.plan_origin,
+        "answers_feedback": bool(state.start.get("fallible")) and not state.is_stepwise,
+        "used": transcript.budget_use(state),
+    }
+    return setting.ctx.model_copy(update=update)
 
 
 def _again(state: State, setting: Setting) -> str:

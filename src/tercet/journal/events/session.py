@@ -77,6 +77,8 @@ class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
     """The session is let go of, and can be resumed (HALT)."""
 
     reason: str
+    code: str = ""
+    """What keeps it from going on, such as `model_unavailable`; empty where nothing does."""
     by: str = ""
     """Who asked for it; empty where the runtime did."""
     inbox: int = 0
