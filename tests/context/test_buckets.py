@@ -29,7 +29,9 @@ ONE_FACT = estimate_tokens(shown_evidence(fact("note:1")))
 
 
 def facts(context: CompiledContext) -> list[str]:
-    return [name.removeprefix("kg:").partition("#")[0] for name in context.evidence]
+    """The facts that a planner is shown."""
+    shown = [name for name, entry in context.evidence.items() if entry.is_shown]
+    return [name.removeprefix("kg:").partition("#")[0] for name in shown]
 
 
 def overflow(pack: Pack, **frame: Any) -> UsageError:
@@ -189,8 +191,8 @@ def test_what_is_admitted_fits_and_nothing_is_lost(sizes: list[int], limit: int,
     assert used["evidence"] <= limit
     assert [entry.used for entry in context.truncation] in ([], [used["evidence"]])
     known = {each.id: each.content for each in given_facts}
-    assert {name: entry.content for name, entry in context.evidence.items()}.items() <= known.items()
-    out = [each for each in given_facts if each.id not in context.evidence]
+    assert {name: entry.content for name, entry in context.evidence.items()} == known
+    out = [each for each in given_facts if not context.evidence[each.id].is_shown]
     assert all(used["evidence"] + estimate_tokens(shown_evidence(each)) > limit for each in out)
     assert sum(entry.left_out_count for entry in context.truncation) == len(out)
 
@@ -226,7 +228,7 @@ def test_evidence_that_is_handed_in_takes_the_place_of_the_packs() -> None:
     pack = shop(make("a.b"), evidence=[fact("note:1")], tokens={"evidence": ONE_FACT + 2})
     other = [Evidence(id=f"kg:note:{number}#snapshot_t", content="x") for number in range(3)]
     context = compiled(pack, evidence=other)
-    assert (context.snapshot, list(context.evidence)) == ("t", ["kg:note:0#snapshot_t"])
+    assert (context.snapshot, facts(context)) == ("t", ["note:0"])
     assert context.truncation[0].left_out == ("kg:note:1#snapshot_t", "kg:note:2#snapshot_t")
     assert "kg:note:1#snapshot_s" not in entries(context, "evidence")
     assert facts(compiled(pack)) == ["note:1"]

@@ -117,10 +117,12 @@ def _why_unsatisfied(review: Review, needed: str, refs: Sequence[str]) -> str:
 
 
 def _unresolved(review: Review, index: int, ref: str) -> Refusal:
+    parts = parse_ref(ref)
+    unseen = "" if parts is None else _describe_unseen(review, parts.classification)
     return review.refuse(
         Code.EVIDENCE_UNRESOLVED,
         f"{review.label(index)} pins {ref}, which is not in snapshot {review.compiled.snapshot or 'of this run'}",
-        "pin evidence of this run's snapshot, or run against the snapshot that holds it",
+        f"pin evidence of this run's snapshot, or run against the snapshot that holds it{unseen}",
         step=index,
         place="/evidence_refs",
     )
@@ -129,13 +131,21 @@ def _unresolved(review: Review, index: int, ref: str) -> Refusal:
 def _pin(review: Review, needed: str) -> str:
     fitting = [e.id for e in review.compiled.manifests.evidence_manifest if meets(needed, e.classification)]
     usable = [ref for ref in fitting if review.satisfies(needed, ref)]
+    unseen = _describe_unseen(review, needed)
     if usable:
-        return f"pin it in evidence_refs: {' or '.join(usable[:3])}"
-    if fitting:
-        return (
-            "retrieve a trusted fact of this class, or let the decision name the class in untrusted_evidence"
-        )
+        return f"pin it in evidence_refs: {' or '.join(usable[:3])}{unseen}"
+    if fitting or unseen:
+        return f"retrieve a trusted fact of this class, or let the decision name the class in untrusted_evidence{unseen}"
     return "the snapshot holds no evidence of this class: retrieve it first, or hand the case to a person"
+
+
+def _describe_unseen(review: Review, needed: str) -> str:
+    """Return how many facts of a class the context left out, as the end of a remedy; empty where there are none."""
+    count = review.compiled.count_unseen(needed)
+    if not count:
+        return ""
+    facts = f"{count:,} fact{'s' if count > 1 else ''} of class {needed}"
+    return f"; {facts} were left out of the context: pin one by its id, or search with evidence_queries"
 
 
 def loop_is_bounded(review: Review) -> Refusals:

@@ -180,7 +180,7 @@ def _type(schema: dict[str, Any], longest: int) -> str:
 
 
 def _facts(assignment: Assignment, longest: int) -> Iterator[Piece]:
-    entries = assignment.compiled.manifests.evidence_manifest
+    entries = assignment.evidence
     if entries:
         yield "\n# Facts\n"
     for entry in entries:
@@ -200,7 +200,7 @@ def _demands(assignment: Assignment, longest: int) -> Iterator[Piece]:
     for name in assignment.outputs:
         kind = _type(as_object(properties.get(name)) or {}, longest)
         yield f"{visible(name)}{f': {kind}' if name in properties else ''}\n"
-    entries = assignment.compiled.manifests.evidence_manifest
+    entries = assignment.evidence
     for needed in spec.required_evidence:
         fitting = [
             entry.id for entry in entries if meets(needed, entry.classification) and _WORD.fullmatch(entry.id)
@@ -221,10 +221,16 @@ def _policies(assignment: Assignment, longest: int) -> Iterator[Piece]:
         yield f"- {visible(policy.name)} ({scope}"
         yield f", or it waits for {visible(policy.gate)})" if policy.gate else ")"
         if policy.message:
-            yield f": {show(policy.message, longest)}"
-        yield f" CEL: {show(policy.expression, longest)}\n"
+            yield f": {_cut(policy.message, longest)}"
+        yield f" Must hold: {_cut(policy.expression, longest)}\n"
     for relation in assignment.spec.bind:
         yield f"- {visible(str(relation))}\n"
+
+
+def _cut(text: str, longest: int) -> str:
+    """Return a text of the pack on one line, cut where it is longer than this."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= longest else f"{line[:longest]} …"
 
 
 # --- what was there before ---

@@ -179,7 +179,16 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
     pins = {
         name: getattr(event, name)
-        for name in ("pack", "pack_hash", "snapshot", "context", "evidence", "library", "library_hash")
+        for name in (
+            "pack",
+            "pack_hash",
+            "snapshot",
+            "context",
+            "evidence",
+            "library",
+            "library_hash",
+            "left_out",
+        )
     }
     if event.behaviour:
         pins["behaviour"] = event.behaviour

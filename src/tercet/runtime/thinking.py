@@ -26,7 +26,7 @@ from tercet.runtime.changes import IllegalEvent
 from tercet.runtime.interruption import Interrupted
 from tercet.runtime.interview import Bench, Interview
 from tercet.runtime.plans import read_plan
-from tercet.runtime.retrieving import Spent, asking, pinned, retrieve
+from tercet.runtime.retrieving import Spent, asking, pinned, retrieve, unread
 from tercet.runtime.setting import Course
 from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.work import PLANNER_MISSING
@@ -130,7 +130,7 @@ class Thinking:
         desk = self._desk
         plan = read_plan(desk.state.plan)
         steps = asking(plan, desk.state)
-        if not steps:
+        if not steps and not unread(plan, desk.setting):
             desk.note(pinned(plan, desk.setting, desk.now()))
             return
         await desk.flush()
@@ -141,7 +141,8 @@ class Thinking:
         except TercetError as error:
             desk.let_go(f"evidence cannot be looked up: {error.message}")
             return
-        desk.learn(found.event.facts, found.facts)
+        if found.blob:
+            desk.learn(found.event.facts, found.facts)
         desk.note(found.event, *([found.blob] if found.blob else ()))
 
     async def remember(self) -> None:
