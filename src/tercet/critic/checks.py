@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.evidence import meets, parse_ref
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.verdict import Code, Refusal
@@ -97,10 +98,16 @@ def _unpinned(review: Review, index: int, needed: str, refs: Sequence[str]) -> R
         parts = parse_ref(ref) if ref not in review.compiled.evidence else None
         if parts is not None and meets(needed, parts.classification):
             return _unresolved(review, index, ref)
+    is_unasked = (
+        bool(review.plan.steps[index].evidence_queries)
+        and review.ctx.plan_origin == "caller"
+        and review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    )
+    unasked = "; the queries of a caller's own plan are not asked" if is_unasked else ""
     return review.refuse(
         Code.EVIDENCE_NOT_PINNED,
         f"{review.label(index)} requires evidence class {needed}, {_why_unsatisfied(review, needed, refs)}",
-        _pin(review, needed),
+        f"{_pin(review, needed)}{unasked}",
         step=index,
         place="/evidence_refs",
     )
