@@ -8,21 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tercet.context import compile as compile_context
 from tercet.context import measure
 from tercet.contracts.buckets import MOST_NAMES, ContextRules, TokenLimits, estimate_tokens
 from tercet.contracts.canonical import canonical
 from tercet.contracts.context import CompiledContext
-from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.contracts.shown import shown_evidence, shown_tool
+from tercet.critic.verify import verify
 from tercet.packs import Pack
 
-from .shop import compiled, entries, fact, make, shop
+from .shop import ASK, compiled, entries, fact, make, shop
 
 ONE_TOOL = estimate_tokens(shown_tool(make("a.tool1")))
 ONE_FACT = estimate_tokens(shown_evidence(fact("note:1")))
@@ -274,3 +277,39 @@ def test_the_ledger_says_how_each_policy_applies() -> None:
         "it lets a step that does not meet it wait for G",
         "it approves network and delegated steps that meet it",
     ]
+
+
+ORDER = {"evidence": "order", "field": "number", "equals": "request.order"}
+ORDERS = [fact(f"order:{number}", {"number": number}) for number in range(5)]
+ONE_ORDER = estimate_tokens(shown_evidence(ORDERS[0]))
+
+
+def test_facts_that_belong_to_the_request_are_shown_first() -> None:
+    """Which facts fit depends on the request, also if the pack compiles for several requests one after the other."""
+    spec = DecisionSpec.model_validate({"id": "sell", "bind": [ORDER]})
+    pack = shop(make("a.b"), decisions=[spec], evidence=ORDERS, tokens={"evidence": ONE_ORDER + 1})
+    for number in (3, 1, 4):
+        context = compiled(pack, request=Request(intent="sell", input={"order": number}))
+        assert facts(context) == [f"order:{number}"]
+        assert context.count_unseen("order") == 4
+
+
+def test_what_is_not_shown_can_still_be_pinned() -> None:
+    """The critic knows every fact of the snapshot, and the remedy says how many a planner did not see."""
+    spec = DecisionSpec(id="sell", required_evidence=("order",), risk_tier=RiskTier.LOW)
+    pack = shop(make("a.b"), decisions=[spec], evidence=ORDERS, tokens={"evidence": ONE_ORDER + 1})
+    context = compiled(pack)
+    assert (facts(context), len(context.evidence)) == (["order:0"], 5)
+    frame = pack.run_context()
+    pinned = Step(id="s", tool="a.b", evidence_refs=("kg:order:4#snapshot_s",))
+    assert verify(frame, context, spec, Plan(steps=(pinned,))).ok
+    refused = verify(frame, context, spec, Plan(steps=(Step(id="s", tool="a.b"),)))
+    assert "4 facts of class order were left out" in (refused.remedy or "")
+
+
+def test_before_the_rule_changed_left_out_facts_were_not_known() -> None:
+    """A session that goes by the older rules compiles to what it recorded."""
+    pack = shop(make("a.b"), evidence=ORDERS, tokens={"evidence": ONE_ORDER + 1})
+    frame = pack.run_context().model_copy(update={"behaviour": (1, 2, 3, 4)})
+    assert list(compile_context(pack, ASK, frame).evidence) == ["kg:order:0#snapshot_s"]
+    assert len(compiled(pack).evidence) == 5

@@ -151,8 +151,8 @@ def _describe_unseen(review: Review, needed: str) -> str:
     count = review.compiled.count_unseen(needed)
     if not count:
         return ""
-    facts = f"{count:,} fact{'s' if count > 1 else ''} of class {needed}"
-    return f"; {facts} were left out of the context: pin one by its id, or search with evidence_queries"
+    facts = f"{count:,} facts of class {needed} were" if count > 1 else f"1 fact of class {needed} was"
+    return f"; {facts} left out of the context: pin one by its id, or search with evidence_queries"
 
 
 def loop_is_bounded(review: Review) -> Refusals:
