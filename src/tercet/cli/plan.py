@@ -19,7 +19,6 @@ from tercet.runtime.planners import PlannerName
 EXAMPLES = """\
 tercet plan examples/runbook --intent ops.recover --input '{"service": "cart"}'
 tercet plan examples/refunds --input '{"order_id": "ord_881", "window_id": "rw_881"}' --planner template
-tercet plan examples/local --intent library.renew --input '{"loan_id": "ln_7"}' --planner local  # as the model answers
 tercet plan examples/runbook --input '{"service": "cart"}' --json | jq .plan > plan.json
 tercet plan examples/runbook --input '{"service": "cart"}' --dot | dot -Tsvg > plan.svg
 """
