@@ -95,7 +95,7 @@ def test_a_model_that_is_down_pauses_the_run_with_its_cause(
 
 RULES = "kg:loan_rules:books#snapshot_may"
 FIND = {"tool": "loans.find", "params": {"loan_id": {"$from": "request#/loan_id"}}, "evidence_refs": [RULES]}
-EXTEND = {
+EXTEND: dict[str, Any] = {
     "tool": "loans.extend",
     "params": {
         "loan_id": {"$from": "request#/loan_id"},

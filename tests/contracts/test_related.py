@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import Trust
 from tercet.contracts.related import select_related
 from tercet.contracts.relations import Relation
 
 
 def fact(key: str, /, **content: Any) -> Evidence:
     """A fact by class and id."""
-    return Evidence(id=f"kg:{key}#snapshot_s", content=content)
+    return Evidence(id=f"kg:{key}#snapshot_s", content=content, trust=Trust.TRUSTED)
 
 
 def related(facts: list[Evidence], request: dict[str, Any], *relations: dict[str, str]) -> list[str]:
@@ -78,3 +79,10 @@ def test_relations_in_a_circle_end() -> None:
     one = {"evidence": "a", "field": "x", "equals": "b.x"}
     two = {"evidence": "b", "field": "x", "equals": "a.x"}
     assert related([fact("a:1", x=1), fact("b:1", x=1)], {}, one, two) == []
+
+
+def test_only_trusted_facts_lead_to_others() -> None:
+    """No customer's record is shown because an untrusted order names the customer."""
+    order = fact("order:a", number=1, customer="ann").model_copy(update={"trust": Trust.UNTRUSTED})
+    customer = {"evidence": "customer", "field": "name", "equals": "order.customer"}
+    assert related([order, fact("customer:ann", name="ann")], {"order": 1}, customer, ORDER) == ["order:a"]

@@ -112,6 +112,10 @@ def test_a_task_that_needs_a_field_which_is_not_there_says_so() -> None:
 def test_older_sessions_fill_in_the_snapshot_alone() -> None:
     """What they recorded as a plan comes out again."""
     given = Placeholders(snapshot="april")
-    assert given.fill_ids({"evidence_refs": [OURS]}) == {
-        "evidence_refs": ["kg:order:${input.order}#snapshot_april"]
-    }
+    assert given.fill_refs([OURS]) == ["kg:order:${input.order}#snapshot_april"]
+
+
+def test_a_parameter_may_be_called_like_a_field_of_a_step() -> None:
+    """Only the pins of the task are ids; a parameter of the same name is a value."""
+    plan = planned("p1", params={"evidence_refs": {"a": "${input.order}"}}, evidence_refs=[OURS])
+    assert plan.steps[0].params == {"evidence_refs": {"a": "${input.order}"}}

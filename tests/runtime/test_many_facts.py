@@ -23,10 +23,10 @@ OURS = {"evidence": "customer", "field": "name", "equals": "request.who"}
 MANY = MOST_FACTS + 1
 
 
-def customer(number: int, **more: Any) -> NewFact:
+def customer(number: int, trust: Trust = Trust.TRUSTED) -> NewFact:
     """A customer with a number, and a name that ends with it."""
-    fields = {"classification": "customer", "trust": Trust.TRUSTED, **more}
-    return NewFact(key=f"c{number:05}", content={"name": f"client {number:05}"}, **fields)
+    content = {"name": f"client {number:05}"}
+    return NewFact(classification="customer", key=f"c{number:05}", content=content, trust=trust)
 
 
 def ref(number: int) -> str:
@@ -71,7 +71,7 @@ def test_without_a_relation_trusted_facts_come_first(workshop: Workshop) -> None
     pack = office(workshop)
 
     async def main() -> None:
-        first = customer(0, trust=Trust.UNTRUSTED)
+        first = customer(0, Trust.UNTRUSTED)
         store = await shelved(first, *(customer(number) for number in range(1, MANY)))
         shelf = await shelf_of(store, pack, asking(0))
         assert [fact.id for fact in shelf.facts] == [ref(number) for number in range(1, MANY)]

@@ -53,10 +53,8 @@ def admit(
         if (reason := _bar(fact, fact.snapshot if fact.id in chosen else snapshot, started_at))
     }
     valid = [fact for fact in ordered if fact.id not in barred]
-    bound = decision.bind if keeps_all else ()
-    packed = _packed(
-        valid, decision, limit, {fact.id for fact in select_related(valid, bound, request or {})}
-    )
+    first = select_related(valid, decision.bind, request or {}) if keeps_all and limit is not None else ()
+    packed = _packed(valid, decision, limit, {fact.id for fact in first})
     return Admission(
         manifest=tuple(
             _manifest_entry(fact, is_shown=fact.id not in packed.left_out)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tercet.contracts import pointer
+from tercet.contracts.mode import Trust
 from tercet.contracts.relations import REQUEST, Relation, field_place
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.trust import Scalar, scalar
@@ -30,6 +31,11 @@ class Record(Protocol):
     @property
     def content(self) -> Any:
         """What it says."""
+        ...
+
+    @property
+    def trust(self) -> Trust:
+        """Whether it is trusted."""
         ...
 
 
@@ -82,7 +88,11 @@ class _Selection:
             return frozenset()
         if target.owner == REQUEST:
             return values_at(self._request, target.place)
-        holders = [fact for fact in self._facts if is_of_class(target.owner, fact.classification)]
+        holders = [
+            fact
+            for fact in self._facts
+            if is_of_class(target.owner, fact.classification) and fact.trust is Trust.TRUSTED
+        ]
         found = (values_at(fact.content, target.place) for fact in self.related(holders))
         return frozenset[Scalar]().union(*found)
 

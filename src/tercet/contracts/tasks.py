@@ -151,20 +151,25 @@ class TaskLibrary(Authored):
         document = self.model_dump(mode="json", exclude_defaults=True)
         if SNAPSHOT not in json.dumps(document):
             return self
-        return TaskLibrary.model_validate(_with_snapshot(document, snapshot))
+        written = _with_snapshot(document, snapshot)
+        refs = {task.name: task.evidence_refs for task in self.tasks}
+        tasks = [
+            {**task, "evidence_refs": refs[task["name"]]} if refs[task["name"]] else task
+            for task in written.get("tasks", ())
+        ]
+        return TaskLibrary.model_validate({**written, "tasks": tasks})
 
     def goal_for(self, intent: str) -> Goal | None:
         """The goal of an intent, if there is one."""
         return next((goal for goal in self.goals if goal.intent == intent), None)
 
 
-_IDS = ("$evidence", "evidence_refs")
-
-
 def _with_snapshot(value: Any, snapshot: str) -> Any:
     if (members := as_object(value)) is not None:
         return {
-            key.replace(SNAPSHOT, snapshot): member if key in _IDS else _with_snapshot(member, snapshot)
+            key.replace(SNAPSHOT, snapshot): member
+            if key == "$evidence"
+            else _with_snapshot(member, snapshot)
             for key, member in members.items()
         }
     if (items := as_list(value)) is not None:

@@ -94,8 +94,9 @@ class _Network:
         """The step of a primitive node, as a plan writes it."""
         task, site, fill_ids = node.task, node.site, self._placeholders.fill_ids
         params = bind(bind(fill_ids(dict(task.params)), site.args, {}), {}, self.result)
-        fields = fill_ids(task.step_fields)
-        written: dict[str, Any] = {**fields, "id": site.id, "params": params, "depends_on": before}
+        written: dict[str, Any] = {**task.step_fields, "id": site.id, "params": params, "depends_on": before}
+        if task.evidence_refs:
+            written["evidence_refs"] = self._placeholders.fill_refs(task.evidence_refs)
         if site.guards:
             written["when"] = self._condition(node)
         if task.compensate is not None:

@@ -8,7 +8,7 @@ the store if there is one.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,6 @@ _SNAPSHOT = "snapshot"
 _WHOLE_KEY = re.compile(rf"kg:[^:#${{}}]+:{PLACEHOLDER.pattern}#snapshot_[^#]+(?:#/.*)?")
 """An evidence id whose variable part is one placeholder: review recognises such a field by itself."""
 EVIDENCE = "$evidence"
-EVIDENCE_REFS = "evidence_refs"
 
 
 class PlanningError(UsageError):
@@ -57,7 +56,7 @@ class Placeholders:
             return pointer.follow({"input": self.input or {}}, pointer.join(path.split(".")))
         except pointer.PointerError as error:
             raise PlanningError(
-                f"the template needs {path}, which the request does not have",
+                f"the plan needs {path}, which the request does not have",
                 remedy=f"give {path} in the request's input",
             ) from error
 
@@ -96,22 +95,20 @@ class Placeholders:
         return None if is_recognised else self.write(text).partition("#/")[0]
 
     def fill_ids(self, value: Any) -> Any:
-        """A value of a method library with the placeholders in its evidence ids replaced."""
+        """A value of a method library with the placeholders in its references to evidence replaced."""
         if (members := as_object(value)) is not None:
             return {
                 key: self._fill_id(member)
                 if isinstance(member, str) and key == EVIDENCE
-                else self.fill_refs(member)
-                if key == EVIDENCE_REFS
                 else self.fill_ids(member)
                 for key, member in members.items()
             }
         items = as_list(value)
         return value if items is None else [self.fill_ids(item) for item in items]
 
-    def fill_refs(self, refs: Any) -> list[str]:
+    def fill_refs(self, refs: Iterable[str]) -> list[str]:
         """Evidence ids with their placeholders replaced."""
-        return [self._fill_id(str(ref)) for ref in refs]
+        return [self._fill_id(ref) for ref in refs]
 
     def _fill_id(self, text: str) -> str:
         if self.input is not None and (ref := self.untrusted_ref(text)) is not None:

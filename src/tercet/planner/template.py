@@ -21,7 +21,7 @@ from tercet.contracts.references import LITERAL, Place
 from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.trust import input_marks, scalars, with_dotted
-from tercet.planner.placeholders import EVIDENCE, EVIDENCE_REFS, PLACEHOLDER, Placeholders, PlanningError
+from tercet.planner.placeholders import EVIDENCE, PLACEHOLDER, Placeholders, PlanningError
 
 _EXPRESSIONS = ("when", "$cel")
 
@@ -78,7 +78,7 @@ def _untrusted_refs(document: Any, values: Placeholders) -> Iterator[str]:
         marked = [field for field in fields if values.is_marked(field)]
         if not marked or _is_data(leaf.place):
             continue
-        if leaf.place[-1] != EVIDENCE and leaf.place[2:3] != (EVIDENCE_REFS,):
+        if leaf.place[-1] != EVIDENCE and leaf.place[2:3] != ("evidence_refs",):
             raise PlanningError(
                 f"the template writes {marked[0]}, which is not trusted, into {pointer.join(leaf.place)}",
                 remedy="name tools, steps and references in the template itself, or use a trusted field there",

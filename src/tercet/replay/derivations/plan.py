@@ -78,7 +78,8 @@ def evidence_retrieved(scene: Scene, event: e.EvidenceRetrieved) -> Derived | No
     asked = asking(plan, scene.state)
     facts = read_facts(scene.recording.blobs[event.facts]) if event.facts else ()
     if not asked:
-        read = [fact for fact in facts if fact.id in unread(plan, setting)]
+        named = unread(plan, setting)
+        read = [fact for fact in facts if fact.id in named]
         return Derived(event=pinned(plan, setting, event.at, read, event.facts if read else ""))
     setting = setting.with_facts(facts)
     refs = {step.id: step.evidence_refs for step in read_plan(event.plan).steps}
