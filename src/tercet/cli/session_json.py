@@ -28,6 +28,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "status": state.status,
         "standing": standing(state),
         "reason": state.reason,
+        "code": state.paused_for,
         "ending": state.ending,
         "is_shadow": bool(start.get("shadow")),
         "phase": state.phase,

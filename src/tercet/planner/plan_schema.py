@@ -95,7 +95,7 @@ class _Writer:
 
     def _step(self, tool: ToolSpec) -> JsonObject:
         members: JsonObject = {"tool": {"type": "string", "enum": [tool.name]}, "params": self._params(tool)}
-        if evidence := [entry.id for entry in self._assignment.compiled.manifests.evidence_manifest]:
+        if evidence := [entry.id for entry in self._assignment.evidence]:
             wanted = {"type": "array", "items": {"type": "string", "enum": evidence}}
             members["evidence_refs"] = {**wanted, "maxItems": min(len(evidence), _MAX_ITEMS)}
         return _object(members)

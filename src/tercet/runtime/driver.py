@@ -80,6 +80,7 @@ class Halt:
     """Why a driver lets go of its session before the run is over."""
 
     reason: str = "the process was told to stop"
+    code: str = ""
     by: str = ""
     simulated_by: str = ""
     inbox: int = 0
@@ -363,6 +364,7 @@ class Driver:
                 e.SessionPaused(
                     at=self.now(),
                     reason=halt.reason,
+                    code=halt.code,
                     by=halt.by,
                     simulated_by=halt.simulated_by,
                     inbox=halt.inbox,
@@ -486,9 +488,9 @@ class Driver:
         """Have facts at hand that the next event is about."""
         self._facts[digest] = facts
 
-    def let_go(self, reason: str) -> None:
+    def let_go(self, reason: str, code: str = "") -> None:
         """Come to a halt from which the session can be resumed."""
-        self.stop(Halt(reason=reason))
+        self.stop(Halt(reason=reason, code=code))
 
     async def flush(self) -> None:
         """Make durable what was recorded, and hear whether an operator stopped the pack or the tenant."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 
 import msgspec
@@ -47,7 +47,7 @@ def setting_of(
     shelf: Shelf = NO_SHELF,
 ) -> Setting:
     """What a run is judged in: the pack, and what of a library it has beside it."""
-    compiled = compile_context(pack, request, ctx, snapshot, library=shelf.facts)
+    compiled = compile_context(pack, request, ctx, snapshot, library=shelf.facts, left_out=shelf.left_out)
     known = compiled.evidence
     expiry = {
         fact.id: int(fact.expires_at.timestamp() * 1000)
@@ -129,6 +129,7 @@ def started(
         context=setting.compiled.hash,
         library=setting.library_snapshot,
         library_hash=setting.library_hash,
+        left_out=setting.compiled.left_out,
         planner=planner,
         models=models,
         fallible=is_fallible,
@@ -177,6 +178,7 @@ async def shelf_of(journal: Journal, state: State) -> Shelf:
         snapshot=library,
         hash=str(state.start.get("library_hash", "")),
         facts=await _kept_facts(journal, state, is_shelved=True),
+        left_out=state.start.get("left_out", {}),
     )
 
 
@@ -317,9 +319,9 @@ def demand_movable(pack: Pack, state: State) -> None:
         )
 
 
-def under_current_rules(setting: Setting) -> Setting:
-    """The setting of a session that adopts the rules of this version."""
-    return replace(setting, ctx=setting.ctx.model_copy(update={"behaviour": CURRENT}))
+def under_current_rules(ctx: RunContext) -> RunContext:
+    """The frame of a session that adopts the rules of this version."""
+    return ctx.model_copy(update={"behaviour": CURRENT})
 
 
 def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes) -> e.SessionMigrated:
@@ -333,6 +335,7 @@ def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes)
         by=by,
         library=setting.library_snapshot,
         library_hash=setting.library_hash,
+        left_out=setting.compiled.left_out,
         evidence=hash_bytes(frozen) if frozen else "",
         behaviour=setting.ctx.behaviour,
     )

@@ -191,8 +191,9 @@ def decomposed(state: State, _: e.Decomposed) -> State:
 
 
 def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
+    facts = (*state.facts, event.facts) if event.facts else state.facts
     if not event.plan:
-        return changed(state, phase=P.REVIEW)
+        return changed(state, phase=P.REVIEW, facts=facts)
     demand(state, event, is_met=state.plan_origin == "planner", why="a caller's plan is never changed")
     names = [step.get("id") for step in event.plan.get("steps", ())]
     demand(state, event, is_met=names == list(state.steps), why="it is about other steps")
@@ -201,7 +202,7 @@ def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
         phase=P.REVIEW,
         plan=event.plan,
         plan_hash=event.hash,
-        facts=(*state.facts, event.facts) if event.facts else state.facts,
+        facts=facts,
         used=more(state, tool_calls=event.calls, cost=event.cost) if event.calls else state.used,
     )
 

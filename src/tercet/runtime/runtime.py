@@ -482,7 +482,7 @@ class Runtime(People):
         """What of the library a run begins with."""
         if self._library is None:
             return NO_SHELF
-        return await self._library.shelf(self.tenant, self.pack.decision_for(request.intent), now)
+        return await self._library.shelf(self.tenant, self.pack.decision_for(request.intent), request, now)
 
     async def _pin(self, session: str, before: str, after: str) -> None:
         """Keep the snapshot that a session is pinned to, and give up the one that it was pinned to before."""
@@ -559,8 +559,10 @@ class Runtime(People):
         pack, setting = await self._pinned(restored.state)
         if not is_outdated(setting.ctx.behaviour):
             return await self._carry_on(pack, setting, restored, planner, held=held)
-        current = opening.under_current_rules(setting)
         shelf = await opening.shelf_of(self.journal, restored.state)
+        ctx, request = opening.frame_of(restored.state)
+        snapshot = setting.compiled.snapshot or None
+        current = opening.setting_of(pack, opening.under_current_rules(ctx), request, snapshot, shelf)
         return await self._carry_on(pack, current, restored, planner, held=held, moved=_Move(shelf=shelf))
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: AnyPlanner | None = None) -> RunResult:
@@ -576,7 +578,7 @@ class Runtime(People):
         opening.demand_movable(self.pack, restored.state)
         ctx, request = opening.frame_of(restored.state)
         shelf = await self._shelf(request, self._clock.now())
-        setting = opening.under_current_rules(opening.setting_of(self.pack, ctx, request, None, shelf))
+        setting = opening.setting_of(self.pack, opening.under_current_rules(ctx), request, None, shelf)
         opening.demand_moved(self.pack, setting, restored.state)
         return await self._carry_on(
             self.pack,

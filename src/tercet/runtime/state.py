@@ -419,6 +419,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     missing: dict[str, str] = {}
     paused_by: str = ""
     """The person who paused it; empty where the runtime did."""
+    paused_for: str = ""
+    """What kept it from going on when it was paused, such as `model_unavailable`; empty where nothing did."""
     memory: tuple[dict[str, Any], ...] = ()
     """What the run suggests remembering."""
     quality: Quality = Quality()

@@ -346,7 +346,7 @@ class Work:
             return False
         if _answers_refusals(state, setting) and verdict.code is not Code.TOOL_DEFINITION_CHANGED:
             return True
-        fresh = setting.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": BudgetUse()})
+        fresh = _frame(state, setting).model_copy(update={"used": BudgetUse()})
         has_tries = setting.ctx.run_budget.max_replans > 0
         code = verdict.code or Code.DUPLICATE_ACTION
         return not has_tries or review_outcome(fresh, verdict.kind, code) == "replan"
@@ -781,8 +781,12 @@ def _may_decide_again(state: State, setting: Setting, verdict: Verdict) -> bool:
 
 def _frame(state: State, setting: Setting) -> RunContext:
     """The frame that the critic judges in: whose plan it is, and what has been used up."""
-    used = {"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
-    return setting.ctx.model_copy(update=used)
+    update = {
+        "plan_origin": state.plan_origin,
+        "answers_feedback": bool(state.start.get("fallible")) and not state.is_stepwise,
+        "used": transcript.budget_use(state),
+    }
+    return setting.ctx.model_copy(update=update)
 
 
 def _review_frame(state: State, setting: Setting) -> RunContext:

@@ -52,7 +52,8 @@ class Decomposed(Fact, frozen=True, kw_only=True, tag="decomposed"):
 class EvidenceRetrieved(Fact, frozen=True, kw_only=True, tag="evidence_retrieved"):
     """The evidence that the plan pins was looked up: its ids, each with the hash of its content.
 
-    Where the plan asks questions, what was found is pinned to the steps that asked, in another revision of the plan.
+    Where the plan asks questions, what was found is pinned to the steps that asked, in another revision of the plan. Facts
+    of the library that the plan itself names, and that the run did not begin with, are among the facts that were found.
     """
 
     evidence: dict[str, str] = {}

@@ -29,6 +29,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     library: str = ""
     """The snapshot of the library that plans may ask; empty where there is none."""
     library_hash: str = ""
+    left_out: dict[str, int] = {}
+    """How many facts of each class of the library are not among those that it began with."""
     """The hash of that snapshot: another store may have one of the same name."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
@@ -81,6 +83,8 @@ class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
     """The session is let go of, and can be resumed (HALT)."""
 
     reason: str
+    code: str = ""
+    """What keeps it from going on, such as `model_unavailable`; empty where nothing does."""
     by: str = ""
     """Who asked for it; empty where the runtime did."""
     simulated_by: str = ""
@@ -122,6 +126,8 @@ class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
     """The operator; empty where the runtime did it, because the session's rules were outdated."""
     library: str = ""
     library_hash: str = ""
+    left_out: dict[str, int] = {}
+    """How many facts of each class of the library are not among those that it began with."""
     evidence: str = ""
     """The digest of the snapshot, which the session keeps from now on."""
     behaviour: tuple[int, ...] = ()

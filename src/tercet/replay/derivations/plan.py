@@ -14,7 +14,7 @@ from tercet.runtime import commands as c
 from tercet.runtime.exposure import untrusted_data_read
 from tercet.runtime.planners import TaskPlanner, pack_planner
 from tercet.runtime.plans import read_plan
-from tercet.runtime.retrieving import asking, pinned, read_facts, with_refs
+from tercet.runtime.retrieving import asking, pinned, read_facts, unread, with_refs
 from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.work import Work, ask_planner
 
@@ -82,10 +82,12 @@ def evidence_retrieved(scene: Scene, event: e.EvidenceRetrieved) -> Derived | No
         return None
     plan, setting = read_plan(scene.state.plan), scene.setting
     asked = asking(plan, scene.state)
+    facts = read_facts(scene.recording.blobs[event.facts]) if event.facts else ()
     if not asked:
-        return Derived(event=pinned(plan, setting, event.at))
-    if event.facts:
-        setting = setting.with_facts(read_facts(scene.recording.blobs[event.facts]))
+        named = unread(plan, setting)
+        read = [fact for fact in facts if fact.id in named]
+        return Derived(event=pinned(plan, setting, event.at, read, event.facts if read else ""))
+    setting = setting.with_facts(facts)
     refs = {step.id: step.evidence_refs for step in read_plan(event.plan).steps}
     revised = with_refs(plan, {step.id: refs.get(step.id, ()) for step in asked})
     again = msgspec.structs.replace(
