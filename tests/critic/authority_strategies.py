@@ -136,9 +136,16 @@ class Material:
         found += [f"{step}.{pick(draw, FIELDS)}" for step in self.steps]
         return [*found, *(f"{step}.memo" for step in self.notes)] or ["request"]
 
-    def value(self, draw: Draw) -> Any:
-        """A literal or a reference."""
-        match draw(st.integers(0, 9)):
+    def value(self, draw: Draw, pinned: list[str] | None = None) -> Any:
+        """A literal or a reference; a literal is often one of evidence that is pinned."""
+        match draw(st.integers(0, 12)):
+            case 10 | 11 | 12 if pinned:
+                contents = [fact["content"] for fact in self.facts if fact["id"] in pinned]
+                return pick(
+                    draw,
+                    [each for content in contents for name, each in content.items() if name != "lines"]
+                    or POOL,
+                )
             case 0 | 1 | 2 | 3:
                 return pick(draw, POOL)
             case 4 if self.facts:
@@ -164,14 +171,17 @@ class Material:
         made: Doc = {"id": step_id, "evidence_refs": pinned, "depends_on": before}
         match pick(draw, ["pay", "pay", "look", "note"]):
             case "look":
-                made |= {"tool": "shop.look", "params": {pick(draw, ["key", "order_id"]): self.value(draw)}}
+                made |= {
+                    "tool": "shop.look",
+                    "params": {pick(draw, ["key", "order_id"]): self.value(draw, pinned)},
+                }
                 self.steps.append(step_id)
             case "note":
-                made |= {"kind": "note", "params": {"memo": self.value(draw)}}
+                made |= {"kind": "note", "params": {"memo": self.value(draw, pinned)}}
                 self.notes.append(step_id)
             case _:
                 names = some(draw, PARAMS, 2) or ["to"]
-                made |= {"tool": "bank.pay", "params": {name: self.value(draw) for name in names}}
+                made |= {"tool": "bank.pay", "params": {name: self.value(draw, pinned) for name in names}}
                 if one_in(draw, 5):
                     made["when"] = f"{pick(draw, self.reads(draw))} == {pick(draw, self.reads(draw))}"
                 if one_in(draw, 5):
@@ -182,11 +192,35 @@ class Material:
         return made
 
 
+def _relate(draw: Draw, relations: list[Doc], facts: list[Doc], given: Doc) -> None:
+    """Let most facts satisfy the relations of their classes to the request."""
+    for relation in relations:
+        owner, _, name = relation.get("equals", "").partition(".")
+        if owner == "request" and not one_in(draw, 4):
+            given.setdefault(name, pick(draw, POOL))
+        for fact in facts:
+            is_meant = fact["classification"].removesuffix("_evidence") == relation.get("evidence")
+            if is_meant and name in given and not one_in(draw, 4):
+                fact["content"][relation["field"]] = given[name]
+
+
 def _documents(draw: Draw) -> tuple[Doc, Doc, Doc]:
     facts = [_fact(draw, number) for number in range(draw(st.integers(0, 4)))]
     given: Doc = {name: pick(draw, POOL) for name in some(draw, FIELDS, 4)}
     if one_in(draw, 3):
         given["lines"] = [pick(draw, POOL), pick(draw, POOL)]
+    spec: Doc = {
+        "id": "d",
+        "risk_tier": "low",
+        "bind": [_relation(draw) for _ in range(draw(st.integers(0, 2)))],
+        "fields": [_field(draw) for _ in range(draw(st.integers(0, 2)))],
+        "untrusted_inputs": some(draw, FIELDS, 1),
+        "unbound_gate": pick(draw, [None, None, "ask"]),
+    }
+    if one_in(draw, 5):
+        spec["required_evidence"] = [pick(draw, OWNERS)]
+        spec["untrusted_evidence"] = some(draw, OWNERS, 1)
+    _relate(draw, spec["bind"], facts, given)
     material = Material(facts, given)
     steps = [material.step(draw, number) for number in range(draw(st.integers(1, 4)))]
     compiled: Doc = {
@@ -207,17 +241,6 @@ def _documents(draw: Draw) -> tuple[Doc, Doc, Doc]:
         compiled["approved_plan"] = {"steps": [old]}
     if one_in(draw, 8):
         compiled["request"] = None
-    spec: Doc = {
-        "id": "d",
-        "risk_tier": "low",
-        "bind": [_relation(draw) for _ in range(draw(st.integers(0, 2)))],
-        "fields": [_field(draw) for _ in range(draw(st.integers(0, 2)))],
-        "untrusted_inputs": some(draw, FIELDS, 1),
-        "unbound_gate": pick(draw, [None, None, "ask"]),
-    }
-    if one_in(draw, 5):
-        spec["required_evidence"] = [pick(draw, OWNERS)]
-        spec["untrusted_evidence"] = some(draw, OWNERS, 1)
     return compiled, spec, {"steps": steps}
 
 
