@@ -21,6 +21,7 @@ from critic import naive_kinds as kinds
 from critic.naive_kinds import Kind
 from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, KnownResult, RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.entities import Entity, find_entities
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.policy import Policy
@@ -803,20 +804,31 @@ def is_bound(case: Case, value: Any, within: Within) -> bool:
 
 def sources_of(case: Case, value: Any, within: Within) -> list[str]:
     """The permitted sources that hold a literal, by name: the request alone if it does, else what was approved, else
-    all evidence that is related to the request as one, and every other record by itself."""
+    all evidence that is related to the request as one, every other fact, and all results of one tool as one."""
     if request_holds(case, value, within):
         return ["request"]
     if approved_holds(case, value, within):
         return ["approved"]
+    if is_the_unknown_requests(case, within):
+        return ["request"]
     together: list[str] = []
     found: list[str] = []
     for ref in dict.fromkeys(within.pins):
         if vouches(case, ref, list(within.pins)) and evidence_holds(case, ref, value, within):
             (together if is_of_the_request(case, ref) else found).append(ref)
-    for position, result in enumerate(case.compiled.results):
-        if result_holds(case, result, value, within):
-            found.append(f"result {position}")
-    return [*together[:1], *found]
+    holding = [result.tool for result in case.compiled.results if result_holds(case, result, value, within)]
+    return [*together[:1], *found, *dict.fromkeys(f"results of {tool}" for tool in holding)]
+
+
+def is_the_unknown_requests(case: Case, within: Within) -> bool:
+    """Whether there is no request, and a relation ties the parameter that a literal stands in to it."""
+    return case.compiled.request is None and any(
+        within.tool is not None
+        and relation.tool == within.tool.name
+        and within.place == (relation.param,)
+        and kinds.split_path(relation.equals or ".")[0] == "request"
+        for relation in case.spec.bind
+    )
 
 
 def request_holds(case: Case, value: Any, within: Within) -> bool:
@@ -834,8 +846,39 @@ def request_holds(case: Case, value: Any, within: Within) -> bool:
 
 
 def names_entity(case: Case, sentence: Part, value: Any, within: Within) -> bool:
-    """Whether a sentence names this value and no other that could be meant."""
-    return False
+    """Whether a sentence names this value, and no other that fits the same parameter."""
+    fields = [
+        field
+        for field in case.spec.fields
+        if field.kind == kinds.SENTENCE
+        and kinds.split_path(field.of)[0] == "request"
+        and kinds.leads_to(kinds.split_path(field.of)[1], sentence.place)
+    ]
+    found = find_entities(sentence.value, fields[0].patterns, pasted=fields[0].pasted)
+    parameter = str(within.place[0]) if within.place else ""
+    captured = [e for e in found if e.is_captured and (e.kind == parameter or is_kind(within.wanted, e.kind))]
+    plain = [e for e in found if not e.is_captured and kinds.entity_fits(within.wanted, e.kind, e.value)]
+    meant = captured or plain
+    equal = [entity for entity in meant if is_entity(entity, value)]
+    differ = [e for e in meant if not any(is_one_thing(e, other) for other in equal)]
+    return bool(equal) and (bool(captured) or not differ)
+
+
+def is_kind(wanted: Kind | None, name: str) -> bool:
+    """Whether a kind has this name."""
+    return wanted is not None and wanted.name == name
+
+
+def is_entity(entity: Entity, value: Any) -> bool:
+    """Whether a literal is an entity: as text, or as its number."""
+    if isinstance(value, bool):
+        return False
+    return value == entity.value or (entity.number is not None and value == entity.number)
+
+
+def is_one_thing(first: Entity, second: Entity) -> bool:
+    """Whether two entities have equal values, or stand in the same place."""
+    return first.value == second.value or (first.start < second.end and second.start < first.end)
 
 
 def approved_holds(case: Case, value: Any, within: Within) -> bool:
@@ -977,6 +1020,15 @@ def breaks_relation(case: Case, params: Doc, tool: ToolSpec, within: Within) -> 
             ):
                 return True
     return False
+
+
+def pins_of_another_request(case: Case, step: Step, within: Within) -> bool:
+    """Whether a step above read_only pins evidence, or decides on some, that does not satisfy the relations of its class."""
+    decided_on = read_in_formulas({"when": {"$cel": step.when or ""}})
+    return is_above_read_only(case, step) and any(
+        evidence_named(case, ref) is not None and not is_related(case, ref, list(within.pins))
+        for ref in (*within.pins, *decided_on)
+    )
 
 
 def call_values(params: Doc) -> list[Part]:
@@ -1158,7 +1210,13 @@ def site(case: Case, step: Step) -> Within:
     """What a value that is written in a step may come from."""
     index = index_of(case, step.id)
     before = frozenset(waits_for(case)[index]) if index is not None else frozenset[int]()
-    return Within(pins=tuple(pins(step)), before=before)
+    return Within(pins=(*pins(step), *read_in_formulas(step.params)), before=before)
+
+
+def read_in_formulas(params: Doc) -> list[str]:
+    """The evidence that formulas of parameters read."""
+    reads = [read for part in parts(params) if part.kind == "cel" for read in scan(part.value).reads]
+    return [str(read.way[0]) for read in reads if read.root == "evidence" and read.way]
 
 
 def call_site(case: Case, step: Step, tool: ToolSpec) -> Within:
@@ -1167,12 +1225,11 @@ def call_site(case: Case, step: Step, tool: ToolSpec) -> Within:
 
 
 def undo_site(case: Case, step: Step, undo: ToolSpec, params: Doc) -> Within:
-    """What the parameters of a proposed compensation may come from: what its step may, that step, and what it reads."""
-    index = index_of(case, step.id)
+    """What the parameters of a proposed compensation may come from: what its step may, and what it reads itself."""
     read = [target_of(part)[0] for part in parts(params) if part.kind == "evidence"]
+    read += read_in_formulas(params)
     inside = call_site(case, step, undo)
-    own = frozenset({index}) if index is not None else frozenset[int]()
-    return inside._replace(step=step, pins=(*inside.pins, *read), before=inside.before | own)
+    return inside._replace(step=step, pins=(*inside.pins, *read))
 
 
 def within_place(within: Within, part: Part) -> Within:
@@ -1637,7 +1694,7 @@ def flow_outcomes(case: Case) -> list[tuple[int, set[str]]]:
     for index, step, tool in calls(case):
         within = call_site(case, step, tool)
         leads_to = {outcome(case, tool, name) for name in unbound(case, step.params, tool, within)}
-        if breaks_relation(case, step.params, tool, within):
+        if breaks_relation(case, step.params, tool, within) or pins_of_another_request(case, step, within):
             leads_to.add("refuse")
         conditions = [case.plan.steps[i] for i in {index, *before[index]}]
         if is_above_read_only(case, step) and any(has_untrusted_condition(case, each) for each in conditions):
@@ -1672,8 +1729,6 @@ def is_trusted_in_condition(case: Case, read: Read, within: Within) -> bool:
     """Whether a condition may read something: evidence need not be pinned for that."""
     if read.root == "evidence":
         return bool(read.way) and vouches(case, str(read.way[0]), list(within.pins))
-    if read.root == "request":
-        return is_unmarked(input_marks(case), read.way)
     return is_trusted_expression_read(case, read, within)
 
 

@@ -68,9 +68,8 @@ def without_items(place: Place) -> Place:
 
 def parameter_kind(tool: ToolSpec, place: Place) -> Kind | None:
     """The kind of a place in the parameters of a tool."""
-    listed = without_items(place)
-    if len(listed) == 1 and str(listed[0]) in tool.kinds:
-        return declared(tool.kinds[str(listed[0])])
+    if place and str(place[0]) in tool.kinds:
+        return declared(tool.kinds[str(place[0])])
     return of_schema(tool.parameters, place) or suggested(place)
 
 
@@ -92,16 +91,12 @@ def field_kind(spec: DecisionSpec, owner: str, place: Place) -> Kind | None:
 
 
 def of_schema(schema: Any, place: Place) -> Kind | None:
-    """The kind that the `format` of a JSON Schema gives a place, or the list that the place is an item of."""
-    for way in (place, without_items(place)):
-        at = schema
-        for token in way:
-            inner = member(at, "items" if is_item(token) else "properties")
-            at = inner if is_item(token) else member(inner, str(token))
-        found = member(at, "format")
-        if isinstance(found, str):
-            return declared(found)
-    return None
+    """The kind that the `format` of a JSON Schema gives a place."""
+    for token in place:
+        inner = member(schema, "items" if is_item(token) else "properties")
+        schema = inner if is_item(token) else member(inner, str(token))
+    found = member(schema, "format")
+    return declared(found) if isinstance(found, str) else None
 
 
 def member(value: Any, key: str) -> Any:
