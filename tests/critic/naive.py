@@ -1024,7 +1024,7 @@ def breaks_relation(case: Case, params: Doc, tool: ToolSpec, within: Within) -> 
 
 def pins_of_another_request(case: Case, step: Step, within: Within) -> bool:
     """Whether a step above read_only pins evidence, or decides on some, that does not satisfy the relations of its class."""
-    decided_on = read_in_formulas({"when": {"$cel": step.when or ""}})
+    decided_on = read_in_formulas({**step.params, "when": {"$cel": step.when or ""}})
     return is_above_read_only(case, step) and any(
         evidence_named(case, ref) is not None and not is_related(case, ref, list(within.pins))
         for ref in (*within.pins, *decided_on)
@@ -1047,10 +1047,8 @@ def records(case: Case, part: Part, within: Within) -> set[str] | None:
         target, way = target_of(part)
         return records_read(case, target, tuple(way), within)
     found = shape(paired(lexemes(part.value)))
-    if found is None:
-        return None
     every: set[str] = set()
-    for made in found.made_of:
+    for made in found.made_of if found else scan(part.value).reads:
         if not isinstance(made, Read):
             one = records(case, Part("literal", made, part.place), within)
         elif made.root == "evidence":
@@ -1210,7 +1208,7 @@ def site(case: Case, step: Step) -> Within:
     """What a value that is written in a step may come from."""
     index = index_of(case, step.id)
     before = frozenset(waits_for(case)[index]) if index is not None else frozenset[int]()
-    return Within(pins=(*pins(step), *read_in_formulas(step.params)), before=before)
+    return Within(pins=tuple(pins(step)), before=before)
 
 
 def read_in_formulas(params: Doc) -> list[str]:
@@ -1227,7 +1225,6 @@ def call_site(case: Case, step: Step, tool: ToolSpec) -> Within:
 def undo_site(case: Case, step: Step, undo: ToolSpec, params: Doc) -> Within:
     """What the parameters of a proposed compensation may come from: what its step may, and what it reads itself."""
     read = [target_of(part)[0] for part in parts(params) if part.kind == "evidence"]
-    read += read_in_formulas(params)
     inside = call_site(case, step, undo)
     return inside._replace(step=step, pins=(*inside.pins, *read))
 
@@ -1293,7 +1290,7 @@ def is_trusted_formula(case: Case, expression: str, within: Within) -> bool:
 def is_permitted_evidence(case: Case, ref: str, way: Place, within: Within) -> bool:
     """Whether this step may take a value of the wanted kind from a place in a piece of evidence."""
     kind = kinds.field_kind(case.spec, class_of(case, ref) or "", way)
-    return ref in within.pins and vouches(case, ref, list(within.pins)) and kinds.fits(within.wanted, kind)
+    return vouches(case, ref, list(within.pins)) and kinds.fits(within.wanted, kind)
 
 
 class Shape(NamedTuple):

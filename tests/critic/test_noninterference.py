@@ -225,94 +225,128 @@ def _formula(first: str, second: str, condition: str) -> Doc:
     return {"$cel": f"{condition} ? {first} : {second}"}
 
 
-def _values(steps: list[str], field: str) -> list[Any]:
-    """Values for a parameter: sound ones, those of somebody else, and an attacker's."""
-    fact = [f'evidence["{ref}"].{field}' for ref in (W1, T1, FORM)]
-    sound: list[Any] = [
-        {"$evidence": f"{W1}#/{field}"},
-        {"$evidence": f"{T1}#/{field}"},
-        {"$from": "request#/order_id"},
-        TRUSTED[W1][1][field],
-        {"$cel": fact[0]},
-        *({"$from": f"{step}#/{field}"} for step in steps),
-    ]
-    wrong: list[Any] = [{"$evidence": f"{W2}#/{field}"}, TRUSTED[W2][1][field]]
-    evil: list[Any] = [
-        "@text",
-        "@number",
-        {"$from": "request#/note"},
-        {"$from": "request#/sum"},
-        {"$evidence": f"{FORM}#/{field}"},
-        {"$evidence": f"{CHOSEN}#/{field}"},
-        {"$cel": "request.note"},
-        {"$cel": f'evidence["{CHOSEN}"].{field}'},
-        _formula(fact[0], fact[1], "request.flag == 'yes'"),
-        _formula(fact[0], fact[1], "request.note == '@text'"),
-        _formula(fact[0], "'@text'", "request.order_id == 'o1'"),
-        _formula(fact[2], fact[0], "request.order_id == 'o1'"),
-        *({"$from": f"{step}#/note"} for step in steps),
-        *(_formula(fact[0], fact[1], f"{step}.flag == 'yes'") for step in steps),
-    ]
-    return [*sound, *sound, *wrong, *evil]
+class Planner:
+    """Writes sound plans in which one or two things are an attacker's or somebody else's."""
 
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+        self._attacks = draw(st.integers(0, 2))
+        self._looks: list[str] = []
+        self._effects: list[str] = []
 
-CONDITIONS = [
-    "request.flag == 'yes'",
-    "request.note == '@text'",
-    "request.order_id == 'o1'",
-    "request.sum > 6661",
-]
-PINS = [W1, W1, W1, W2, T1, FORM, CHOSEN]
+    def steps(self) -> list[Doc]:
+        """A few steps."""
+        return [self._step(f"s{number}") for number in range(self._draw(st.integers(1, 4)))]
 
+    def _attacks_here(self) -> bool:
+        """Whether this is a place for one of the attacks that are left."""
+        if self._attacks == 0 or self._draw(st.integers(0, 4)) < 3:
+            return False
+        self._attacks -= 1
+        return True
 
-def _step(draw: Draw, number: int, looks: list[str], effects: list[str]) -> Doc:
-    name = f"s{number}"
-    pinned = list(dict.fromkeys(pick(draw, PINS) for _ in range(draw(st.integers(0, 3)))))
-    made: Doc = {"id": name, "evidence_refs": pinned, "optional": draw(st.booleans())}
-    conditions = [
-        *CONDITIONS,
-        *(f"{step}.flag == 'yes'" for step in looks),
-        *(f"{step}.order_id == 'o1'" for step in looks),
-    ]
-    if draw(st.integers(0, 3)) == 0:
-        made["when"] = pick(draw, conditions)
-    if effects and draw(st.integers(0, 3)) == 0:
-        made["depends_on"] = [pick(draw, effects)]
-    match pick(draw, ["look", "note", "read", "pay", "pay", "pay", "fail"]):
-        case "look":
-            made |= {"tool": "shop.look", "params": {"key": pick(draw, _values(looks, "order_id"))}}
-            looks.append(name)
-        case "read":
-            made |= {"tool": "web.read", "params": {"key": pick(draw, _values(looks, "order_id"))}}
-            looks.append(name)
-        case "note":
-            fields = {
-                field: pick(draw, _values(looks, field)) for field in ("order_id", "payment_id", "amount")
-            }
-            made |= {"kind": "note", "params": {**fields, "note": "@text", "flag": "@flag"}}
-            looks.append(name)
-        case kind:
-            tool = {"pay": "bank.pay", "fail": "bank.fail"}[kind]
-            params = {field: pick(draw, _values(looks, field)) for field in ("payment_id", "amount")}
-            made |= {"tool": tool, "params": {**params, "memo": pick(draw, ["@text", "thanks"])}}
-            if draw(st.integers(0, 2)) == 0:
-                own = [
-                    {"$from": "params#/payment_id"},
-                    {"$from": "self#/payment_id"},
-                    {"$from": "self#/note"},
-                ]
-                undo = pick(draw, [*own, *_values(looks, "payment_id")])
-                made["compensate"] = {"tool": "bank.cancel", "params": {"payment_id": undo}}
-            effects.append(name)
-    return made
+    def _one(self, options: list[Any]) -> Any:
+        return pick(self._draw, options)
+
+    def _sound(self, *fields: str) -> list[Any]:
+        """Values of one record for some fields."""
+        ways: list[Callable[[str], Any]] = [
+            lambda field: {"$evidence": f"{W1}#/{field}"},
+            lambda field: {"$evidence": f"{T1}#/{field}"},
+            lambda field: TRUSTED[W1][1][field],
+            lambda field: {"$cel": f'evidence["{W1}"].{field}'},
+            *(lambda field, step=step: {"$from": f"{step}#/{field}"} for step in self._looks),
+        ]
+        way = self._one(ways)
+        return [way(field) for field in fields]
+
+    def _attack(self, field: str) -> Any:
+        """A value of an attacker, or of somebody else."""
+        fact = [f'evidence["{ref}"].{field}' for ref in (W1, T1, FORM)]
+        return self._one(
+            [
+                {"$evidence": f"{W2}#/{field}"},
+                TRUSTED[W2][1][field],
+                "@text",
+                "@number",
+                {"$from": "request#/note"},
+                {"$from": "request#/sum"},
+                {"$evidence": f"{FORM}#/{field}"},
+                {"$evidence": f"{CHOSEN}#/{field}"},
+                {"$cel": "request.note"},
+                {"$cel": f'evidence["{CHOSEN}"].{field}'},
+                _formula(fact[0], fact[1], "request.flag == 'yes'"),
+                _formula(fact[0], fact[1], "request.note == '@text'"),
+                _formula(fact[0], "'@text'", "request.order_id == 'o1'"),
+                _formula(fact[2], fact[0], "request.order_id == 'o1'"),
+                *({"$from": f"{step}#/note"} for step in self._looks),
+                *({"$from": f"{step}#/note"} for step in self._looks),
+                *(_formula(fact[0], fact[1], f"{step}.flag == 'yes'") for step in self._looks),
+            ]
+        )
+
+    def _values(self, *fields: str) -> Doc:
+        """Parameters, each of which may be an attack."""
+        sound = self._sound(*fields)
+        return {
+            field: self._attack(field) if self._attacks_here() else value
+            for field, value in zip(fields, sound, strict=True)
+        }
+
+    def _key(self) -> Any:
+        sound = [{"$from": "request#/order_id"}, "o1", {"$evidence": f"{W1}#/order_id"}]
+        return self._attack("order_id") if self._attacks_here() else self._one(sound)
+
+    def _step(self, name: str) -> Doc:
+        made: Doc = {"id": name, "evidence_refs": [W1]}
+        if self._attacks_here():
+            made["evidence_refs"] = self._one([[W1, W2], [W1, FORM], [W1, CHOSEN], [W2], []])
+        if self._attacks_here():
+            made["optional"] = True
+            read = [*(f"{step}.flag == 'yes'" for step in self._looks)]
+            made["when"] = self._one(
+                ["request.flag == 'yes'", "request.note == '@text'", "request.sum > 6661", *read]
+            )
+        elif self._draw(st.integers(0, 5)) == 0:
+            made["when"] = "request.order_id == 'o1'"
+        if self._effects and self._draw(st.integers(0, 3)) == 0:
+            made["depends_on"] = [self._one(self._effects)]
+        match self._one(["look", "note", "read", "pay", "pay", "pay", "fail"]):
+            case "look":
+                made |= {"tool": "shop.look", "params": {"key": self._key()}}
+                self._looks.append(name)
+            case "read":
+                made |= {"tool": "web.read", "params": {"key": self._key()}}
+                if self._attacks_here():
+                    self._looks.append(name)
+            case "note":
+                fields = self._values("order_id", "payment_id", "amount")
+                made |= {"kind": "note", "params": {**fields, "note": "@text", "flag": "@flag"}}
+                self._looks.append(name)
+            case kind:
+                params = self._values("payment_id", "amount")
+                memo = self._one(["@text", "thanks", {"$from": "request#/note"}])
+                tool = {"pay": "bank.pay", "fail": "bank.fail"}[kind]
+                made |= {"tool": tool, "params": {**params, "memo": memo}}
+                self._undo(made)
+                self._effects.append(name)
+        return made
+
+    def _undo(self, made: Doc) -> None:
+        """Perhaps propose a compensation."""
+        if self._attacks_here():
+            undo = self._one([{"$from": "self#/note"}, {"$from": "params#/memo"}, self._attack("payment_id")])
+        elif self._draw(st.integers(0, 3)) == 0:
+            undo = self._one([{"$from": "params#/payment_id"}, {"$from": "self#/payment_id"}])
+        else:
+            return
+        made["compensate"] = {"tool": "bank.cancel", "params": {"payment_id": undo}}
 
 
 @st.composite
 def scenes(draw: Draw) -> Scene:
     """A pack with some relations, and a plan with some of the attacker's words in it."""
-    looks: list[str] = []
-    effects: list[str] = []
-    steps = [_step(draw, number, looks, effects) for number in range(draw(st.integers(1, 5)))]
+    steps = Planner(draw).steps()
     spec: Doc = {
         "untrusted_inputs": MARKED,
         "bind": [relation for relation in BIND if draw(st.booleans())],
