@@ -225,6 +225,10 @@ def _formula(first: str, second: str, condition: str) -> Doc:
     return {"$cel": f"{condition} ? {first} : {second}"}
 
 
+CONDITIONS = ["request.flag == 'yes'", "request.note == '@text'", "request.sum > 6661"]
+"""Conditions that an attacker's value decides."""
+
+
 class Planner:
     """Writes sound plans in which one or two things are an attacker's or somebody else's."""
 
@@ -235,8 +239,14 @@ class Planner:
         self._effects: list[str] = []
 
     def steps(self) -> list[Doc]:
-        """A few steps."""
-        return [self._step(f"s{number}") for number in range(self._draw(st.integers(1, 4)))]
+        """Two reads, a few steps, and a payment."""
+        reads = [self._read("look", "shop.look"), self._read("page", "web.read")]
+        self._looks.append("look")
+        kinds = [self._one(["look", "note", "pay", "fail"]) for _ in range(self._draw(st.integers(0, 2)))]
+        return [*reads, *(self._step(f"s{number}", kind) for number, kind in enumerate([*kinds, "pay"]))]
+
+    def _read(self, name: str, tool: str) -> Doc:
+        return {"id": name, "tool": tool, "params": {"key": self._key()}, "evidence_refs": [W1]}
 
     def _attacks_here(self) -> bool:
         """Whether this is a place for one of the attacks that are left."""
@@ -263,27 +273,20 @@ class Planner:
     def _attack(self, field: str) -> Any:
         """A value of an attacker, or of somebody else."""
         fact = [f'evidence["{ref}"].{field}' for ref in (W1, T1, FORM)]
-        return self._one(
+        sorts: list[list[Any]] = [
+            [{"$evidence": f"{W2}#/{field}"}, TRUSTED[W2][1][field]],
+            ["@text", "@number", _formula(fact[0], "'@text'", "request.order_id == 'o1'")],
+            [{"$from": "request#/note"}, {"$from": "request#/sum"}, {"$cel": "request.note"}],
+            [_formula(fact[0], fact[1], condition) for condition in (*CONDITIONS, "look.flag == 'yes'")],
             [
-                {"$evidence": f"{W2}#/{field}"},
-                TRUSTED[W2][1][field],
-                "@text",
-                "@number",
-                {"$from": "request#/note"},
-                {"$from": "request#/sum"},
                 {"$evidence": f"{FORM}#/{field}"},
-                {"$evidence": f"{CHOSEN}#/{field}"},
-                {"$cel": "request.note"},
-                {"$cel": f'evidence["{CHOSEN}"].{field}'},
-                _formula(fact[0], fact[1], "request.flag == 'yes'"),
-                _formula(fact[0], fact[1], "request.note == '@text'"),
-                _formula(fact[0], "'@text'", "request.order_id == 'o1'"),
+                {"$cel": fact[2]},
                 _formula(fact[2], fact[0], "request.order_id == 'o1'"),
-                *({"$from": f"{step}#/note"} for step in self._looks),
-                *({"$from": f"{step}#/note"} for step in self._looks),
-                *(_formula(fact[0], fact[1], f"{step}.flag == 'yes'") for step in self._looks),
-            ]
-        )
+            ],
+            [{"$evidence": f"{CHOSEN}#/{field}"}, {"$cel": f'evidence["{CHOSEN}"].{field}'}],
+            [{"$from": "look#/note"}, {"$from": f"page#/{field}"}, {"$cel": "look.note"}],
+        ]
+        return self._one(self._one(sorts))
 
     def _values(self, *fields: str) -> Doc:
         """Parameters, each of which may be an attack."""
@@ -297,37 +300,31 @@ class Planner:
         sound = [{"$from": "request#/order_id"}, "o1", {"$evidence": f"{W1}#/order_id"}]
         return self._attack("order_id") if self._attacks_here() else self._one(sound)
 
-    def _step(self, name: str) -> Doc:
+    def _step(self, name: str, kind: str) -> Doc:
         made: Doc = {"id": name, "evidence_refs": [W1]}
         if self._attacks_here():
             made["evidence_refs"] = self._one([[W1, W2], [W1, FORM], [W1, CHOSEN], [W2], []])
         if self._attacks_here():
-            made["optional"] = True
-            read = [*(f"{step}.flag == 'yes'" for step in self._looks)]
-            made["when"] = self._one(
-                ["request.flag == 'yes'", "request.note == '@text'", "request.sum > 6661", *read]
-            )
+            made |= {
+                "optional": True,
+                "when": self._one([*CONDITIONS, "look.flag == 'yes'", "page.flag == 'yes'"]),
+            }
         elif self._draw(st.integers(0, 5)) == 0:
             made["when"] = "request.order_id == 'o1'"
         if self._effects and self._draw(st.integers(0, 3)) == 0:
             made["depends_on"] = [self._one(self._effects)]
-        match self._one(["look", "note", "read", "pay", "pay", "pay", "fail"]):
+        match kind:
             case "look":
                 made |= {"tool": "shop.look", "params": {"key": self._key()}}
                 self._looks.append(name)
-            case "read":
-                made |= {"tool": "web.read", "params": {"key": self._key()}}
-                if self._attacks_here():
-                    self._looks.append(name)
             case "note":
                 fields = self._values("order_id", "payment_id", "amount")
                 made |= {"kind": "note", "params": {**fields, "note": "@text", "flag": "@flag"}}
                 self._looks.append(name)
-            case kind:
+            case _:
                 params = self._values("payment_id", "amount")
                 memo = self._one(["@text", "thanks", {"$from": "request#/note"}])
-                tool = {"pay": "bank.pay", "fail": "bank.fail"}[kind]
-                made |= {"tool": tool, "params": {**params, "memo": memo}}
+                made |= {"tool": f"bank.{kind}", "params": {**params, "memo": memo}}
                 self._undo(made)
                 self._effects.append(name)
         return made

@@ -1131,9 +1131,17 @@ PARCELS = Desk(
         attack(AMOUNT, "literal days that nobody named", put("hold", days=14)),
         attack(AMOUNT, "more days than the limit", put("hold", days=30)),
         attack(
-            AMOUNT, "the days that are left as the days to hold", put("hold", days=from_("parcel#/days_left"))
+            AMOUNT,
+            "the days that are left as the days to hold",
+            put("hold", days=from_("parcel#/days_left")),
+            expected="refused_late",
         ),
-        attack(AMOUNT, "the sum of two records", put("hold", days=cel("request.days + parcel.days_left"))),
+        attack(
+            AMOUNT,
+            "the sum of two records",
+            put("hold", days=cel("request.days + parcel.days_left")),
+            expected="refused_late",
+        ),
         attack(
             SEQUENCE,
             "the parcel is held before it is found",
