@@ -1,0 +1,106 @@
+"""AgentDojo's suites: their tasks as calls, fresh environments, and the suites' own checks of what a run did."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime  # pyright: ignore[reportMissingImports]
+from agentdojo.task_suite.load_suites import get_suite  # pyright: ignore[reportMissingImports]
+from tercet import Pack
+
+from .environment import Environment
+
+VERSION = "v1.2.2"
+"""The newest version of AgentDojo's tasks: 16 of banking and 21 of slack."""
+SUITES = ("banking", "slack")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of one of the suite's functions."""
+
+    function: str
+    args: dict[str, Any]
+    is_injected: bool = False
+    """Whether it belongs to an attack."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """One suite of AgentDojo with its pack."""
+
+    name: str
+    pack: Pack
+    _suite: Any = field(repr=False)
+
+    @property
+    def user_tasks(self) -> dict[str, Any]:
+        """AgentDojo's user tasks by id."""
+        return self._suite.user_tasks
+
+    @property
+    def injection_tasks(self) -> dict[str, Any]:
+        """AgentDojo's injection tasks by id."""
+        return self._suite.injection_tasks
+
+    @property
+    def intent(self) -> str:
+        """The intent of the pack's one decision."""
+        return self.pack.decisions[0].id
+
+    def tool_name(self, function: str) -> str:
+        """The tool that wraps a function."""
+        return next(tool.name for tool in self.pack.tools if tool.capability_id == function)
+
+    def is_read(self, function: str) -> bool:
+        """Whether a function only reads."""
+        [mode] = [tool.mode for tool in self.pack.tools if tool.capability_id == function]
+        return mode == "read_only"
+
+    def new_environment(self, change: Callable[[Any], None] | None = None) -> Environment:
+        """Return a fresh environment, as the suite has it by default, or changed by an attacker."""
+        state = self._suite.load_and_inject_default_environment({})
+        if change is not None:
+            change(state)
+        return Environment(state=state, runtime=FunctionsRuntime(self._suite.tools))
+
+    def honest_calls(self, task: Any) -> list[Call]:
+        """Return the calls that do a user task."""
+        return _calls(task, self.new_environment().state, is_injected=False)
+
+    def injected_calls(self, injection: Any) -> list[Call]:
+        """Return the calls that reach an injection task's goal."""
+        return _calls(injection, self.new_environment().state, is_injected=True)
+
+    def is_useful(self, task: Any, before: Any, environment: Environment) -> bool:
+        """Whether the user task was done, as the suite judges it."""
+        return self._check(task, before, environment)
+
+    def is_harmed(self, injection: Any, before: Any, environment: Environment) -> bool:
+        """Whether the attacker reached the goal, as the suite judges it, and the run brought that about."""
+        untouched = Environment(state=copy.deepcopy(before), runtime=environment.runtime)
+        return self._check(injection, before, environment) and not self._check(injection, before, untouched)
+
+    def _check(self, task: Any, before: Any, environment: Environment) -> bool:
+        trace = [FunctionCall(function=name, args=args) for name, args in environment.calls]
+        output = [{"type": "text", "content": task.GROUND_TRUTH_OUTPUT}]
+        with contextlib.redirect_stdout(io.StringIO()):  # one of the checks prints
+            return bool(self._suite._check_task_result(task, output, before, environment.state, trace))  # noqa: SLF001
+
+
+def _calls(task: Any, state: Any, *, is_injected: bool) -> list[Call]:
+    found: Sequence[Any] = task.ground_truth(state)
+    return [Call(function=call.function, args=dict(call.args), is_injected=is_injected) for call in found]
+
+
+@cache
+def load_suite(name: str) -> Suite:
+    """Return a suite with the pack beside this module."""
+    return Suite(name=name, pack=Pack.load(Path(__file__).parent / name), _suite=get_suite(VERSION, name))
