@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -64,16 +64,19 @@ class Suite:
         [mode] = [tool.mode for tool in self.pack.tools if tool.capability_id == function]
         return mode == "read_only"
 
-    def new_environment(self, change: Callable[[Any], None] | None = None) -> Environment:
-        """Return a fresh environment, as the suite has it by default, or changed by an attacker."""
-        state = self._suite.load_and_inject_default_environment({})
-        if change is not None:
-            change(state)
+    def is_harmless(self, function: str) -> bool:
+        """Whether a function reads, and no value decides where from: it has no authority parameters."""
+        [tool] = [tool for tool in self.pack.tools if tool.capability_id == function]
+        return self.is_read(function) and not tool.authority_parameters
+
+    def new_environment(self, injected: str = "") -> Environment:
+        """Return a fresh environment, with a text behind everything that AgentDojo lets an attacker write."""
+        state = _load_state(self.name, injected).model_copy(deep=True)
         return Environment(state=state, runtime=FunctionsRuntime(self._suite.tools))
 
-    def honest_calls(self, task: Any) -> list[Call]:
-        """Return the calls that do a user task."""
-        return _calls(task, self.new_environment().state, is_injected=False)
+    def honest_calls(self, task: Any, state: Any) -> list[Call]:
+        """Return the calls that do a user task in an environment."""
+        return _calls(task, state, is_injected=False)
 
     def injected_calls(self, injection: Any) -> list[Call]:
         """Return the calls that reach an injection task's goal."""
@@ -98,6 +101,14 @@ class Suite:
 def _calls(task: Any, state: Any, *, is_injected: bool) -> list[Call]:
     found: Sequence[Any] = task.ground_truth(state)
     return [Call(function=call.function, args=dict(call.args), is_injected=is_injected) for call in found]
+
+
+@cache
+def _load_state(name: str, injected: str) -> Any:
+    suite = get_suite(VERSION, name)
+    vectors = suite.get_injection_vector_defaults()
+    texts = {vector: f"{default}{injected}" for vector, default in vectors.items()} if injected else {}
+    return suite.load_and_inject_default_environment(texts)
 
 
 @cache
