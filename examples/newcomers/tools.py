@@ -33,6 +33,7 @@ class Person:
 @tool(
     "people.register",
     mode="local_write",
+    authority=["name", "team"],
     reversibility="compensable",
     no_compensation="the file of somebody who did not come is kept",
     establishes=["on_file"],
@@ -55,6 +56,7 @@ def register(ctx: ToolContext, name: str, team: str) -> Person:
 @tool(
     "accounts.open",
     mode="local_write",
+    authority=["person", "groups"],
     reversibility="compensable",
     compensate={"tool": "accounts.close", "params": {"person": {"$from": "params#/person"}}},
     preconditions=["on_file"],
@@ -70,6 +72,7 @@ def open_account(ctx: ToolContext, person: int, groups: list[str]) -> Person:
 @tool(
     "accounts.close",
     mode="local_write",
+    authority=["person"],
     reversibility="compensable",
     no_compensation="an account that was closed is opened anew if it is missed",
     preconditions=["on_file"],
@@ -84,6 +87,7 @@ def close_account(ctx: ToolContext, person: int) -> Person:
 @tool(
     "desks.assign",
     mode="local_write",
+    authority=["person", "floor"],
     reversibility="compensable",
     compensate={"tool": "desks.free", "params": {"person": {"$from": "params#/person"}}},
     preconditions=["on_file"],
@@ -104,6 +108,7 @@ def assign_desk(ctx: ToolContext, person: int, floor: int) -> Person:
 @tool(
     "desks.free",
     mode="local_write",
+    authority=["person"],
     reversibility="compensable",
     no_compensation="a free desk can be assigned again",
     idempotent=True,
@@ -117,6 +122,7 @@ def free_desk(ctx: ToolContext, person: int) -> Person:
 @tool(
     "people.greet",
     mode="local_write",
+    authority=["person"],
     reversibility="compensable",
     no_compensation="kind words are not taken back",
     idempotent=True,

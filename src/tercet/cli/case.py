@@ -64,7 +64,7 @@ def review_plan(
         pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="caller", store=store
     )
     if not is_template(plan):
-        return judged(setting, plan)
+        return judged(setting, plan, has_request=request_input is not None)
     return for_input(judged(setting, fill_template(plan, request, setting)))
 
 
@@ -101,9 +101,10 @@ def setting_for(
     return setting_of(pack, context, request, snapshot, shelf)
 
 
-def judged(setting: Setting, plan: Plan) -> Case:
-    """What the critic says of a plan in a setting."""
-    verdict = verify(setting.ctx, setting.compiled, setting.spec, plan)
+def judged(setting: Setting, plan: Plan, *, has_request: bool = True) -> Case:
+    """Return what the critic says of a plan in a setting; without a request, relations to it are not checked."""
+    compiled = setting.compiled if has_request else setting.compiled.model_copy(update={"request": None})
+    verdict = verify(setting.ctx, compiled, setting.spec, plan)
     report = consolidate(
         trace_id=setting.ctx.trace_id,
         decision_key=setting.spec.decision_key,

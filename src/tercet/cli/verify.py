@@ -45,7 +45,7 @@ def verify(
         loaded,
         proposed,
         intent=intent,
-        request_input=read_input(input_),
+        request_input=None if input_ is None else read_input(input_),
         snapshot=snapshot,
         safety_mode=safety_mode,
         store=store,

@@ -231,40 +231,16 @@ class CompiledContext(Authored):
         return {entry.id: entry for entry in self.manifests.evidence_manifest}
 
     @cached_property
-    def fact_scalars(self) -> frozenset[Scalar]:
-        """Every scalar of trusted evidence and of trusted results."""
-        return self.scalars_without(frozenset())
-
-    def scalars_without(self, excluded: frozenset[str]) -> frozenset[Scalar]:
-        """Every scalar of trusted results, and of trusted evidence except these ids."""
-        leaves: list[Leaf] = []
-        for entry in self.manifests.evidence_manifest:
-            if entry.trust is Trust.TRUSTED and entry.id not in excluded:
-                leaves += scalars(entry.content)
-        return self.result_scalars.union(scalar(leaf.value) for leaf in leaves)
-
-    @cached_property
-    def result_scalars(self) -> frozenset[Scalar]:
-        """Every scalar of trusted results."""
-        leaves = (leaf for result in self.results for leaf in self.trusted_leaves(result))
-        return frozenset(scalar(leaf.value) for leaf in leaves)
-
-    @cached_property
-    def evidence_by_scalar(self) -> dict[Scalar, tuple[str, ...]]:
-        """The ids of the trusted evidence that holds each scalar."""
-        found: dict[Scalar, dict[str, None]] = {}
-        for entry in self.manifests.evidence_manifest:
-            if entry.trust is Trust.TRUSTED:
-                for leaf in scalars(entry.content):
-                    found.setdefault(scalar(leaf.value), {})[entry.id] = None
-        return {value: tuple(refs) for value, refs in found.items()}
-
-    @cached_property
     def trusted_scalars(self) -> frozenset[Scalar]:
-        """What literals were compared with before `STRICT_CALLS`: also every value of the plan approved before."""
+        """What literals were compared with before `STRICT_CALLS`: every trusted value, and all of the plan approved before."""
         approved = self.approved_plan.steps if self.approved_plan else ()
-        leaves = [leaf for step in approved for leaf in scalars(step.params)]
-        return self.fact_scalars | frozenset(scalar(leaf.value) for leaf in leaves)
+        facts = (entry for entry in self.manifests.evidence_manifest if entry.trust is Trust.TRUSTED)
+        leaves = [
+            *(leaf for step in approved for leaf in scalars(step.params)),
+            *(leaf for fact in facts for leaf in scalars(fact.content)),
+            *(leaf for result in self.results for leaf in self.trusted_leaves(result)),
+        ]
+        return frozenset(scalar(leaf.value) for leaf in leaves)
 
     def trusted_leaves(self, result: KnownResult) -> list[Leaf]:
         """The scalars of a known result that are trusted: none, or all but those in fields that its tool marks."""

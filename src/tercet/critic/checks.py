@@ -79,7 +79,7 @@ def evidence_is_pinned(review: Review) -> Refusals:
         everything += refs
         unresolved = [ref for ref in refs if ref not in evidence]
         for needed in dict.fromkeys(required):
-            if not any(review.satisfies(needed, ref) for ref in refs):
+            if not any(review.satisfies(needed, ref, index=index) for ref in refs):
                 yield _unpinned(review, index, needed, refs)
         for ref in unresolved:
             yield _unresolved(review, index, ref)
@@ -87,7 +87,7 @@ def evidence_is_pinned(review: Review) -> Refusals:
         if not any(review.satisfies(needed, ref) for ref in dict.fromkeys(everything)):
             yield review.refuse(
                 Code.EVIDENCE_NOT_PINNED,
-                f"decision {review.spec.id} requires evidence class {needed}, {_why_unsatisfied(review, needed, everything)}",
+                f"decision {review.spec.id} requires evidence class {needed}, {_why_unsatisfied(review, needed, everything, None)}",
                 _pin(review, needed),
             )
 
@@ -99,18 +99,20 @@ def _unpinned(review: Review, index: int, needed: str, refs: Sequence[str]) -> R
             return _unresolved(review, index, ref)
     return review.refuse(
         Code.EVIDENCE_NOT_PINNED,
-        f"{review.label(index)} requires evidence class {needed}, {_why_unsatisfied(review, needed, refs)}",
+        f"{review.label(index)} requires evidence class {needed}, {_why_unsatisfied(review, needed, refs, index)}",
         _pin(review, needed),
         step=index,
         place="/evidence_refs",
     )
 
 
-def _why_unsatisfied(review: Review, needed: str, refs: Sequence[str]) -> str:
+def _why_unsatisfied(review: Review, needed: str, refs: Sequence[str], index: int | None) -> str:
     """Why the pinned evidence does not satisfy a requirement."""
     for ref in refs:
         entry = review.compiled.evidence.get(ref)
         if entry is not None and meets(needed, entry.classification):
+            if (why := review.why_unrelated(ref, index)) is not None:
+                return f"and {why}"
             was_picked = ref in review.picked_evidence
             return f"and {ref} {'was chosen by an untrusted field of the request' if was_picked else 'is not trusted'}"
     return "none pinned"

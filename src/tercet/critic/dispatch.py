@@ -14,6 +14,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
+from tercet.critic.binding import find_unrelated_result, relations_hold
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
@@ -47,7 +48,12 @@ def recheck(
     """Return why a call must not be made with these parameters; None if nothing forbids it."""
     review = resolved_review(ctx, compiled, spec, plan, step_id, params, progress)
     index = review.position[step_id]
-    found = chain(arguments_fit_schema(review), arguments_are_permitted(review), policies_hold(review))
+    found = chain(
+        arguments_fit_schema(review),
+        arguments_are_permitted(review),
+        relations_hold(review),
+        policies_hold(review),
+    )
     return next((refusal for refusal in found if refusal.step in (index, None)), None)
 
 
@@ -58,6 +64,20 @@ def recheck_sources(
     review = Review(ctx, compiled, spec, plan)
     index = review.position[step_id]
     return next((refusal for refusal in authority_is_bound(review) if refusal.step == index), None)
+
+
+def recheck_results(
+    ctx: RunContext,
+    compiled: CompiledContext,
+    spec: DecisionSpec,
+    plan: Plan,
+    step_id: str,
+    results: Mapping[str, Any],
+) -> Refusal | None:
+    """Return why an effect must not be made now that the results are known that it depends on, or None."""
+    if not any(relation.tool and relation.field for relation in spec.bind):
+        return None
+    return find_unrelated_result(Review(ctx, compiled, spec, plan), step_id, results)
 
 
 def undecided_policies(

@@ -1,11 +1,12 @@
 """Information flow: who may decide what.
 
-A *trusted* value comes from a trusted request field, trusted evidence, a trusted result, or the plan approved before.
+A *trusted* value comes from a trusted request field, from trusted evidence that its step pins and that relates to the
+request, from a trusted result, or from the plan approved before (`critic/sources.py`, `critic/relations.py`).
 Two rules, checked before anything runs:
 
-1. Every value in an authority parameter is trusted. A literal is trusted if it *equals* a scalar of a trusted source,
-   since a planner that was talked into something writes literals. An empty list or object equals none of them. A
-   reference is worth what it points at. A computed value is worth the least of what it reads, and the constants in it
+1. Every value in an authority parameter is trusted, and of the kind that the parameter takes. A literal is trusted if it
+   *equals* a scalar of exactly one such source, since a planner that was talked into something writes literals. An empty
+   list or object equals none of them. A reference is worth what it points at. A computed value is worth the least of what it reads, and the constants in it
    count as literals, if all it does is select, choose, add or subtract (`contracts/formulas.py`), add no constant and
    no source twice, and be a number where it adds. Anything else that is computed has no trusted source.
 2. No untrusted value decides the `when` of a step above read_only, nor that of any step which it waits for.
@@ -14,8 +15,7 @@ A result is worth the least of what its tool declares and what its inputs are wo
 look-up of an order that an attacker named brings back true facts about the wrong order. For this purpose booleans,
 null, and values that the tool's own schema enumerates are not worth tainting a result over: they name nothing.
 
-Known limits. Equality does not tell *which* trusted source was meant: a plan may pair a trusted payment with a trusted
-amount of another order. A sum of different trusted numbers is trusted, whatever it adds up, and a tool that returns
+Known limits. Where a decision declares no relations, a plan may pin the evidence of another customer. A sum of different trusted numbers is trusted, whatever it adds up, and a tool that returns
 its input is another source of the same number. A tool that hands back what another was told to keep launders it, unless
 it marks those fields. And whether an optional step runs may still follow from untrusted words where they make a
 read_only step fail that it waits for. Ruling these out is what policies, limits and marks are for.
@@ -27,15 +27,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tercet.contracts import pointer, references
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.gate import GateDemand
+from tercet.contracts.kinds import UNKNOWN, parameter_kind
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.references import Found, Leaf, Read, Reference
-from tercet.contracts.tool import ToolSpec
+from tercet.contracts.tool import ToolSpec, Unbound
 from tercet.contracts.trust import overlaps, scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
-from tercet.critic.worth import Worth, is_unnamed
+from tercet.critic.worth import Worth, is_unnamed, takes_number
 
 
 def authority_is_bound(review: Review) -> Refusals:
@@ -44,7 +46,7 @@ def authority_is_bound(review: Review) -> Refusals:
     behind = _behind_untrusted_conditions(worth) if worth.is_strict else {}
     for call in review.calls:
         if call.tool.authority_parameters or call.tool.has_authority_everywhere:
-            for origin in _unbound(worth, call.tool, review.found[call.position]):
+            for origin in _unbound(worth, call.tool, review.found[call.position], call.position):
                 who = f"step {call.position}"
                 yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
@@ -61,7 +63,20 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
     position = review.position[step_id]
     call = review.call_at.get(position)
     tool = None if call is None else call.tool
-    return tuple(_traced(worth, tool, found) for found in review.found[position])
+    return tuple(_traced(worth, tool, found, position) for found in review.found[position])
+
+
+def literal_sources(review: Review) -> tuple[Origin, ...]:
+    """Where the literals of a plan that carry authority were found."""
+    worth = Worth(review)
+    if not worth.is_strict:
+        return ()
+    return tuple(
+        _traced(worth, call.tool, found, call.position)
+        for call in review.calls
+        for found in review.found[call.position]
+        if type(found) is Leaf and _has_authority(call.tool, found)
+    )
 
 
 def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ...], bool]:
@@ -71,8 +86,9 @@ def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ..
     tool, scanned = _proposed_compensation(review, call)
     if tool is None:
         return (), True
-    return tuple(_traced(worth, tool, found, call) for found in scanned), not any(
-        _unbound(worth, tool, scanned, call)
+    at = call.position
+    return tuple(_traced(worth, tool, found, at, call) for found in scanned), not any(
+        _unbound(worth, tool, scanned, at, call)
     )
 
 
@@ -102,20 +118,31 @@ def trusted_results(review: Review) -> tuple[str, ...]:
     return tuple(call.step.id for call in review.calls if worth.is_trusted_result(call.position))
 
 
-def _traced(worth: Worth, tool: ToolSpec | None, found: Found, own: EffectiveStep | None = None) -> Origin:
-    if not worth.is_trusted_argument(tool, found, own):
-        return _origin(worth, found, own)
-    detail = ""
+def _traced(
+    worth: Worth, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None = None
+) -> Origin:
+    if not worth.is_trusted_argument(tool, found, at, own):
+        return _origin(worth, tool, found, at, own)
+    detail, source = "", ""
     if type(found) is Leaf:
-        detail = _trusted_detail(worth, found.value)
-    elif type(found) is Reference and worth.is_strict:
-        detail = "; ".join((*_computations(worth, found), *_entered_by_people(worth, found)))
+        detail, source = _trusted_detail(worth, tool, found, at)
+    elif type(found) is Reference:
+        source = "" if found.kind == "cel" else found.text
+        if worth.is_strict:
+            detail = "; ".join((*_computations(worth, found), *_entered_by_people(worth, found)))
     return Origin(
         parameter=pointer.join(found.place),
         came_from=_came_from(worth, found),
         trust=Trust.TRUSTED,
         detail=detail,
+        source=source,
+        kind=_kind(worth, tool, found),
     )
+
+
+def _kind(worth: Worth, tool: ToolSpec | None, found: Found) -> str:
+    place = tuple(token for token in found.place if token != references.LITERAL)
+    return parameter_kind(tool, place).name if worth.is_strict and tool is not None and place else ""
 
 
 def _came_from(worth: Worth, found: Found) -> str:
@@ -168,32 +195,37 @@ def _entered_by(worth: Worth, step_id: str) -> str | None:
     return None if entered is None else f"the result of step {step_id} was entered by {entered.by}"
 
 
-def _trusted_detail(worth: Worth, value: Any) -> str:
-    """Where a literal that is trusted stands, if it was not written down by the plan alone."""
-    compiled, wanted = worth.review.compiled, scalar(value)
-    for leaf in scalars(compiled.input()):
-        if scalar(leaf.value) == wanted and not worth.is_marked_input(leaf.place):
-            return f"equals request#{pointer.join(leaf.place)}"
-    for entry in compiled.manifests.evidence_manifest:
-        if worth.is_trusted_evidence(entry.id):
-            for leaf in scalars(entry.content):
-                if scalar(leaf.value) == wanted:
-                    return f"equals {pointer.join(leaf.place)} of {entry.id}"
-    return ""
+def _trusted_detail(worth: Worth, tool: ToolSpec | None, found: Leaf, at: int) -> tuple[str, str]:
+    """Where a literal that is trusted was found: in words, and by name."""
+    if not worth.is_strict:
+        return "", ""
+    holder = worth.bind(found.value, at, tool, found.place).holder
+    if holder is None:
+        return "", ""
+    if holder.detail:
+        return holder.detail, holder.name
+    if not holder.place:
+        return "was approved in this parameter before", holder.name
+    if holder.record == references.REQUEST:
+        return f"equals {holder.name}", holder.name
+    return f"equals {pointer.join(holder.place)} of {holder.record}", holder.name
+
+
+def _has_authority(tool: ToolSpec, found: Found) -> bool:
+    return tool.has_authority_everywhere or found.place[0] in tool.authority_parameters
 
 
 def _unbound(
-    worth: Worth, tool: ToolSpec, scanned: Sequence[Found], own: EffectiveStep | None = None
+    worth: Worth, tool: ToolSpec, scanned: Sequence[Found], at: int, own: EffectiveStep | None = None
 ) -> Iterator[Origin]:
     """Where each value and key in an authority parameter came from that is not trusted."""
-    authority, is_everywhere = tool.authority_parameters, tool.has_authority_everywhere
     for found in scanned:
-        if is_everywhere or found.place[0] in authority:
-            if not worth.is_trusted_argument(tool, found, own):
-                yield _origin(worth, found, own)
+        if _has_authority(tool, found):
+            if not worth.is_trusted_argument(tool, found, at, own):
+                yield _origin(worth, tool, found, at, own)
             if is_unnamed(tool, found.place):
-                for key in worth.untrusted_keys(tool, found.place):
-                    yield _origin(worth, Leaf(key, found.place), own)
+                for key in worth.untrusted_keys(tool, found.place, at):
+                    yield _origin(worth, None, Leaf(key, found.place), at, own)
 
 
 def _condition(worth: Worth, call: EffectiveStep, condition: Reference) -> Refusals:
@@ -237,7 +269,7 @@ def _condition_origin(worth: Worth, place: str, read: Read) -> Origin:
         parameter=place,
         came_from=_named(read),
         trust=Trust.UNTRUSTED,
-        detail=_read_detail(worth, read, None),
+        detail=_read_detail(worth, read, None, None),
     )
 
 
@@ -246,7 +278,7 @@ def _compensation(worth: Worth, call: EffectiveStep) -> Refusals:
     tool, scanned = _proposed_compensation(worth.review, call)
     if tool is None:
         return
-    for origin in _unbound(worth, tool, scanned, call):
+    for origin in _unbound(worth, tool, scanned, call.position, call):
         reason = _taken(f"the compensation of step {call.position}", origin)
         yield from _violation(worth.review, call, reason, f"/compensate/params{origin.parameter}", origin)
 
@@ -257,27 +289,45 @@ def _taken(who: str, origin: Origin) -> str:
 
 
 def _violation(review: Review, call: EffectiveStep, reason: str, place: str, origin: Origin) -> Refusals:
+    outcome = _unbound_outcome(review, call, place)
+    if outcome == "allow":
+        return
     gate = review.compiled.gates_by_name.get(review.spec.unbound_gate or "")
-    if gate is not None and gate.when is None:  # a condition could lift the gate and let the value through
+    # A gate with a condition could be lifted by it, and let the value through.
+    if gate is not None and gate.when is None and outcome != "refuse":
         demand = GateDemand(step=call.position, step_id=call.step.id, gate=gate.name, reason=reason)
         review.demands.append(demand)
         return
     yield review.refuse(
         Code.UNBOUND_ARGUMENT,
         reason,
-        "take the value by reference from trusted evidence or a trusted result, or let a person supply it in the request",
+        "take the value by reference from evidence that the step pins or from a trusted result, or let a person supply it"
+        " in the request",
         step=call.position,
         place=place,
         sources=(origin,),
     )
 
 
-def _origin(worth: Worth, found: Found, own: EffectiveStep | None) -> Origin:
+def _unbound_outcome(review: Review, call: EffectiveStep, place: str) -> Unbound | None:
+    """Return what a tool says about values without a permitted source in one of its parameters."""
+    tokens = pointer.parts(place)
+    if not review.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return None
+    if tokens[0] == "params":
+        return call.tool.unbound.get(tokens[1])
+    if tokens[0] != "compensate" or call.step.compensate is None:
+        return None
+    tool = review.compiled.surface.get(call.step.compensate.tool)
+    return None if tool is None else tool.unbound.get(tokens[2])
+
+
+def _origin(worth: Worth, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None) -> Origin:
     """Where a value came from, in words."""
     if type(found) is Leaf:
-        detail = _literal_detail(worth, found.value)
+        detail = _literal_detail(worth, tool, found, at)
     elif type(found) is Reference:
-        detail = _reference_detail(worth, found, own)
+        detail = _reference_detail(worth, tool, found, at, own)
     else:
         detail = "it is no reference"
     return Origin(
@@ -285,12 +335,18 @@ def _origin(worth: Worth, found: Found, own: EffectiveStep | None) -> Origin:
         came_from=_came_from(worth, found),
         trust=Trust.UNTRUSTED,
         detail=detail,
+        kind=_kind(worth, tool, found),
     )
 
 
-def _literal_detail(worth: Worth, value: Any) -> str:
+def _literal_detail(worth: Worth, tool: ToolSpec | None, found: Leaf, at: int) -> str:
+    value = found.value
     if isinstance(value, dict | list):
         return f"{_shown(value)} is empty, and a value that the plan leaves empty has no source"
+    if worth.is_strict and (why := worth.bind(value, at, tool, found.place).why):
+        return f"{_shown(value)} {why}"
+    if worth.is_strict and (why := _unrelated_detail(worth, value, at)):
+        return why
     wanted = scalar(value)
     for name, leaf in _untrusted_leaves(worth):
         is_part = isinstance(value, str) and value and isinstance(leaf.value, str) and value in leaf.value
@@ -298,7 +354,29 @@ def _literal_detail(worth: Worth, value: Any) -> str:
             return (
                 f"{_shown(value)} stands in {name} at {pointer.join(leaf.place) or '/'}, which is not trusted"
             )
+    if worth.is_strict and (ref := _unpinned_evidence(worth, value)):
+        return f"{_shown(value)} equals a value of {ref}, which step {at} does not pin"
     return f"{_shown(value)} equals nothing in the trusted request fields, evidence and results"
+
+
+def _unrelated_detail(worth: Worth, value: Any, at: int) -> str | None:
+    """Why the evidence that a step pins and that holds a literal does not relate to the request."""
+    for ref in worth.review.pinned[at]:
+        why = worth.review.why_unrelated(ref, at)
+        if why is not None and _holds(worth.review.compiled.evidence[ref].content, value):
+            return why
+    return None
+
+
+def _unpinned_evidence(worth: Worth, value: Any) -> str | None:
+    """The trusted evidence that holds a literal, and that its step does not pin."""
+    entries = worth.review.compiled.manifests.evidence_manifest
+    return next((e.id for e in entries if e.trust is Trust.TRUSTED and _holds(e.content, value)), None)
+
+
+def _holds(content: Any, value: Any) -> bool:
+    wanted = scalar(value)
+    return any(scalar(leaf.value) == wanted for leaf in scalars(content))
 
 
 def _untrusted_leaves(worth: Worth) -> Iterator[tuple[str, Leaf]]:
@@ -307,7 +385,7 @@ def _untrusted_leaves(worth: Worth) -> Iterator[tuple[str, Leaf]]:
         if worth.is_marked_input(leaf.place):
             yield "the request", leaf
     for entry in compiled.manifests.evidence_manifest:
-        if not worth.is_trusted_evidence(entry.id):
+        if entry.trust is not Trust.TRUSTED or entry.id in worth.review.picked_evidence:
             for leaf in scalars(entry.content):
                 yield f"evidence {entry.id}", leaf
     for result in compiled.results:
@@ -317,18 +395,26 @@ def _untrusted_leaves(worth: Worth) -> Iterator[tuple[str, Leaf]]:
                 yield f"the result of step {result.step_id}", leaf
 
 
-def _reference_detail(worth: Worth, found: Reference, own: EffectiveStep | None) -> str:
+def _reference_detail(
+    worth: Worth, tool: ToolSpec | None, found: Reference, at: int, own: EffectiveStep | None
+) -> str:
+    is_number = tool is not None and takes_number(tool, found.place)
+    if tool is not None and worth.is_trusted(found, at, own, is_number=is_number):
+        name, kind = worth.wrong_kind(tool, found, at, own) or ("it", UNKNOWN)
+        return (
+            f"{name} is {kind.name or 'of unknown kind'}, and the parameter takes {_kind(worth, tool, found)}"
+        )
     if found.kind == "evidence":
-        return _evidence_detail(worth, found.target)
+        return _evidence_detail(worth, found.target, at)
     if found.kind == "from":
-        return _read_detail(worth, Read(found.target, pointer.parts(found.pointer)), own)
-    loose = [c for c in references.constants(found.text) if not worth.is_trusted_scalar(c)]
+        return _read_detail(worth, Read(found.target, pointer.parts(found.pointer)), at, own)
+    loose = [c for c in references.constants(found.text) if not worth.is_trusted_scalar(c, at)]
     if loose:
         return f"it computes with {_shown(loose[0])}, which equals nothing that is trusted"
     reads = references.reads(found.text)
     read = next((read for read in reads if not worth.is_trusted_read(read, own)), None)
     if read is not None:
-        return f"it reads {_named(read)}: {_read_detail(worth, read, own)}"
+        return f"it reads {_named(read)}: {_read_detail(worth, read, at, own)}"
     if not worth.is_strict:
         return "it reads nothing"
     return worth.why_opaque(found.text, own) or (
@@ -336,18 +422,21 @@ def _reference_detail(worth: Worth, found: Reference, own: EffectiveStep | None)
     )
 
 
-def _evidence_detail(worth: Worth, ref: str | int) -> str:
+def _evidence_detail(worth: Worth, ref: str | int, at: int | None) -> str:
     if ref in worth.review.picked_evidence:
         return f"evidence {ref} was chosen by an untrusted field of the request"
-    return f"evidence {ref} is not trusted"
+    why = worth.review.why_unrelated(str(ref), at) if str(ref) in worth.review.compiled.evidence else None
+    return why or f"evidence {ref} is not trusted"
 
 
-def _read_detail(worth: Worth, read: Read, own: EffectiveStep | None) -> str:
+def _read_detail(worth: Worth, read: Read, at: int | None, own: EffectiveStep | None) -> str:
     """Why a read is not trusted."""
     review, name = worth.review, read.name
     if name == references.EVIDENCE:
-        return _evidence_detail(worth, read.place[0]) if read.place else "it is not said which evidence"
+        return _evidence_detail(worth, read.place[0], at) if read.place else "it is not said which evidence"
     if name == references.REQUEST:
+        if worth.is_strict and worth.sources.is_sentence(read.place):
+            return "a sentence vouches for what it names, and not as a whole"
         return "this part of the request is not trusted"
     if name == references.PARAMS:
         return "what the step was called with there is not trusted"

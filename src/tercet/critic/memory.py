@@ -40,7 +40,7 @@ def is_trusted(review: Review, value: Any, content: Any) -> bool:
     """Whether everything that a proposal is made of is trusted, the keys included; `content` is what it came to."""
     worth = Worth(review)
     return all(
-        worth.is_trusted(found, is_number=_is_number(content, found.place[1:]))
+        worth.is_trusted(found, None, is_number=_is_number(content, found.place[1:]))
         and all(map(worth.is_trusted_scalar, _keys(found)))
         for found in references.scan({"value": value})
     )

@@ -20,6 +20,7 @@ from tercet.contracts.trust import input_marks, with_dotted
 from tercet.contracts.verdict import Code, Origin, Refusal
 from tercet.critic.picking import evidence_picked_by_input
 from tercet.critic.reading import Reading
+from tercet.critic.relations import Relations
 
 Refusals = Iterator[Refusal]
 MAX_REASON = 500
@@ -113,21 +114,41 @@ class Review:
             return frozenset()
         return evidence_picked_by_input(self.compiled, self.plan, self.input_marks)
 
-    def is_trusted_evidence(self, ref: str) -> bool:
-        """Whether a piece of evidence is in the snapshot and trusted, and was not chosen by untrusted input."""
-        entry = self.compiled.evidence.get(ref)
-        return entry is not None and entry.trust is Trust.TRUSTED and ref not in self.picked_evidence
+    @cached_property
+    def relations(self) -> Relations:
+        """How evidence, calls and results relate to the request."""
+        return Relations(self.compiled, self.spec, self.pinned, self.input_marks)
 
-    def satisfies(self, requirement: str, ref: str, decision: DecisionSpec | None = None) -> bool:
-        """Whether a piece of evidence satisfies a requirement: it is of the class, and trusted.
+    def is_trusted_evidence(self, ref: str, index: int | None = None) -> bool:
+        """Whether a piece of evidence is in the snapshot and trusted, was not chosen by untrusted input, and relates to the
+        request where the step at `index` pins it; without a step, where any step does."""
+        entry = self.compiled.evidence.get(ref)
+        if entry is None or entry.trust is not Trust.TRUSTED or ref in self.picked_evidence:
+            return False
+        return not self.ctx.goes_by(Behaviour.STRICT_CALLS) or not self.relations.unmet_by_evidence(
+            ref, index
+        )
+
+    def why_unrelated(self, ref: str, index: int | None) -> str | None:
+        """Return in words why a piece of evidence does not relate to the request; None if it does."""
+        if not self.ctx.goes_by(Behaviour.STRICT_CALLS):
+            return None
+        return self.relations.explain_evidence(ref, index)
+
+    def satisfies(
+        self, requirement: str, ref: str, decision: DecisionSpec | None = None, *, index: int | None = None
+    ) -> bool:
+        """Whether a piece of evidence satisfies a requirement: it is of the class, trusted, and relates to the request.
 
         A decision may say that untrusted evidence of a class will do; it is the one under review unless one is given.
         """
         entry = self.compiled.evidence.get(ref)
         if entry is None or not meets(requirement, entry.classification):
             return False
-        if not self.ctx.goes_by(Behaviour.STRICT_CALLS) or self.is_trusted_evidence(ref):
+        if not self.ctx.goes_by(Behaviour.STRICT_CALLS) or self.is_trusted_evidence(ref, index):
             return True
+        if self.relations.unmet_by_evidence(ref, index) is not None:
+            return False
         return any(meets(each, entry.classification) for each in (decision or self.spec).untrusted_evidence)
 
     @cached_property

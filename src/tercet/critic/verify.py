@@ -30,6 +30,7 @@ from tercet.critic.arguments import (
     arguments_fit_schema,
     find_oversized_arguments,
 )
+from tercet.critic.binding import relations_hold
 from tercet.critic.checks import FIVE_CHECKS
 from tercet.critic.compensation import compensations_are_permitted
 from tercet.critic.conditions import conditions_are_kept, preconditions_are_met
@@ -41,7 +42,7 @@ from tercet.critic.feasibility import (
     concurrency_is_within_limit,
     latency_is_within_budget,
 )
-from tercet.critic.flow import authority_is_bound
+from tercet.critic.flow import authority_is_bound, literal_sources
 from tercet.critic.gates import (
     compensation_is_recorded,
     demand_gates,
@@ -80,6 +81,7 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
     (modes_are_not_understated, None),
     (owner_is_authorised, None),
     (authority_is_bound, None),
+    (relations_hold, None),
     (gates_are_present, None),
     (compensation_is_recorded, "compensation"),
     (own_compensations_fit, None),
@@ -120,6 +122,8 @@ def verify(
             reasons=(f"{len(plan.steps)} steps, {len(spec.required_outputs)} required outputs covered",),
             gates=tuple(review.demands),
             deferred=tuple(review.deferred),
+            sources=literal_sources(review),
+            unchecked=review.relations.unchecked(),
             effects=tuple(_effect(call) for call in review.calls if not call.leaves_nothing),
         )
     first = refusals[0]

@@ -14,14 +14,16 @@ from typing import Any, TypeAlias
 
 from tercet.contracts import pointer, references
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.effective import EffectiveStep, effective
+from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.formulas import Constant, Owned, Source, parse_formula, repeats_a_source
+from tercet.contracts.kinds import UNKNOWN, Kind, fits, parameter_kind, result_kind
 from tercet.contracts.mode import Trust
 from tercet.contracts.references import Found, Leaf, Place, Read, Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 from tercet.critic.review import Review
+from tercet.critic.sources import Binding, Sources
 
 Node: TypeAlias = tuple[int, Place | None, bool]
 """A step with a place in its parameters, or with None for the result of its call, and whether a number is needed."""
@@ -39,71 +41,125 @@ class Worth:
         self._nodes: dict[Node, bool] = {}
         self._needs: dict[Node, Needs] = {}
 
-    @cached_property
-    def trusted_input(self) -> frozenset[Scalar]:
-        """The scalars of the trusted request fields."""
-        leaves = scalars(self.review.compiled.input())
-        return frozenset(scalar(leaf.value) for leaf in leaves if not self.is_marked_input(leaf.place))
-
     def is_marked_input(self, place: Place) -> bool:
         """Whether a part of the request can carry other people's words."""
         return any(overlaps(mark, place) for mark in self.review.input_marks)
 
     @cached_property
-    def _trusted_scalars(self) -> frozenset[Scalar]:
-        """The scalars of all other trusted sources."""
-        compiled = self.review.compiled
+    def sources(self) -> Sources:
+        """The permitted sources of literals."""
+        return Sources(self.review)
+
+    @cached_property
+    def _former_scalars(self) -> frozenset[Scalar]:
+        """What a literal was compared with under older rules: every trusted value, whatever the step."""
+        leaves = scalars(self.review.compiled.input())
+        trusted = frozenset(scalar(leaf.value) for leaf in leaves if not self.is_marked_input(leaf.place))
+        return trusted | self.review.compiled.trusted_scalars
+
+    def bind(self, value: Any, at: int | None, tool: ToolSpec | None = None, place: Place = ()) -> Binding:
+        """Return what vouches for a literal of the step at a position; `tool` and `place` are those of its parameter."""
+        target = UNKNOWN if tool is None or not place else parameter_kind(tool, _without_wrapper(place))
+        return self.sources.bind(value, at, target, "" if tool is None else tool.name, place)
+
+    def is_trusted_scalar(self, value: Any, at: int | None = None, place: Place = ()) -> bool:
+        """Whether a permitted source of the step at a position holds a literal, of whichever kind; which one was meant is
+        asked where a parameter takes it."""
         if not self.is_strict:
-            return compiled.trusted_scalars
-        scalars_of_facts = compiled.fact_scalars
-        if self.review.picked_evidence:
-            scalars_of_facts = compiled.scalars_without(self.review.picked_evidence)
-        return scalars_of_facts | frozenset(self._approved_scalars())
+            return scalar(value) in self._former_scalars
+        call = None if at is None else self.review.call_at.get(at)
+        return bool(self.sources.bind(value, at, UNKNOWN, call.tool.name if call else "", place).records)
 
-    def _approved_scalars(self) -> Iterator[Scalar]:
-        """The literals in authority parameters of the plan approved before: only these were bound or approved."""
-        compiled = self.review.compiled
-        for position, step in enumerate(compiled.approved_plan.steps if compiled.approved_plan else ()):
-            tool = compiled.surface.get(step.tool or "")
-            if tool is None:
-                continue
-            for found in references.scan(effective(position, step, tool).params):
-                is_authority = tool.has_authority_everywhere or found.place[0] in tool.authority_parameters
-                if type(found) is Leaf and is_authority and not _is_empty(found.value):
-                    yield scalar(found.value)
-
-    def is_trusted_scalar(self, value: Any) -> bool:
-        """Whether a literal equals a scalar of a trusted source."""
-        key = scalar(value)
-        return key in self._trusted_scalars or key in self.trusted_input
-
-    def is_trusted(self, found: Found, own: EffectiveStep | None = None, *, is_number: bool = False) -> bool:
-        """Whether a literal or reference is trusted; `own` is the step that a compensation belongs to.
+    def is_trusted(
+        self, found: Found, at: int | None, own: EffectiveStep | None = None, *, is_number: bool = False
+    ) -> bool:
+        """Whether a literal or reference of the step at a position is trusted; `own` is the step that a compensation
+        belongs to.
 
         `is_number` says that the value is a number or is refused before it is used: only then may it be a sum.
         """
-        return self._are_trusted(self._found(found, own, is_number=is_number))
+        return self._are_trusted(self._found(found, at, own, is_number=is_number))
 
     def is_trusted_argument(
-        self, tool: ToolSpec | None, found: Found, own: EffectiveStep | None = None
+        self, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None = None
     ) -> bool:
-        """Whether a part of a call's parameters is trusted, or is the empty list or object that the schema has as default.
+        """Whether a part of the parameters of the call at a position is trusted and of the right kind, or is the empty list
+        or object that the schema has as default.
 
         A note has no tool.
         """
         if tool is None:
-            return self.is_trusted(found, own)
+            return self.is_trusted(found, at, own)
         if type(found) is Leaf and _is_empty(found.value):
             default = _schema_at(tool, found.place).get("default")
             if _is_empty(default) and default == found.value:
                 return True
-        return self.is_trusted(found, own, is_number=takes_number(tool, found.place))
+        is_trusted = self.is_trusted(found, at, own, is_number=takes_number(tool, found.place))
+        return is_trusted and self.wrong_kind(tool, found, at, own) is None
+
+    def wrong_kind(
+        self, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None = None
+    ) -> tuple[str, Kind] | None:
+        """Return a source of an argument that is of another kind than its parameter takes, and that kind; else None.
+
+        A literal must have exactly one source of the kind.
+        """
+        place = _without_wrapper(found.place)
+        if not self.is_strict or not place:
+            return None
+        target = parameter_kind(tool, place)
+        for index, source in self.value_sources(found, at):
+            if isinstance(source, Leaf):
+                if self.sources.bind(source.value, index, target, tool.name, found.place).holder is None:
+                    return repr(source.value), UNKNOWN
+            elif not fits(kind := self._kind_of(source, own), target):
+                return _named(source), kind
+        return None
+
+    def value_sources(self, found: Found, at: int) -> Iterator[tuple[int, Leaf | Read]]:
+        """Yield the literals and reads that an argument is made of, each with its step; notes pass on what they hold."""
+        waiting: list[tuple[int, Found | Read]] = [(at, found)]
+        seen: set[tuple[int, Found | Read]] = set()
+        while waiting:
+            index, item = waiting.pop()
+            if isinstance(item, Leaf):
+                if not _is_empty(item.value):
+                    yield index, item
+                continue
+            if (index, item) in seen:
+                continue
+            seen.add((index, item))
+            if isinstance(item, Reference):
+                waiting += ((index, read) for read in _value_reads(item))
+            elif isinstance(item, Read):
+                note = self.review.position.get(item.name)
+                if note is None or note in self.review.call_at or item.name in references.RESERVED_IDS:
+                    yield index, item
+                    continue
+                for each in self.review.found[note]:
+                    if overlaps(pointer.join(item.place), each.place):
+                        waiting.append((note, _beyond(each, item.place)))
+
+    def _kind_of(self, read: Read, own: EffectiveStep | None) -> Kind:
+        """Return the kind of what is read."""
+        name, place = read
+        if name == references.REQUEST:
+            return self.sources.request_kind(place)
+        if name == references.EVIDENCE:
+            return self.sources.evidence_kind(str(place[0]), place[1:]) if place else UNKNOWN
+        if name == references.PARAMS and own is not None:
+            return parameter_kind(own.tool, place) if place else UNKNOWN
+        index = (
+            own.position if name == references.SELF and own is not None else self.review.position.get(name)
+        )
+        call = None if index is None else self.review.call_at.get(index)
+        return UNKNOWN if call is None else result_kind(call.tool, place)
 
     def is_trusted_read(self, read: Read, own: EffectiveStep | None = None) -> bool:
         """Whether what a condition reads at one place is trusted; that may be a sum, since it only decides."""
-        return self._are_trusted(self._read(*read, own, is_number=True))
+        return self._are_trusted(self._read(*read, None, own, is_number=True))
 
-    def untrusted_keys(self, tool: ToolSpec, place: Place) -> list[str]:
+    def untrusted_keys(self, tool: ToolSpec, place: Place, at: int) -> list[str]:
         """The keys on the way to a place that the tool's schema does not name and no trusted source has."""
         known = tool.known_keys
         keys = [key for key in _keys(place[1:]) if key not in known]
@@ -111,7 +167,7 @@ class Worth:
         is_silent = not known and _MEMBERS.isdisjoint(tool.parameters)
         if name not in known and not is_silent:  # a schema that says nothing about names allows any
             keys.append(name)
-        return [key for key in keys if not self.is_trusted_scalar(key)]
+        return [key for key in keys if not self.is_trusted_scalar(key, at)]
 
     def is_trusted_result(self, index: int) -> bool:
         """Whether the result of a call is trusted, but for the fields that its tool marks."""
@@ -155,10 +211,10 @@ class Worth:
             return ()
         needed: list[Node] = []
         for item in self.review.found[call.position]:
-            if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place):
+            if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place, call.position):
                 return None
-            needs = self._found(item, None, is_number=takes_number(tool, item.place))
-            if needs is not None:
+            needs = self._found(item, call.position, None, is_number=takes_number(tool, item.place))
+            if needs is not None and self.wrong_kind(tool, item, call.position) is None:
                 needed += needs
             elif not _names_nothing(tool, item):
                 return None
@@ -174,7 +230,7 @@ class Worth:
             if members is not None and references.LITERAL in members:
                 value, is_data = members[references.LITERAL], True
             elif members is not None and (reference := references.as_reference(members)) is not None:
-                return self._beyond(reference, place[depth:])
+                return self._beyond(reference, index, place[depth:])
             try:
                 value = pointer.follow(value, pointer.join((token,)))
             except pointer.PointerError:
@@ -182,38 +238,42 @@ class Worth:
         known = frozenset[str]() if call is None else call.tool.known_keys
         found = references.scan({references.LITERAL: value} if is_data else value)
         if any(
-            key not in known and not self.is_trusted_scalar(key)
+            key not in known and not self.is_trusted_scalar(key, index)
             for item in found
             for key in _keys(item.place)
         ):
             return None
-        return _together(self._found(item, None, is_number=is_number and not item.place) for item in found)
+        return _together(
+            self._found(item, index, None, is_number=is_number and not item.place) for item in found
+        )
 
-    def _beyond(self, reference: Reference, rest: Place) -> Needs:
+    def _beyond(self, reference: Reference, at: int, rest: Place) -> Needs:
         """A part of what a reference points at."""
         if reference.kind != "from":
-            return self._found(reference, None, is_number=False)
-        return self._read(reference.target, (*pointer.parts(reference.pointer), *rest), None)
+            return self._found(reference, at, None, is_number=False)
+        return self._read(reference.target, (*pointer.parts(reference.pointer), *rest), at, None)
 
-    def _found(self, found: Found, own: EffectiveStep | None, *, is_number: bool) -> Needs:
+    def _found(self, found: Found, at: int | None, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         if type(found) is Leaf:
             if _is_empty(found.value):  # "keep nothing" decides as much as a name does
                 return None if self.is_strict else ()
-            return () if self.is_trusted_scalar(found.value) else None
+            return () if self.is_trusted_scalar(found.value, at, () if own else found.place) else None
         if type(found) is not Reference:
             return None
         if found.kind == "from":
-            return self._read(found.target, pointer.parts(found.pointer), own, is_number=is_number)
+            return self._read(found.target, pointer.parts(found.pointer), at, own, is_number=is_number)
         if found.kind == "evidence":
-            return () if self.is_trusted_evidence(found.target) else None
+            return () if self.is_trusted_evidence(found.target, at) else None
         if self.is_strict:
-            return self._computed(found.text, own, is_number=is_number)
+            return self._computed(found.text, at, own, is_number=is_number)
         reads = references.reads(found.text)
         if not reads or not all(map(self.is_trusted_scalar, references.constants(found.text))):
             return None
-        return _together(self._read(name, place, own) for name, place in reads)
+        return _together(self._read(name, place, at, own) for name, place in reads)
 
-    def _computed(self, expression: str, own: EffectiveStep | None, *, is_number: bool) -> Needs:
+    def _computed(
+        self, expression: str, at: int | None, own: EffectiveStep | None, *, is_number: bool
+    ) -> Needs:
         """A computed value is trusted if it only selects, chooses, adds or subtracts what is trusted."""
         formula = parse_formula(expression)
         if formula is None or (formula.is_sum and not is_number) or self.why_opaque(expression, own):
@@ -221,15 +281,15 @@ class Worth:
         is_value = is_number and not formula.is_sum
         return _together(
             (
-                *(self._source(source, own, is_number=is_value) for source in formula.values),
-                *(self._source(source, own, is_number=False) for source in formula.consulted),
+                *(self._source(source, at, own, is_number=is_value) for source in formula.values),
+                *(self._source(source, at, own, is_number=False) for source in formula.consulted),
             )
         )
 
-    def _source(self, source: Source, own: EffectiveStep | None, *, is_number: bool) -> Needs:
+    def _source(self, source: Source, at: int | None, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         if isinstance(source, Constant):
-            return () if self.is_trusted_scalar(source.value) else None
-        return self._read(source.name, source.place, own, is_number=is_number)
+            return () if self.is_trusted_scalar(source.value, at) else None
+        return self._read(source.name, source.place, at, own, is_number=is_number)
 
     def why_opaque(self, expression: str, own: EffectiveStep | None = None) -> str | None:
         """Why an expression has no trusted source, whatever it reads; None if it has those that it reads."""
@@ -297,11 +357,20 @@ class Worth:
                 waiting += readers.get(index, ())
         return frozenset(computed)
 
-    def _read(self, name: str, place: Place, own: EffectiveStep | None, *, is_number: bool = False) -> Needs:
+    def _read(
+        self,
+        name: str,
+        place: Place,
+        at: int | None,
+        own: EffectiveStep | None,
+        *,
+        is_number: bool = False,
+    ) -> Needs:
         if name == references.REQUEST:
-            return None if self.is_marked_input(place) else ()
+            is_prose = self.is_strict and self.sources.is_sentence(place)
+            return None if is_prose or self.is_marked_input(place) else ()
         if name == references.EVIDENCE:
-            return () if place and self.is_trusted_evidence(place[0]) else None
+            return () if place and self.is_trusted_evidence(place[0], at) else None
         if name == references.PARAMS and own is not None:
             return ((own.position, place, is_number),)
         index = self.review.position.get(name)
@@ -317,9 +386,9 @@ class Worth:
                 return None
         return ((index, None, False),)
 
-    def is_trusted_evidence(self, ref: str | int) -> bool:
-        """Whether a piece of evidence is trusted, and was not chosen by untrusted input."""
-        return isinstance(ref, str) and self.review.is_trusted_evidence(ref)
+    def is_trusted_evidence(self, ref: str | int, at: int | None) -> bool:
+        """Whether a piece of evidence is trusted where the step at a position uses it."""
+        return isinstance(ref, str) and self.review.is_trusted_evidence(ref, at)
 
 
 def is_unnamed(tool: ToolSpec, place: Place) -> bool:
@@ -383,3 +452,30 @@ def _schema_at(tool: ToolSpec, place: Place) -> dict[str, Any]:
 
 def _is_empty(value: Any) -> bool:
     return isinstance(value, dict | list)
+
+
+def _without_wrapper(place: Place) -> Place:
+    return tuple(token for token in place if token != references.LITERAL)
+
+
+def _named(read: Read) -> str:
+    return f"{read.name}#{pointer.join(read.place)}"
+
+
+def _value_reads(reference: Reference) -> list[Leaf | Read]:
+    """The literals and reads whose values a reference yields; conditions of a formula only choose between them."""
+    if reference.kind == "from":
+        return [Read(reference.target, pointer.parts(reference.pointer))]
+    if reference.kind == "evidence":
+        return [Read(references.EVIDENCE, (reference.target, *pointer.parts(reference.pointer)))]
+    formula = parse_formula(reference.text)
+    values = () if formula is None else formula.values
+    return [Leaf(each.value, reference.place) if isinstance(each, Constant) else each for each in values]
+
+
+def _beyond(found: Found, place: Place) -> Found:
+    """What a note holds, with the rest of the place that is read behind it."""
+    rest = pointer.join(place[len(found.place) :])
+    if isinstance(found, Reference) and rest and found.kind in ("from", "evidence"):
+        return found._replace(pointer=found.pointer + rest, text=found.text)
+    return found

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tercet.contracts.problem import Problem
 from tercet.packs.checks import Check
+from tercet.packs.checks.authority import AUTHORITY_CHECKS
 from tercet.packs.checks.context import CONTEXT_CHECKS
 from tercet.packs.checks.control import CONTROL_CHECKS
 from tercet.packs.checks.decisions import DECISION_CHECKS
@@ -35,6 +36,7 @@ CHECKS: tuple[Check, ...] = (
     *PEOPLE_CHECKS,
     *SESSION_CHECKS,
     *DECISION_CHECKS,
+    *AUTHORITY_CHECKS,
     *CONTEXT_CHECKS,
     *CONTROL_CHECKS,
     *QUALITY_CHECKS,

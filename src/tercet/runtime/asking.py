@@ -72,25 +72,23 @@ def call_digest(state: State, setting: Setting, asked: Resolved, gates: tuple[st
     return digest([*bound, compensation, call.step.when, frozen_results(state, setting, call)])
 
 
-def sources_of(state: State, setting: Setting, call: EffectiveStep) -> tuple[tuple[str, ...], ...]:
-    """Return the evidence that a call depends on, in groups of which one piece each is needed."""
+def sources_of(state: State, setting: Setting, call: EffectiveStep) -> tuple[str, ...]:
+    """Return the evidence that a call depends on."""
     if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
-        return tuple((ref,) for ref in call.step.evidence_refs)
-    return basis_of(state, setting, call.step, call.compensate).sources
+        return call.step.evidence_refs
+    return basis_of(state, setting, call.step, call.compensate).evidence
 
 
-def dated_sources(state: State, setting: Setting, call: EffectiveStep) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of evidence of which one piece each must be valid when a call is made. That of a compensation was
-    valid when its step was dispatched, and its values are bound since."""
+def dated_sources(state: State, setting: Setting, call: EffectiveStep) -> tuple[str, ...]:
+    """Return the evidence that must be valid when a call is made. That of a compensation was valid when its step was
+    dispatched, and its values are bound since."""
     return () if call.step.id.startswith(UNDO) else sources_of(state, setting, call)
 
 
 def frozen_evidence(state: State, setting: Setting, call: EffectiveStep) -> dict[str, str]:
     """The evidence that a call depends on, each with the hash of its content."""
     known = setting.compiled.evidence
-    return {
-        ref: known[ref].hash for group in sources_of(state, setting, call) for ref in group if ref in known
-    }
+    return {ref: known[ref].hash for ref in sources_of(state, setting, call) if ref in known}
 
 
 def frozen_results(state: State, setting: Setting, call: EffectiveStep) -> dict[str, str]:
@@ -175,14 +173,14 @@ def ask_for_outputs(state: State, setting: Setting) -> c.Ask:
     )
 
 
-def _stood_on(state: State, setting: Setting) -> tuple[tuple[str, ...], ...]:
-    """The evidence that the plan has pinned, or reads its outputs from, in groups of which one piece each is needed."""
+def _stood_on(state: State, setting: Setting) -> tuple[str, ...]:
+    """The evidence that the plan has pinned, or reads its outputs from."""
     plan = read_plan(state.plan)
     if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         read = (found.target for found in scan(plan.outputs) if isinstance(found, Reference))
-        return tuple((ref,) for ref in (*(ref for step in plan.steps for ref in pinned(step)), *read))
-    steps = (group for step in plan.steps for group in basis_of(state, setting, step).sources)
-    return (*steps, *((ref,) for ref in evidence_in(plan.outputs)))
+        return (*(ref for step in plan.steps for ref in pinned(step)), *read)
+    steps = (ref for step in plan.steps for ref in basis_of(state, setting, step).evidence)
+    return (*steps, *evidence_in(plan.outputs))
 
 
 def diagnosis_of(state: State) -> tuple[str, ...]:
@@ -202,16 +200,14 @@ def _times(count: int) -> str:
 def _stale(state: State, setting: Setting, calls: Iterable[Resolved]) -> int:
     """When these calls begin to miss evidence that they depend on; 0 if they never do."""
     return _first_expiry(
-        setting, (group for asked in calls for group in dated_sources(state, setting, asked.call))
+        setting, (ref for asked in calls for ref in dated_sources(state, setting, asked.call))
     )
 
 
-def _first_expiry(setting: Setting, groups: Iterable[Collection[str]]) -> int:
-    """When the last piece of one of these groups of evidence expires; 0 if that never happens."""
-    if not (ends := setting.expiry):
-        return 0
-    dated = (group for group in groups if all(ref in ends for ref in group))
-    return min((max(ends[ref] for ref in group) for group in dated), default=0)
+def _first_expiry(setting: Setting, refs: Iterable[str]) -> int:
+    """When the first of these pieces of evidence expires; 0 if that never happens."""
+    ends = setting.expiry
+    return min((ends[ref] for ref in refs if ref in ends), default=0)
 
 
 def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:

@@ -35,7 +35,14 @@ from tercet.contracts.plan import MAX_STEPS, Plan, Step
 from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.verdict import Code
 from tercet.critic.compensation import with_steps
-from tercet.critic.dispatch import NO_PROGRESS, Progress, recheck, recheck_sources, undecided_policies
+from tercet.critic.dispatch import (
+    NO_PROGRESS,
+    Progress,
+    recheck,
+    recheck_results,
+    recheck_sources,
+    undecided_policies,
+)
 from tercet.critic.grants import granted_by
 from tercet.critic.outputs.harness import TRIGGERS
 from tercet.critic.reading import with_params
@@ -524,7 +531,10 @@ class Acting:
             call_in_plan = ctx, compiled, spec, self.course.plan, name, params, self.progress
             if not self._only_reads(name) and self._is_learning(name) and undecided_policies(*call_in_plan):
                 return None  # steps in progress may bring what the policies depend on
-            if (refusal := recheck(*call_in_plan)) is not None:
+            refusal = recheck(*call_in_plan)
+            if refusal is None and self._is_strict:
+                refusal = recheck_results(ctx, compiled, spec, self.course.plan, name, self.results)
+            if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         occurrence, key = action
         if (shortage := self._shortage(step, call)) is not None:
@@ -613,7 +623,7 @@ class Acting:
             return step.attempt == 0 and params != call.params
         if step.is_unsettled:  # it may have happened already, as it was decided then
             return False
-        is_new = params != call.params or bool(self.state.verdict.get("deferred"))
+        is_new = params != call.params or bool(self.state.verdict.get("deferred") or self.setting.spec.bind)
         return is_new or bool(self.progress.left_out or self.progress.uncertain)
 
     def _is_learning(self, name: str) -> bool:

@@ -41,9 +41,9 @@ def approved_drift(
     objection: Objection,
 ) -> Drift | None:
     """The first thing that speaks against a call that was reviewed and approved; None if nothing does."""
-    for group in dated_sources(state, setting, call) if setting.expiry else ():
-        if all(setting.expiry.get(ref, now + 1) <= now for ref in group):
-            return Drift(code="evidence_expired", reason=f"the evidence {', '.join(group)} has expired")
+    for ref in dated_sources(state, setting, call) if setting.expiry else ():
+        if setting.expiry.get(ref, now + 1) <= now:
+            return Drift(code="evidence_expired", reason=f"the evidence {ref} has expired")
     for gate in state.approved.values():
         if name in gate.calls and (lost := _lost(gate, objection)):
             return Drift(code=ROLE_LOST, reason=lost)

@@ -45,6 +45,8 @@ def resolved(setting: Setting, query: EvidenceQuery) -> dict[str, Any] | None:
         risk_tier=setting.spec.risk_tier,
         untrusted_inputs=setting.spec.untrusted_inputs,
         untrusted_evidence=setting.spec.untrusted_evidence,
+        bind=setting.spec.bind,
+        fields=setting.spec.fields,
     )
     if not verify(setting.ctx, setting.compiled, bare, plan_of(query)).ok:
         return None

@@ -11,7 +11,7 @@ from tercet.packs.parts import PACK, Parts
 
 
 def parameters_exist(parts: Parts) -> Problems:
-    """Authority, identity and aliases speak of parameters that the tool has."""
+    """Authority, identity, aliases, kinds and unbound name parameters that the tool has."""
     for tool in parts.tools:
         names = fields_of(tool.parameters)
         if names is None:
@@ -20,6 +20,8 @@ def parameters_exist(parts: Parts) -> Problems:
             "authority": tool.authority or (),
             "identity": tool.identity or (),
             "aliases": tuple(tool.aliases.values()),
+            "kinds": tuple(tool.kinds),
+            "unbound": tuple(tool.unbound),
         }
         for field, given in targets.items():
             for name in given:
@@ -28,7 +30,13 @@ def parameters_exist(parts: Parts) -> Problems:
         yield from _shadowing(parts, tool, names)
 
 
-_CODES = {"authority": "authority_unknown", "identity": "identity_unknown", "aliases": "alias_unknown"}
+_CODES = {
+    "authority": "authority_unknown",
+    "identity": "identity_unknown",
+    "aliases": "alias_unknown",
+    "kinds": "kind_unknown",
+    "unbound": "unbound_unknown",
+}
 
 
 def _shadowing(parts: Parts, tool: ToolSpec, names: tuple[str, ...]) -> Problems:

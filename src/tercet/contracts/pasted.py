@@ -1,0 +1,139 @@
+"""Which parts of a sentence are quotations, and which were pasted into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+LONGEST_QUOTATION = 100
+"""How many characters a quotation may have; a longer one is taken for pasted text."""
+
+_CLOSING = {
+    '"': '"',
+    "'": "'",
+    "`": "`",
+    "“": "”“",  # also the second mark of „…“ where a text uses it on both sides
+    "„": "“”",
+    "‘": "’",
+    "‚": "‘’",
+    "«": "»",
+    "»": "«",
+    "‹": "›",
+    "›": "‹",
+}
+_APOSTROPHES = "'‘‚`»›"
+"""Marks that stand alone in some texts, as an apostrophe or an arrow: one without its partner opens no quotation."""
+_FENCE = "```"
+_OPENING = re.compile(r"```|<(?P<tag>[A-Za-z][\w:-]*)(?:\s[^<>]*)?(?<!/)>")
+_CLOSING_TAG = re.compile(r"</([A-Za-z][\w:-]*)\s*>")
+_QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+_HEADER = re.compile(
+    r"""^[ \t*_]*(?:
+        -{2,}[ ]*(?:original|forwarded|ursprüngliche|weitergeleitete)[ ](?:message|nachricht)[ ]*-{2,}
+        | -{2,}[ ]*message[ ](?:d['’]origine|transféré)[ ]*-{2,}
+        | begin[ ]forwarded[ ]message
+        | (?:from|sent|subject|von|gesendet|betreff|de|envoyé|objet|expéditeur)[*_]*[ \u00a0]?:
+        | (?:on|am|le)[ ].{1,200}(?:wrote|schrieb|écrit)[^\n:]{0,100}:
+    )""",
+    re.MULTILINE | re.IGNORECASE | re.VERBOSE,
+)
+
+
+class Span(NamedTuple):
+    """A part of a text, from `start` to before `end`."""
+
+    start: int
+    end: int
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether the two have a character in common."""
+        return self.start < other.end and other.start < self.end
+
+
+def cover(text: str, spans: Iterable[Span], filler: str) -> str:
+    """Return the text with each character of these parts replaced by a filler."""
+    characters = list(text)
+    for start, end in spans:
+        characters[start:end] = filler * (end - start)
+    return "".join(characters)
+
+
+def find_pasted(text: str, *, is_cut: bool = False) -> tuple[Span, ...]:
+    """Return the parts that were pasted into a text. `is_cut` says that the text goes on: what is open then stays open."""
+    hidden = [Span(*match.span()) for match in _QUOTED_LINE.finditer(text)]
+    hidden += _find_blocks(text, is_cut=is_cut)
+    hidden += _find_message(cover(text, hidden, "\n"))
+    covered = cover(text, hidden, "\n")
+    long = [Span(start, end) for start, end, is_short in _find_marks(covered) if not is_short]
+    return (*hidden, *long)
+
+
+def find_quotations(text: str) -> tuple[Span, ...]:
+    """Return what stands between quotation marks, without the marks and without long or multi-line quotations."""
+    return tuple(Span(start + 1, end - 1) for start, end, is_short in _find_marks(text) if is_short)
+
+
+def _find_blocks(text: str, *, is_cut: bool) -> Iterator[Span]:
+    """Yield fenced code and what stands between tags.
+
+    A block ends at the last fence, or at the last closing tag of its name or of a tag inside: text that was pasted into it
+    could contain closing marks too.
+    """
+    last = {match[1].lower(): match.end() for match in _CLOSING_TAG.finditer(text)}
+    last[""] = text.rfind(_FENCE) + len(_FENCE)
+    start = end = -1
+    for opening in _OPENING.finditer(text):
+        closing = last.get((opening["tag"] or "").lower(), 0)
+        if opening.start() < end:
+            end = max(end, closing)
+            continue
+        if start >= 0:
+            yield Span(start, end)
+        is_open = is_cut or closing <= opening.end()
+        start, end = opening.start(), len(text) if is_open else closing
+    if start >= 0:
+        yield Span(start, end)
+    yield from (Span(*match.span()) for match in _CLOSING_TAG.finditer(text))
+
+
+def _find_message(text: str) -> Iterator[Span]:
+    """Yield everything from the first line of a forwarded message on."""
+    if header := _HEADER.search(text):
+        yield Span(header.start(), len(text))
+
+
+def _find_marks(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield each quotation with its marks, and whether it is short; one that does not end reaches to the text's end."""
+    position = 0
+    unclosed: set[str] = set()
+    while position < len(text):
+        mark = text[position]
+        if mark not in _CLOSING or mark in unclosed or not _opens(text, position):
+            position += 1
+            continue
+        end = _find_closing(text, position)
+        if end is None and mark in _APOSTROPHES:
+            unclosed.add(mark)
+            position += 1
+            continue
+        inner = text[position + 1 : len(text) if end is None else end - 1]
+        is_short = end is not None and len(inner) <= LONGEST_QUOTATION and "\n" not in inner
+        end = len(text) if end is None else end
+        yield position, end, is_short
+        position = end
+
+
+def _opens(text: str, position: int) -> bool:
+    """Whether a mark begins a quotation: no letter or digit stands before it, and something stands behind it."""
+    before, behind = text[position - 1 : position], text[position + 1 : position + 2]
+    return not before.isalnum() and bool(behind) and not (text[position] in _APOSTROPHES and behind.isspace())
+
+
+def _find_closing(text: str, position: int) -> int | None:
+    """Return the end of the quotation that begins here; None if no mark closes it."""
+    closing = _CLOSING[text[position]]
+    for end in range(position + 1, len(text)):
+        if text[end] in closing and not text[end + 1 : end + 2].isalnum():
+            return end + 1
+    return None

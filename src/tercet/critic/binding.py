@@ -1,0 +1,142 @@
+"""Relations of calls: what a tool is called with, which evidence an effect stands on, and what comes from one record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tercet.contracts import pointer, references
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.graph import referenced_steps
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.references import Leaf, Reference
+from tercet.contracts.relations import Relation
+from tercet.contracts.verdict import Code, Refusal
+from tercet.critic.relations import value_at
+from tercet.critic.review import Refusals, Review
+from tercet.critic.sources import APPROVED
+from tercet.critic.worth import Worth
+
+_REMEDY = "use what belongs to this request, or make a request for the other one"
+
+
+def relations_hold(review: Review) -> Refusals:
+    """Every call and every piece of evidence that an effect stands on relates to the request as the decision declares."""
+    if not review.spec.bind or not review.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return
+    worth = Worth(review)
+    for call in review.calls:
+        if review.due not in (call.position, None):
+            continue
+        if call.mode is not ApprovalMode.READ_ONLY:
+            yield from _evidence(review, call)
+        for relation in review.relations.of_calls(call.tool.name):
+            if relation.param is not None:
+                yield from _parameter(review, call, relation, relation.param)
+            elif relation.one_source and review.due is None:
+                yield from _one_source(worth, call, relation)
+
+
+def find_unrelated_result(review: Review, step_id: str, results: Mapping[str, Any]) -> Refusal | None:
+    """Return the refusal of an effect that depends on a result which does not relate to the request, or None."""
+    index = review.position[step_id]
+    call = review.call_at.get(index)
+    if call is None or call.mode is ApprovalMode.READ_ONLY:
+        return None
+    for before in sorted(_data_ancestors(review, index)):
+        source = review.call_at.get(before)
+        if source is None or source.step.id not in results:
+            continue
+        value = results[source.step.id]
+        if (why := review.relations.explain_result(source.tool.name, value, before)) is not None:
+            reason = f"{review.label(index)} depends on step {before}, and {why}"
+            return review.refuse(Code.UNBOUND_ARGUMENT, reason, _REMEDY, step=index, place="/params")
+    return None
+
+
+def _evidence(review: Review, call: EffectiveStep) -> Refusals:
+    """Refuse evidence of another request under an effect, however the value is used."""
+    read = (
+        ref
+        for found in (*review.found[call.position], review.conditions.get(call.position))
+        if type(found) is Reference and found.kind == "cel"
+        for ref in references.evidence_read(found.text) or ()
+    )
+    for ref in dict.fromkeys((*review.pinned[call.position], *read)):
+        if (why := review.why_unrelated(ref, call.position)) is not None:
+            reason = f"{review.label(call.position)} uses {ref}: {why}"
+            yield review.refuse(
+                Code.UNBOUND_ARGUMENT, reason, _REMEDY, step=call.position, place="/evidence_refs"
+            )
+
+
+def _parameter(review: Review, call: EffectiveStep, relation: Relation, name: str) -> Refusals:
+    if name in review.open_parameters.get(call.position, ()):
+        review.deferred.append(f"relation of {name} at step {call.position}")
+        return
+    value = value_at(review.arguments(call), (name,))
+    if not review.relations.holds(relation, value, call.position):
+        why = review.relations.explain(relation, value, call.position)
+        reason = f"{review.label(call.position)} calls {call.tool.name} for another request: {why}"
+        yield review.refuse(
+            Code.UNBOUND_ARGUMENT,
+            reason,
+            _REMEDY,
+            step=call.position,
+            place=f"/params{pointer.join((name,))}",
+        )
+
+
+def _one_source(worth: Worth, call: EffectiveStep, relation: Relation) -> Refusals:
+    given = [name for name in relation.one_source if name in call.params]
+    shared: frozenset[str] | None = None
+    for name in given:
+        records = _records(worth, call, name)
+        if records is not None:
+            shared = records if shared is None else shared & records
+    if shared is not None and not shared:
+        reason = f"{worth.review.label(call.position)} takes {' and '.join(given)} from different records, and {relation}"
+        yield worth.review.refuse(
+            Code.UNBOUND_ARGUMENT,
+            reason,
+            "take them from one piece of evidence or from one result",
+            step=call.position,
+            place=f"/params{pointer.join((given[-1],))}",
+        )
+
+
+def _records(worth: Worth, call: EffectiveStep, name: str) -> frozenset[str] | None:
+    """Return the records that a whole parameter may come from; None if any will do."""
+    shared: frozenset[str] | None = None
+    for found in worth.review.found[call.position]:
+        if found.place[0] == name:
+            for records in _sources(worth, call, found):
+                shared = records if shared is None else shared & records
+    return shared
+
+
+def _sources(worth: Worth, call: EffectiveStep, found: references.Found) -> Iterator[frozenset[str]]:
+    """Yield, for each literal and each read in a value, the records that it may come from."""
+    for index, source in worth.value_sources(found, call.position):
+        if isinstance(source, Leaf):
+            bound = worth.bind(source.value, index, call.tool, found.place)
+            if bound.records != (APPROVED,):
+                yield frozenset(bound.records if bound.holder is not None else ())
+        elif source.name == references.EVIDENCE:
+            yield frozenset(map(str, source.place[:1]))
+        else:
+            yield frozenset({source.name})
+
+
+def _data_ancestors(review: Review, index: int) -> set[int]:
+    """The steps whose results a step reads, directly or through other steps."""
+    found: set[int] = set()
+    waiting = [index]
+    while waiting:
+        for name in referenced_steps(review.plan.steps[waiting.pop()]):
+            before = review.position.get(name)
+            if before is not None and before not in found:
+                found.add(before)
+                waiting.append(before)
+    return found

@@ -1,0 +1,245 @@
+"""Which source vouches for a literal of a step: the request, evidence that the step pins, a known result, a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from tercet.contracts import pointer, references
+from tercet.contracts.effective import effective
+from tercet.contracts.entities import Entity, bind_literal
+from tercet.contracts.kinds import UNKNOWN, Kind, declared_among, fits, named_kind, result_kind
+from tercet.contracts.references import Leaf, Place
+from tercet.contracts.relations import REQUEST, SENTENCE, FieldSpec
+from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
+from tercet.critic.relations import is_of_class
+from tercet.critic.review import Review
+
+APPROVED = "approved"
+"""The record of a value that the plan approved before has in the same parameter."""
+
+
+class Holder(NamedTuple):
+    """A permitted source that holds a value."""
+
+    record: str
+    """`request`, the id of a piece of evidence, the id of a step, or `approved`."""
+    place: Place
+    kind: Kind
+    detail: str = ""
+
+    @property
+    def name(self) -> str:
+        """How a verdict names it: `request#/order_id`."""
+        return f"{self.record}#{pointer.join(self.place)}" if self.place else self.record
+
+
+class Binding(NamedTuple):
+    """What vouches for a literal, or why nothing does."""
+
+    holder: Holder | None = None
+    why: str = ""
+    records: tuple[str, ...] = ()
+    """Every record that holds the value and may be its source."""
+
+
+class Sources:
+    """The permitted sources of the literals of one plan."""
+
+    def __init__(self, review: Review) -> None:
+        self._review = review
+        self._leaves: dict[str, dict[Scalar, list[Holder]]] = {}
+
+    def bind(self, value: Any, index: int | None, target: Kind, tool: str = "", place: Place = ()) -> Binding:
+        """Return what vouches for a literal of a step; `tool` and `place` are those of the parameter that takes it."""
+        key = scalar(value)
+        named = [each for each in self._in_request.get(key, ()) if fits(each.kind, target)]
+        if named:
+            return Binding(named[0], records=(REQUEST,))
+        if (tied := self._tied_parameter(tool, place)) is not None:
+            return Binding(tied, records=(REQUEST,))
+        if (tool, place[:1], key) in self._approved:
+            return Binding(Holder(APPROVED, (), target), records=(APPROVED,))
+        spoken, is_ambiguous = self._in_sentences(value, target, place)
+        if spoken is not None:
+            return Binding(spoken, records=(REQUEST,))
+        held = [*self._in_evidence(key, index), *self._in_results(key, index)]
+        fitting = [each for each in held if fits(each.kind, target)]
+        records = tuple(dict.fromkeys(each.record for each in fitting))
+        if len({self._group(record) for record in records}) > 1:
+            why = f"is in {' and in '.join(records[:3])}, and which of them was meant cannot be determined"
+            return Binding(why=why, records=records)
+        if fitting:
+            return Binding(fitting[0], records=records)
+        if is_ambiguous:
+            return Binding(
+                why="is one of several things of its kind in the request, and no pattern tells them apart"
+            )
+        other = next(iter([*self._in_request.get(key, ()), *held]), None)
+        if other is not None:
+            what = other.kind.name or "of unknown kind"
+            return Binding(
+                why=f"holds only in {other.name}, which is {what}, and the parameter takes {target.name}"
+            )
+        return Binding()
+
+    def _group(self, record: str) -> str:
+        """Return what counts as one source: evidence that relates to the request, the results of one tool, a record."""
+        if self._review.relations.ties_to_request(record):
+            return REQUEST
+        return self._tool_of_result.get(record, record)
+
+    @cached_property
+    def _tool_of_result(self) -> dict[str, str]:
+        return {result.step_id: result.tool for result in self._review.compiled.results}
+
+    def _tied_parameter(self, tool: str, place: Place) -> Holder | None:
+        """Return the field of the request that a relation ties a parameter to, if there is no request to compare it with."""
+        relations = self._review.relations
+        if relations.has_request or len(place) != 1:
+            return None
+        for relation in relations.of_calls(tool):
+            if (
+                relation.param == place[0]
+                and relation.target is not None
+                and relation.target.owner == REQUEST
+            ):
+                return Holder(REQUEST, relation.target.place, UNKNOWN, "not checked: there is no request")
+        return None
+
+    @cached_property
+    def _sentences(self) -> list[tuple[FieldSpec, str]]:
+        """The trusted sentences of the request."""
+        found: list[tuple[FieldSpec, str]] = []
+        for field in self._review.spec.fields:
+            if (
+                field.kind == SENTENCE
+                and field.path.owner == REQUEST
+                and not self.is_marked(field.path.place)
+            ):
+                try:
+                    text = pointer.follow(self._review.compiled.input(), pointer.join(field.path.place))
+                except pointer.PointerError:
+                    continue
+                if isinstance(text, str):
+                    found.append((field, text))
+        return found
+
+    def _in_sentences(self, value: Any, target: Kind, place: Place) -> tuple[Holder | None, bool]:
+        """Return where a sentence of the request names a value, and whether it names others of the kind beside it."""
+        is_ambiguous = False
+        for field, text in self._sentences:
+            found = bind_literal(
+                text,
+                value,
+                kind=target.name or None,
+                name=str(place[0]) if place else None,
+                is_declared=target.is_declared,
+                patterns=field.patterns,
+                pasted=field.pasted,
+            )
+            if isinstance(found, Entity):
+                where = f"characters {found.start + 1} to {found.end} of {field.of}"
+                return Holder(REQUEST, field.path.place, target, f"named in the request: {where}"), False
+            is_ambiguous |= found is not None
+        return None, is_ambiguous
+
+    def is_marked(self, place: Sequence[str | int]) -> bool:
+        """Return whether a part of the request can carry other people's words."""
+        return any(overlaps(mark, place) for mark in self._review.input_marks)
+
+    def is_sentence(self, place: Sequence[str | int]) -> bool:
+        """Return whether a part of the request is prose, or holds some."""
+        return any(
+            field.kind == SENTENCE
+            and field.path.owner == REQUEST
+            and overlaps(pointer.join(field.path.place), place)
+            for field in self._review.spec.fields
+        )
+
+    def request_kind(self, place: Place) -> Kind:
+        """Return the kind of a field of the request."""
+        return self._field_kind(REQUEST, place)
+
+    def evidence_kind(self, ref: str, place: Place) -> Kind:
+        """Return the kind of a field of a piece of evidence."""
+        entry = self._review.compiled.evidence.get(ref)
+        return named_kind(place) if entry is None else self._field_kind(entry.classification, place)
+
+    def _field_kind(self, owner: str, place: Place) -> Kind:
+        fields = self._review.spec.fields
+        if not fields:
+            return named_kind(place)
+        declared = (
+            (each.path.place, each.kind)
+            for each in fields
+            if each.path.owner == owner or (owner != REQUEST and is_of_class(each.path.owner, owner))
+        )
+        return declared_among(declared, place) or named_kind(place)
+
+    @cached_property
+    def _in_request(self) -> dict[Scalar, list[Holder]]:
+        leaves = (
+            leaf
+            for leaf in scalars(self._review.compiled.input())
+            if not self.is_marked(leaf.place) and not self.is_sentence(leaf.place)
+        )
+        return _by_value(
+            (leaf, Holder(REQUEST, leaf.place, self.request_kind(leaf.place))) for leaf in leaves
+        )
+
+    def _in_evidence(self, key: Scalar, index: int | None) -> Iterator[Holder]:
+        pinned = self._review.pinned
+        refs = [ref for each in pinned for ref in each] if index is None else pinned[index]
+        for ref in dict.fromkeys(refs):
+            if self._review.is_trusted_evidence(ref, index):
+                if ref not in self._leaves:
+                    content = self._review.compiled.evidence[ref].content
+                    self._leaves[ref] = _by_value(
+                        (leaf, Holder(ref, leaf.place, self.evidence_kind(ref, leaf.place)))
+                        for leaf in scalars(content)
+                    )
+                yield from self._leaves[ref].get(key, ())
+
+    def _in_results(self, key: Scalar, index: int | None) -> Iterator[Holder]:
+        for holder in self._known_results.get(key, ()):
+            position = self._review.position.get(holder.record)
+            if position is None or index is None or position in self._review.graph.ancestors(index):
+                yield holder
+
+    @cached_property
+    def _known_results(self) -> dict[Scalar, list[Holder]]:
+        """What the trusted results of earlier plans and turns hold, if they relate to the request."""
+        review = self._review
+        found: list[tuple[Leaf, Holder]] = []
+        for result in review.compiled.results:
+            if review.relations.explain_result(result.tool, result.value, None) is not None:
+                continue
+            tool = review.compiled.surface.get(result.tool)
+            for leaf in review.compiled.trusted_leaves(result):
+                kind = named_kind(leaf.place) if tool is None else result_kind(tool, leaf.place)
+                found.append((leaf, Holder(result.step_id, leaf.place, kind)))
+        return _by_value(found)
+
+    @cached_property
+    def _approved(self) -> frozenset[tuple[str, Place, Scalar]]:
+        """The literals in authority parameters of the plan approved before: only these were bound or approved."""
+        compiled = self._review.compiled
+        found: set[tuple[str, Place, Scalar]] = set()
+        for position, step in enumerate(compiled.approved_plan.steps if compiled.approved_plan else ()):
+            tool = compiled.surface.get(step.tool or "")
+            if tool is None:
+                continue
+            for item in references.scan(effective(position, step, tool).params):
+                is_authority = tool.has_authority_everywhere or item.place[0] in tool.authority_parameters
+                if type(item) is Leaf and is_authority and not isinstance(item.value, dict | list):
+                    found.add((tool.name, item.place[:1], scalar(item.value)))
+        return frozenset(found)
+
+
+def _by_value(items: Any) -> dict[Scalar, list[Holder]]:
+    found: dict[Scalar, list[Holder]] = {}
+    for leaf, holder in items:
+        found.setdefault(scalar(leaf.value), []).append(holder)
+    return found
