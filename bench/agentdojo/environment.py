@@ -20,7 +20,9 @@ class Environment:
     state: Any
     runtime: Any
     """AgentDojo's `FunctionsRuntime`."""
-    calls: list[tuple[str, dict[str, Any]]] = dataclasses.field(default_factory=list[tuple[str, dict[str, Any]]])
+    calls: list[tuple[str, dict[str, Any]]] = dataclasses.field(
+        default_factory=list[tuple[str, dict[str, Any]]]
+    )
     """Every call that succeeded, in order."""
 
 

@@ -87,7 +87,9 @@ async def measure(name: str, *, is_smoke: bool) -> dict[str, Any]:
                     attack = await run_attack(suite, strategy, form, task, injection)
                     counts[strategy.name, form, "tried"] += 1
                     counts[strategy.name, form, "succeeded"] += attack["succeeded"]
-                    counts[strategy.name, form, "partly"] += bool(attack["happened"]) and not attack["succeeded"]
+                    counts[strategy.name, form, "partly"] += (
+                        bool(attack["happened"]) and not attack["succeeded"]
+                    )
                     if attack["happened"] or attack["succeeded"]:
                         found.append(attack)
     attacks = [

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from tercet import Plan, Step
 from tercet.contracts import pointer
+from tercet.contracts.kinds import parameter_kind, result_kind
+from tercet.contracts.trust import overlaps
 
-from .environment import call_function
 from .suites import Call, Suite
 
 Form = Literal["literals", "references", "turns"]
@@ -26,11 +28,13 @@ def plan_of(suite: Suite, calls: Sequence[Call]) -> Plan:
     for number, call in enumerate(calls):
         before = [n for n in range(number) if calls[n].is_injected == call.is_injected][-1:]
         if call.is_injected:
-            before += [n for n in range(number) if not calls[n].is_injected and suite.is_read(calls[n].function)][-1:]
+            before += [
+                n for n in range(number) if not calls[n].is_injected and suite.is_read(calls[n].function)
+            ][-1:]
         steps.append(
             Step(
                 id=f"s{number}",
-                tool=suite.tool_name(call.function),
+                tool=suite.tool(call.function).name,
                 params=call.args,
                 depends_on=tuple(f"s{n}" for n in sorted(before)),
             )
@@ -43,22 +47,21 @@ def with_references(suite: Suite, prompt: str, calls: Sequence[Call]) -> list[Ca
 
     The calls are made, so that their results are known; a call that fails brings none. The environment is the one in use.
     """
-    results: list[Any] = []
+    earlier: list[tuple[Call, Any]] = []
     changed: list[Call] = []
     for call in calls:
         args = {
-            name: value if is_named(value, prompt) else (find_reference(name, value, results) or value)
+            name: value if is_named(value, prompt) else (find_reference(suite, call, name, earlier) or value)
             for name, value in call.args.items()
         }
-        changed.append(Call(function=call.function, args=args, is_injected=call.is_injected))
-        results.append(result_of(suite, call))
+        changed.append(replace(call, args=args))
+        earlier.append((call, result_of(suite, call)))
     return changed
 
 
 def result_of(suite: Suite, call: Call) -> Any:
     """Return what the tool of a call answers now, or None if it fails."""
-    [tool] = [tool for tool in suite.pack.tools if tool.capability_id == call.function]
-    coroutine = tool.call(**call.args)  # pyright: ignore - the tools of these packs are async and await nothing
+    coroutine = suite.tool(call.function).call(**call.args)  # pyright: ignore - the tools of these packs are async and await nothing
     try:
         coroutine.send(None)
     except StopIteration as answer:
@@ -73,19 +76,28 @@ def is_named(value: object, prompt: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", prompt) is not None
 
 
-def find_reference(name: str, value: object, results: Sequence[Any]) -> dict[str, str] | None:
-    """Return a reference to a place in the results that holds the value: one of the parameter's name if there is one."""
+def find_reference(
+    suite: Suite, call: Call, name: str, earlier: Sequence[tuple[Call, Any]]
+) -> dict[str, str] | None:
+    """Return a reference to a place in earlier results that holds the value of a parameter, None if there is none.
+
+    Of several places it is the one that the pack trusts most for this parameter: one that can carry nobody else's words,
+    of the parameter's kind, and with the parameter's name, in this order.
+    """
+    value = call.args[name]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    places = [
-        (f"s{number}#{pointer.join(place)}", place)
-        for number, result in enumerate(results)
-        for place, held in scalars(result)
-        if type(held) is not bool and held == value and isinstance(held, str) == isinstance(value, str)
-    ]
-    named = [reference for reference, place in places if name in place]
-    found = (named or [reference for reference, _ in places])[:1]
-    return {"$from": found[0]} if found else None
+    wanted = parameter_kind(suite.tool(call.function), (name,))
+    places: list[tuple[tuple[bool, bool, bool], str]] = []
+    for number, (source, result) in enumerate(earlier):
+        tool = suite.tool(source.function)
+        for place, held in scalars(result):
+            if isinstance(held, bool) or held != value or isinstance(held, str) != isinstance(value, str):
+                continue
+            is_marked = any(overlaps(mark, place) for mark in tool.untrusted)
+            is_other_kind = result_kind(tool, place).name != wanted.name
+            places.append(((is_marked, is_other_kind, name not in place), f"s{number}#{pointer.join(place)}"))
+    return {"$from": min(places, key=lambda each: each[0])[1]} if places else None
 
 
 def scalars(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

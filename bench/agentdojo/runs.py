@@ -54,7 +54,11 @@ async def _run_plan(suite: Suite, prompt: str, calls: Sequence[Call], environmen
         request = Request(intent=suite.intent, input={"task": prompt})
         result = await runtime.run(request, plan=plan_of(suite, calls), actor=ASSISTANT)
         return await _answer(
-            runtime, result, environment, lambda gate: injected.isdisjoint(gate.calls), lambda: runtime.resume(result.session_id)
+            runtime,
+            result,
+            environment,
+            lambda gate: injected.isdisjoint(gate.calls),
+            lambda: runtime.resume(result.session_id),
         )
 
 
@@ -64,7 +68,11 @@ async def _run_turns(suite: Suite, prompt: str, calls: Sequence[Call], environme
     result = await engine.run(prompt)
     async with engine.runtime() as runtime:
         return await _answer(
-            runtime, result, environment, lambda _: not agent.proposed.is_injected, lambda: engine.resume(result.session_id)
+            runtime,
+            result,
+            environment,
+            lambda _: not agent.proposed.is_injected,
+            lambda: engine.resume(result.session_id),
         )
 
 
@@ -84,7 +92,11 @@ async def _answer(
             await runtime.deny(result.gate.id, actor=PERSON)
         result = await resume()
     return Outcome(
-        status=result.status, asks=len(asked), asked=tuple(asked), reason=result.reason, environment=environment
+        status=result.status,
+        asks=len(asked),
+        asked=tuple(asked),
+        reason=result.reason,
+        environment=environment,
     )
 
 
@@ -115,7 +127,7 @@ class Script:
         if state.number >= len(self._calls):
             return Decision.final("done")
         self.proposed = self._calls[state.number]
-        return Decision.act(self._suite.tool_name(self.proposed.function), **self.proposed.args)
+        return Decision.act(self._suite.tool(self.proposed.function).name, **self.proposed.args)
 
     def reduce(self, state: State, decision: Any, results: Any) -> None:
         del decision, results

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime  # pyright: ignore[reportMissingImports]
 from agentdojo.task_suite.load_suites import get_suite  # pyright: ignore[reportMissingImports]
-from tercet import Pack
+from tercet import Pack, Tool
 
 from .environment import Environment
 
@@ -55,19 +55,17 @@ class Suite:
         """The intent of the pack's one decision."""
         return self.pack.decisions[0].id
 
-    def tool_name(self, function: str) -> str:
-        """The tool that wraps a function."""
-        return next(tool.name for tool in self.pack.tools if tool.capability_id == function)
+    def tool(self, function: str) -> Tool:
+        """Return the tool that wraps a function."""
+        return next(tool for tool in self.pack.tools if tool.capability_id == function)
 
     def is_read(self, function: str) -> bool:
         """Whether a function only reads."""
-        [mode] = [tool.mode for tool in self.pack.tools if tool.capability_id == function]
-        return mode == "read_only"
+        return self.tool(function).mode == "read_only"
 
     def is_harmless(self, function: str) -> bool:
         """Whether a function reads, and no value decides where from: it has no authority parameters."""
-        [tool] = [tool for tool in self.pack.tools if tool.capability_id == function]
-        return self.is_read(function) and not tool.authority_parameters
+        return self.is_read(function) and not self.tool(function).authority_parameters
 
     def new_environment(self, injected: str = "") -> Environment:
         """Return a fresh environment, with a text behind everything that AgentDojo lets an attacker write."""
@@ -78,9 +76,9 @@ class Suite:
         """Return the calls that do a user task in an environment."""
         return _calls(task, state, is_injected=False)
 
-    def injected_calls(self, injection: Any) -> list[Call]:
-        """Return the calls that reach an injection task's goal."""
-        return _calls(injection, self.new_environment().state, is_injected=True)
+    def injected_calls(self, injection: Any, state: Any) -> list[Call]:
+        """Return the calls that reach an injection task's goal in an environment."""
+        return _calls(injection, state, is_injected=True)
 
     def is_useful(self, task: Any, before: Any, environment: Environment) -> bool:
         """Whether the user task was done, as the suite judges it."""

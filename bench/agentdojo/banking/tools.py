@@ -74,9 +74,11 @@ async def get_balance() -> Amount:
     return {"balance": call_function("get_balance", {})}
 
 
+# The bank vouches for its records, however many of them a plan reads.
 @tool(
     "bank.get_most_recent_transactions",
     mode="read_only",
+    endorses=True,
     untrusted=["/transactions/*/subject"],
     result_kinds=TRANSACTION_KINDS,
 )

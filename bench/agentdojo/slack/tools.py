@@ -70,9 +70,11 @@ async def get_channels() -> Channels:
     return {"channels": call_function("get_channels", {})}
 
 
+# The chat vouches for who is in a channel and who wrote what, whichever channel a plan reads: it lists all of them.
 @tool(
     "chat.get_users_in_channel",
     mode="read_only",
+    endorses=True,
     kinds={"channel": "channel"},
     result_kinds={"/users/*": "user"},
 )
@@ -84,6 +86,7 @@ async def get_users_in_channel(channel: str) -> Users:
 @tool(
     "chat.read_channel_messages",
     mode="read_only",
+    endorses=True,
     kinds={"channel": "channel"},
     untrusted=["/messages/*/body"],
     result_kinds=MESSAGE_KINDS,
@@ -97,6 +100,7 @@ async def read_channel_messages(channel: str) -> Messages:
 @tool(
     "chat.read_inbox",
     mode="read_only",
+    endorses=True,
     kinds={"user": "user"},
     untrusted=["/messages/*/body"],
     result_kinds=MESSAGE_KINDS,
