@@ -41,7 +41,7 @@ WIDE = LOOKUP.model_copy(
             "properties": {
                 "payment_id": {"type": "string"},
                 "total": {"type": "integer"},
-                "count": {"type": "integer"},
+                "part": {"type": "integer"},
                 "open": {"type": "boolean"},
                 "lines": {"type": "array"},
                 "note": {"type": "string"},
@@ -64,9 +64,9 @@ def paying(expression: str, *before: Step, house: House = DESK) -> Verdict:
 
 
 FORGED = [
-    "s1.count + s1.count + s1.count",
-    "s1.count - s1.total - s1.count",
-    "s1.count / s1.count + s1.total / s1.total",
+    "s1.part + s1.part + s1.part",
+    "s1.part - s1.total - s1.part",
+    "s1.part / s1.part + s1.total / s1.total",
     "s1.total * fees.fee",
     "s1.total % fees.fee",
     "-s1.total",
@@ -77,12 +77,12 @@ FORGED = [
     "int(s1.payment_id)",
     "double(s1.total)",
     "dyn(s1.total)",
-    "[s1.total][s1.count]",
+    "[s1.total][s1.part]",
     "{s1.payment_id: s1.total}[s1.payment_id]",
     "s1.open ? size([s1.total]) : s1.total",
-    "s1.count + s1['count']",
-    "s1.lines[s1.count] + s1.lines[fees.fee]",
-    "(s1.open ? s1.count : s1.total) + s1.count",
+    "s1.part + s1['part']",
+    "s1.lines[s1.part] + s1.lines[fees.fee]",
+    "(s1.open ? s1.part : s1.total) + s1.part",
     "request.discount + request['discount']",
     f'evidence["{WINDOW}"].amount + evidence["{WINDOW}"]["amount"]',
     "s1.total + 5 - 5",
@@ -92,9 +92,9 @@ FORGED = [
     f'24500 + evidence["{WINDOW}"].amount',
     "s1.total - (s1.open ? 5 : fees.fee)",
     "s1.total + 5 > fees.cap ? fees.cap : s1.total",
-    "s1.total in s1.lines ? s1.total : s1.count",
-    "has(s1.total) ? s1.total : s1.count",
-    "s1.lines.exists(l, l == s1.total) ? s1.total : s1.count",
+    "s1.total in s1.lines ? s1.total : s1.part",
+    "has(s1.total) ? s1.total : s1.part",
+    "s1.lines.exists(l, l == s1.total) ? s1.total : s1.part",
     "(s1).total",
     ".s1.total",
     "s1.open ? s1.total == s1.total : s1.open",
@@ -115,10 +115,10 @@ def test_an_expression_that_could_forge_a_number_has_no_trusted_source(expressio
         "s1.total",
         "s1.total - fees.fee",
         "s1.total - (fees.fee + request.discount)",
-        "s1.total - s1.count + fees.fee - request.discount",
+        "s1.total - s1.part + fees.fee - request.discount",
         "s1.total > fees.cap ? fees.cap : s1.total",
         "s1.total - fees.fee > fees.cap && !(s1.open == fees.name) ? fees.cap - fees.fee : s1.total",
-        "s1.open || s1.total >= fees.cap ? s1.total - fees.fee : s1.count",
+        "s1.open || s1.total >= fees.cap ? s1.total - fees.fee : s1.part",
         "s1.lines[0].price - fees.fee",
         'fees["cap"]',
         f'evidence["{WINDOW}"].amount - fees.fee',
@@ -153,7 +153,7 @@ def test_nothing_is_added_to_a_result_that_a_sum_went_into(is_noted: bool) -> No
 
 def test_before_the_rule_any_computation_over_trusted_values_was_trusted() -> None:
     """Recorded runs are judged as they were."""
-    assert refused(paying("s1.count + s1.count + s1.count", house=DESK.before_strict_calls())) is None
+    assert refused(paying("s1.part + s1.part + s1.part", house=DESK.before_strict_calls())) is None
 
 
 @pytest.mark.parametrize(
@@ -201,13 +201,13 @@ def test_a_sum_cannot_be_forged_through_notes() -> None:
     """A note may hide the same source, or a sum, behind another name: nothing is added to what a note says."""
     doubled = [
         note("a", v={"$cel": "s1.total + fees.fee"}),
-        note("b", v={"$cel": "a.v + s1.count"}),
+        note("b", v={"$cel": "a.v + s1.part"}),
     ]
     assert paying("b.v", *doubled).code == "unbound_argument"
     assert paying("a.v + s1.total", doubled[0]).code == "unbound_argument"
-    renamed = note("n", x={"$from": "s1#/count"}, y={"$from": "s1#/count"})
+    renamed = note("n", x={"$from": "s1#/part"}, y={"$from": "s1#/part"})
     assert paying("n.x + n.y", renamed).code == "unbound_argument"
-    assert paying("n.x + s1.count", renamed).code == "unbound_argument"
+    assert paying("n.x + s1.part", renamed).code == "unbound_argument"
 
 
 def test_a_note_passes_a_number_on() -> None:
@@ -235,7 +235,7 @@ def test_looking_the_same_thing_up_again_makes_no_other_source() -> None:
 
 
 def test_two_facts_with_the_same_content_are_one_source() -> None:
-    """A fact does not count twice because it was filed twice."""
+    """A fact does not part twice because it was filed twice."""
     twice = [
         evidence(f"kg:refund_window:{key}#snapshot_may", {"payment_id": "p", "amount": 7})
         for key in ("a", "b")
@@ -261,7 +261,7 @@ def test_an_opaque_value_goes_to_the_gate_that_the_decision_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["s1.total + s1.total", "self.amount * self.amount", "params.amount + s1.count"]
+    "expression", ["s1.total + s1.total", "self.amount * self.amount", "params.amount + s1.part"]
 )
 def test_a_compensation_computes_under_the_same_rule(expression: str) -> None:
     """What a plan proposes for the way back forges nothing either."""
@@ -281,7 +281,7 @@ def test_a_compensation_computes_under_the_same_rule(expression: str) -> None:
         ({"$cel": "s1.total - fees.fee"}, 95, True),
         ({"$cel": "s1.payment_id + fees.name"}, "pay_8861x", False),
         ({"$cel": "s1.lines + fees.name"}, [1], False),
-        ({"$cel": "s1.count + s1.count"}, 2, False),
+        ({"$cel": "s1.part + s1.part"}, 2, False),
         ({"$cel": "size(s1.lines)"}, 3, False),
         ({"$cel": "s1.total == s1.total"}, True, False),
         ({"$cel": "string(s1.total)"}, "100", False),

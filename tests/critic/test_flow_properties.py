@@ -128,7 +128,8 @@ JSON = st.recursive(
 @given(SCALARS, JSON, st.sampled_from(SOURCES))
 def test_a_literal_needs_an_equal_in_a_trusted_source(literal: Any, content: Any, kind: str) -> None:
     """A literal carries authority exactly where a trusted source holds a scalar that equals it."""
-    verdict = review(pay(literal), **source(kind, content))
+    pinned = {"evidence_refs": ["kg:x:1#snapshot_k1"]} if kind == "evidence" else {}
+    verdict = review(pay(literal, **pinned), **source(kind, content))
     assert is_bound(verdict) == any(equals(literal, leaf) for leaf in leaves(content))
 
 
@@ -382,7 +383,7 @@ def test_an_object_key_that_nobody_names_is_a_literal(key: str, way: str) -> Non
     value = {key: TRUSTED}
     payee: dict[str, Any] = {
         "direct": pay(value),
-        "literal": pay({"$literal": {key: "good"}}),
+        "literal": pay({"$literal": {key: "good"}}, evidence_refs=[GOOD]),
         "note": pay({"$from": "s0#/value"}),
         "input": pay({"$from": "s1#/v"}),
         "compensation": pay(TRUSTED, compensate={"tool": "bank.pay", "params": {"to": value}}),

@@ -476,9 +476,12 @@ def test_a_proposed_compensation_repeats_no_action() -> None:
 
 def test_a_proposed_compensation_pins_the_evidence_of_its_tool() -> None:
     """What its step pins counts for it as well."""
-    verdict = SHOP.review(plan(ticket(compensate=PAYING)))
-    assert refused(verdict) == ("missing_evidence", "evidence_not_pinned", 0, "/steps/0/compensate")
-    assert verdict.reasons[0].startswith("the compensation of step 0 requires evidence class")
+    by_result = {"payment_id": {"$from": "s1#/payment_id"}, "amount": {"$from": "s1#/total"}}
+    verdict = SHOP.review(
+        plan(look_up(), ticket(compensate={**PAYING, "params": by_result}, depends_on=("s1",)))
+    )
+    assert refused(verdict) == ("missing_evidence", "evidence_not_pinned", 1, "/steps/1/compensate")
+    assert verdict.reasons[0].startswith("the compensation of step 1 requires evidence class")
 
 
 def test_what_a_proposed_compensation_presupposes_is_established() -> None:

@@ -15,10 +15,12 @@ from tercet.contracts.errors import PlanError
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Verdict
 from tercet.critic.flow import origins
 from tercet.critic.review import Review
 
+from . import houses
 from .houses import (
     EVIL,
     LETTER,
@@ -33,7 +35,6 @@ from .houses import (
     pay,
     plan,
     refused,
-    step,
     takes,
     ticket,
     tool,
@@ -74,6 +75,11 @@ DESK = (
     )
     .deciding(untrusted_inputs=("message", "/items/*/note"))
 )
+
+
+def step(step_id: str, calls: str | ToolSpec | None = None, /, **fields: Any) -> Step:
+    """A step or note that pins the refund window."""
+    return houses.step(step_id, calls, **{"evidence_refs": (WINDOW,), **fields})
 
 
 def caught(verdict: Verdict, index: int, place: str, detail: str = "") -> None:
@@ -340,7 +346,8 @@ def test_evidence_is_worth_what_it_is_labelled() -> None:
     caught(verdict, 0, "/params/payment_id", f"evidence {LETTER} is not trusted")
     trusted = DESK.with_evidence(evidence(LETTER, {"account": EVIL}))
     passes(plan(pay("pay", {"$evidence": f"{LETTER}#/account"})), trusted)
-    passes(plan(pay("pay", EVIL)), trusted)
+    passes(plan(pay("pay", EVIL, evidence_refs=(WINDOW, LETTER))), trusted)
+    caught(trusted.review(plan(pay("pay", EVIL))), 0, "/params/payment_id")
 
 
 def test_evidence_without_a_label_is_not_trusted() -> None:
@@ -630,7 +637,7 @@ def test_a_raised_mode_raises_the_demand() -> None:
 def undoing(transfer: dict[str, Any], /, **fields: Any) -> Step:
     """A ticket whose way back, as the plan proposes it, is a transfer."""
     back = {"tool": "bank.transfer", "params": transfer}
-    return ticket("t", compensate=back, gates=("SUPPORT",), **fields)
+    return ticket("t", compensate=back, gates=("SUPPORT",), evidence_refs=(WINDOW,), **fields)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tercet.contracts.plan import EvidenceQuery
 from tercet.contracts.request import Request
 from tercet.planner.template import PlanningError, fill
 
-from .houses import SHOP, House, evidence, look_up, pay, plan, refused, step
+from .houses import SHOP, WINDOW, House, evidence, look_up, pay, plan, refused, step
 
 OTHER = "kg:refund_window:rw_999#snapshot_may"
 RICH = {"payment_id": "pay_6666", "amount": 90_000}
@@ -51,9 +51,9 @@ def test_any_part_of_the_id_counts(window: str) -> None:
 
 def test_a_literal_copied_from_picked_evidence_is_untrusted() -> None:
     """A planner could write the value instead of the reference."""
-    verdict = asked(window="rw_999").review(plan(look_up(), pay("pay", "pay_6666")))
-    assert verdict.code == "unbound_argument"
-    assert refused(asked(window="rw_1").review(plan(look_up(), pay("pay", "pay_6666")))) is None
+    copied = plan(look_up(), pay("pay", "pay_6666", evidence_refs=(WINDOW, OTHER)))
+    assert asked(window="rw_999").review(copied).code == "unbound_argument"
+    assert refused(asked(window="rw_1").review(copied)) is None
 
 
 @pytest.mark.parametrize(

@@ -81,19 +81,25 @@ def result_kind(tool: ToolSpec, place: Place) -> Kind:
 
 
 def declared_among(fields: Iterable[tuple[Sequence[str], str]], place: Place) -> Kind | None:
-    """Return the kind that a list of fields declares for a place; `*` in a field stands for any item."""
+    """Return the kind that a list of fields declares for a place, or for the list that it is an item of; `*` in a field
+    stands for any item."""
     for field, kind in fields:
-        if len(field) == len(place) and all(
-            each in (ANY_ITEM, str(token)) for each, token in zip(field, place, strict=True)
+        rest = place[len(field) :]
+        if all(each in (ANY_ITEM, str(token)) for each, token in zip(field, place, strict=False)) and (
+            len(field) <= len(place) and all(map(_is_item, rest))
         ):
             return declared_kind(kind)
     return None
 
 
+def _is_item(token: str | int) -> bool:
+    return isinstance(token, int) or token.isdigit()
+
+
 def named_kind(place: Place) -> Kind:
     """Return the kind that the last name on the way to a place suggests."""
-    name = next((token for token in reversed(place) if isinstance(token, str) and not token.isdigit()), None)
-    return UNKNOWN if name is None else suggested_kind(name)
+    name = next((token for token in reversed(place) if not _is_item(token)), None)
+    return UNKNOWN if name is None else suggested_kind(str(name))
 
 
 def _pointer(name: str) -> tuple[str, ...]:
@@ -113,7 +119,7 @@ def _kind_in_schema(schema: JsonObject, place: Place) -> Kind:
 
 def _inner(schema: JsonObject, token: str | int) -> JsonObject | None:
     """Return what a schema says about a member or an item."""
-    if (isinstance(token, int) or token.isdigit()) and "items" in schema:
+    if _is_item(token) and "items" in schema:
         return as_object(schema["items"])
     return as_object((as_object(schema.get("properties")) or {}).get(str(token)))
 

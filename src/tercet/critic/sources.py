@@ -53,6 +53,8 @@ class Sources:
 
     def bind(self, value: Any, index: int | None, target: Kind, tool: str = "", place: Place = ()) -> Binding:
         """Return what vouches for a literal of a step; `tool` and `place` are those of the parameter that takes it."""
+        if isinstance(value, dict | list):
+            return Binding()
         key = scalar(value)
         named = [each for each in self._in_request.get(key, ()) if fits(each.kind, target)]
         if named:

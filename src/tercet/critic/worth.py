@@ -108,7 +108,7 @@ class Worth:
         if not self.is_strict or not place:
             return None
         target = parameter_kind(tool, place)
-        for index, source in self.value_sources(found, at):
+        for index, source in self.value_sources(found, at, own):
             if isinstance(source, Leaf):
                 if self.sources.bind(source.value, index, target, tool.name, found.place).holder is None:
                     return repr(source.value), UNKNOWN
@@ -116,8 +116,11 @@ class Worth:
                 return _named(source), kind
         return None
 
-    def value_sources(self, found: Found, at: int) -> Iterator[tuple[int, Leaf | Read]]:
-        """Yield the literals and reads that an argument is made of, each with its step; notes pass on what they hold."""
+    def value_sources(
+        self, found: Found, at: int, own: EffectiveStep | None = None
+    ) -> Iterator[tuple[int, Leaf | Read]]:
+        """Yield the literals and reads that an argument is made of, each with its step; notes, and the parameters of the
+        step that a compensation belongs to, pass on what they hold."""
         waiting: list[tuple[int, Found | Read]] = [(at, found)]
         seen: set[tuple[int, Found | Read]] = set()
         while waiting:
@@ -132,13 +135,17 @@ class Worth:
             if isinstance(item, Reference):
                 waiting += ((index, read) for read in _value_reads(item))
             elif isinstance(item, Read):
-                note = self.review.position.get(item.name)
-                if note is None or note in self.review.call_at or item.name in references.RESERVED_IDS:
+                holder = self.review.position.get(item.name)
+                if item.name == references.PARAMS and own is not None:
+                    holder = own.position
+                elif holder in self.review.call_at:
+                    holder = None
+                if holder is None:
                     yield index, item
                     continue
-                for each in self.review.found[note]:
+                for each in self.review.found[holder]:
                     if overlaps(pointer.join(item.place), each.place):
-                        waiting.append((note, _beyond(each, item.place)))
+                        waiting.append((holder, _beyond(each, item.place)))
 
     def _kind_of(self, read: Read, own: EffectiveStep | None) -> Kind:
         """Return the kind of what is read."""
@@ -147,8 +154,6 @@ class Worth:
             return self.sources.request_kind(place)
         if name == references.EVIDENCE:
             return self.sources.evidence_kind(str(place[0]), place[1:]) if place else UNKNOWN
-        if name == references.PARAMS and own is not None:
-            return parameter_kind(own.tool, place) if place else UNKNOWN
         index = (
             own.position if name == references.SELF and own is not None else self.review.position.get(name)
         )
