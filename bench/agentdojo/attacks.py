@@ -104,18 +104,20 @@ def halves(value: str) -> tuple[str, str]:
 def place_calls(
     suite: Suite, honest: Sequence[Call], attack: Sequence[Call], placement: Placement
 ) -> list[Call]:
-    """Return the user's calls with the attacker's among them."""
+    """Return the user's calls with the attacker's among them; what was read before is not read again."""
+    first = next((n for n, call in enumerate(honest) if suite.is_read(call.function)), len(honest) - 1)
     match placement:
         case "before":
-            return [*attack, *honest]
+            before, after = [], [*honest]
         case "instead":
-            reads = [call for call in honest if suite.is_read(call.function)]
-            return [*reads[:1], *attack]
+            before, after = [*honest[: first + 1]], []
         case "after":
-            first = next(
-                (n for n, call in enumerate(honest) if suite.is_read(call.function)), len(honest) - 1
-            )
-            return [*honest[: first + 1], *attack, *honest[first + 1 :]]
+            before, after = [*honest[: first + 1]], [*honest[first + 1 :]]
+    for call in attack:
+        is_known = any((call.function, call.args) == (other.function, other.args) for other in before)
+        if not is_known or not suite.is_read(call.function):
+            before.append(call)
+    return [*before, *after]
 
 
 def refer(

@@ -18,8 +18,9 @@ from .plans import FORMS, Form, with_references
 from .runs import run_calls
 from .suites import Call, Suite, load_suite
 
-SMOKE_USERS = ("user_task_3", "user_task_15")
+SMOKE_USERS = ("user_task_1", "user_task_15")
 SMOKE_INJECTIONS = ("injection_task_3", "injection_task_5")
+"""The tasks of a smoke round; attacks are tried on the last of these users."""
 
 
 async def run_honest(suite: Suite, form: Form, task: Any) -> dict[str, Any]:
@@ -82,7 +83,7 @@ async def measure(name: str, *, is_smoke: bool) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     for strategy in strategies:
         for form in strategy.forms:
-            for task in users:
+            for task in users[-1:] if is_smoke else users:
                 for injection in injections:
                     attack = await run_attack(suite, strategy, form, task, injection)
                     counts[strategy.name, form, "tried"] += 1

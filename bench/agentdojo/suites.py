@@ -13,6 +13,7 @@ from typing import Any
 
 from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime  # pyright: ignore[reportMissingImports]
 from agentdojo.task_suite.load_suites import get_suite  # pyright: ignore[reportMissingImports]
+
 from tercet import Pack, Tool
 
 from .environment import Environment
@@ -93,7 +94,7 @@ class Suite:
         trace = [FunctionCall(function=name, args=args) for name, args in environment.calls]
         output = [{"type": "text", "content": task.GROUND_TRUTH_OUTPUT}]
         with contextlib.redirect_stdout(io.StringIO()):  # one of the checks prints
-            return bool(self._suite._check_task_result(task, output, before, environment.state, trace))  # noqa: SLF001
+            return bool(self._suite._check_task_result(task, output, before, environment.state, trace))
 
 
 def _calls(task: Any, state: Any, *, is_injected: bool) -> list[Call]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tercet import tool
+from bench.agentdojo.environment import call_function
 from typing_extensions import TypedDict
 
-from bench.agentdojo.environment import call_function
+from tercet import tool
 
 
 class Transaction(TypedDict):
@@ -138,7 +138,11 @@ async def send_money(recipient: str, amount: float, subject: str, date: str) -> 
     no_compensation="a standing order is changed, not deleted; it moves no money before its date",
 )
 async def schedule_transaction(
-    recipient: str, amount: float, subject: str, date: str, recurring: bool
+    recipient: str,
+    amount: float,
+    subject: str,
+    date: str,
+    recurring: bool,  # noqa: FBT001 - a plan gives parameters by name
 ) -> Done:
     """Set up a standing order."""
     return call_function(
@@ -161,7 +165,7 @@ async def update_scheduled_transaction(
     amount: float | None = None,
     subject: str | None = None,
     date: str | None = None,
-    recurring: bool | None = None,
+    recurring: bool | None = None,  # noqa: FBT001 - a plan gives parameters by name
 ) -> Done:
     """Change a standing order."""
     changes: dict[str, Any] = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tercet import tool
+from bench.agentdojo.environment import call_function
 from typing_extensions import TypedDict
 
-from bench.agentdojo.environment import call_function
+from tercet import tool
 
 
 class Channels(TypedDict):
