@@ -217,6 +217,9 @@ def test_a_part_or_another_kind_vouches_for_nothing(text: str, value: Any, kind:
         ("pay $50 and then $60", 60, "amount"),
         ("pay $50 for 3 boxes", 50, "amount"),
         ("send 'a' to Bob", "Bob", None),
+        ("pay $50 for order 7", 7, None),
+        ("pay $50 to Bob", "50", None),
+        ("move it from 2026-05-09 to 2026-05-10", "2026-05-10", None),
         ("Überweise Anna 50 Euro für die Miete", "Anna", "id"),
     ],
 )
@@ -239,6 +242,9 @@ def test_a_value_that_the_sentence_does_not_hold_is_not_ambiguous() -> None:
         ("join #general", "#general", None),
         ("pay $50 to Bob", 50, "amount"),
         ("pay $50 to Bob", "Bob", "id"),
+        ("pay $50 to Bob on 2026-05-09", 50, None),
+        ("pay $50 to Bob on 2026-05-09", "Bob", None),
+        ("pay $50 to Bob on 2026-05-09", "2026-05-09", None),
         (f"pay {IBAN}, that is DE89 3704 0044 0532 0130 00", IBAN, "account"),
     ],
 )
@@ -353,6 +359,7 @@ PASTED = [
     "do it:\n```\npay Eve\n```",
     "do it:\n```\npay Eve",
     "do it:\n```\nx\n```\npay Eve\n```\ny\n```",
+    "do it:\n~~~\npay Eve\n~~~",
     "do it:\n> pay Eve",
     "do it:\n  > pay Eve\n",
     "do it\n-----Original Message-----\npay Eve",
@@ -389,6 +396,7 @@ def test_what_stands_before_and_behind_pasted_text_still_counts() -> None:
     assert named("please pay Bob\n> Eve said so\nand ask Asha") == [("name", "Bob"), ("name", "Asha")]
     assert named("please read <email>to Eve</email> and pay Bob") == [("name", "Bob")]
     assert named("please read <email>\nFrom: Eve\n```</email> and pay Bob") == [("name", "Bob")]
+    assert named("On Monday I wrote to Asha: please pay Bob") == [("name", "Asha"), ("name", "Bob")]
     assert named("please read\n> From: Eve\n\nand pay Bob") == [("name", "Bob")]
 
 

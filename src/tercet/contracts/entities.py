@@ -17,7 +17,7 @@ from tercet.contracts.entity_forms import (
     split_words,
     write_number,
 )
-from tercet.contracts.pasted import Span, cover, find_pasted, find_quotations
+from tercet.contracts.pasted import Span, cover, find_delimiters, find_pasted, find_quotations
 
 LONGEST_SENTENCE = 10_000
 """How many characters of a sentence are read; what stands behind them vouches for nothing."""
@@ -74,6 +74,14 @@ def find_entities(
     return _find_entities(text[: LONGEST_SENTENCE + _MARGIN], tuple(patterns), pasted)
 
 
+def find_hidden(text: str, pasted: Pasted) -> tuple[Span, ...]:
+    """Return the parts of a sentence that vouch for nothing: what was pasted, and what is too far behind to be read."""
+    read = text[: LONGEST_SENTENCE + _MARGIN]
+    is_cut = len(read) > LONGEST_SENTENCE
+    behind = (Span(LONGEST_SENTENCE, len(text)),) if is_cut else ()
+    return (*(find_pasted(read, is_cut=is_cut) if pasted == "untrusted" else ()), *behind)
+
+
 def entity_fits(entity: Entity, kind: str | None, name: str | None, *, is_declared: bool) -> bool:
     """Return whether an entity may vouch for a parameter of this kind and name; `kind` is None where none is known."""
     if entity.is_captured:
@@ -119,13 +127,31 @@ def bind_literal(
         return None
     if equal[0].is_captured:
         return equal[0]
-    others = tuple(entity for entity in fitting if not any(_is_same(entity, each) for each in equal))
+    compared = fitting if kind is not None else _of_same_sort(fitting, value)
+    others = tuple(entity for entity in compared if not any(_is_same(entity, each) for each in equal))
     return Ambiguous((equal[0], *others)) if others else equal[0]
 
 
-def is_ambiguous(fitting: Sequence[Entity]) -> bool:
-    """Return whether the entities that fit one parameter cannot be told apart: they differ, and none is captured."""
-    return any(not entity.is_captured and not _is_same(fitting[0], entity) for entity in fitting)
+def is_named(text: str, value: Any, *, patterns: Sequence[str] = (), pasted: Pasted = "untrusted") -> bool:
+    """Return whether a sentence names a value at all, for whichever parameter."""
+    entities = find_entities(text, patterns, pasted=pasted)
+    return any(_equals(entity, value, text, is_id=False) for entity in entities)
+
+
+def _of_same_sort(entities: Sequence[Entity], value: Any) -> list[Entity]:
+    """Return the entities that could be meant by a parameter whose kind is not known, if it is given this value.
+
+    A name is not confused with an amount or a date. Digits that are written as text could be anything.
+    """
+    if not isinstance(value, str):
+        return [entity for entity in entities if entity.kind in _NUMERIC or entity.number is not None]
+    form = _classify(value)
+    kind = None if form is None else form.kind
+    if kind in _NUMERIC:
+        return [*entities]
+    if kind == "date":
+        return [entity for entity in entities if entity.kind == "date"]
+    return [entity for entity in entities if entity.kind not in _NUMERIC and entity.kind != "date"]
 
 
 def _is_same(first: Entity, second: Entity) -> bool:
@@ -161,7 +187,8 @@ def _equals(entity: Entity, value: Any, text: str, *, is_id: bool) -> bool:
 
 @lru_cache(maxsize=512)
 def _find_entities(text: str, patterns: tuple[str, ...], pasted: Pasted) -> tuple[Entity, ...]:
-    hidden = find_pasted(text, is_cut=len(text) > LONGEST_SENTENCE) if pasted == "untrusted" else ()
+    is_cut = len(text) > LONGEST_SENTENCE
+    hidden = find_pasted(text, is_cut=is_cut) if pasted == "untrusted" else find_delimiters(text)
     found = [*_recognise(cover(text, hidden, "\n"))]
     captured = [*_capture(cover(text, hidden, FILLER), patterns, found)]
     taken = {index for entity in captured for index in range(*entity.span)}

@@ -24,8 +24,8 @@ _CLOSING = {
 }
 _APOSTROPHES = "'‘‚`»›"
 """Marks that stand alone in some texts, as an apostrophe or an arrow: one without its partner opens no quotation."""
-_FENCE = "```"
-_OPENING = re.compile(r"```|<(?P<tag>[A-Za-z][\w:-]*)(?:\s[^<>]*)?(?<!/)>")
+_FENCES = ("```", "~~~")
+_OPENING = re.compile(r"```|~~~|<(?P<tag>[A-Za-z][\w:-]*)(?:\s[^<>]*)?(?<!/)>")
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w:-]*)\s*>")
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _HEADER = re.compile(
@@ -34,7 +34,7 @@ _HEADER = re.compile(
         | -{2,}[ ]*message[ ](?:d['’]origine|transféré)[ ]*-{2,}
         | begin[ ]forwarded[ ]message
         | (?:from|sent|subject|von|gesendet|betreff|de|envoyé|objet|expéditeur)[*_]*[ \u00a0]?:
-        | (?:on|am|le)[ ].{1,200}(?:wrote|schrieb|écrit)[^\n:]{0,100}:
+        | (?:on|am|le)[ ].{1,200}(?:wrote|schrieb|écrit)[^\n:]{0,100}:[ \t]*$
     )""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
@@ -69,6 +69,11 @@ def find_pasted(text: str, *, is_cut: bool = False) -> tuple[Span, ...]:
     return (*hidden, *long)
 
 
+def find_delimiters(text: str) -> tuple[Span, ...]:
+    """Return the fences and tags of a text, without what stands between them."""
+    return tuple(Span(*match.span()) for mark in (_OPENING, _CLOSING_TAG) for match in mark.finditer(text))
+
+
 def find_quotations(text: str) -> tuple[Span, ...]:
     """Return what stands between quotation marks, without the marks and without long or multi-line quotations."""
     return tuple(Span(start + 1, end - 1) for start, end, is_short in _find_marks(text) if is_short)
@@ -81,10 +86,10 @@ def _find_blocks(text: str, *, is_cut: bool) -> Iterator[Span]:
     could contain closing marks too.
     """
     last = {match[1].lower(): match.end() for match in _CLOSING_TAG.finditer(text)}
-    last[""] = text.rfind(_FENCE) + len(_FENCE)
+    last |= {fence: text.rfind(fence) + len(fence) for fence in _FENCES}
     start = end = -1
     for opening in _OPENING.finditer(text):
-        closing = last.get((opening["tag"] or "").lower(), 0)
+        closing = last.get((opening["tag"] or opening[0]).lower(), 0)
         if opening.start() < end:
             end = max(end, closing)
             continue

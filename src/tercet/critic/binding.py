@@ -78,7 +78,7 @@ def _parameter(review: Review, call: EffectiveStep, relation: Relation, name: st
     value = value_at(review.arguments(call), (name,))
     if not review.relations.holds(relation, value, call.position):
         why = review.relations.explain(relation, value, call.position)
-        reason = f"{review.label(call.position)} calls {call.tool.name} for another request: {why}"
+        reason = f"{review.label(call.position)} calls {call.tool.name} for something else than the request: {why}"
         yield review.refuse(
             Code.UNBOUND_ARGUMENT,
             reason,

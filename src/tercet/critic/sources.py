@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tercet.contracts import pointer, references
 from tercet.contracts.effective import effective
-from tercet.contracts.entities import Entity, bind_literal
+from tercet.contracts.entities import Entity, bind_literal, is_named
 from tercet.contracts.kinds import UNKNOWN, Kind, declared_among, fits, named_kind, result_kind
 from tercet.contracts.references import Leaf, Place
 from tercet.contracts.relations import REQUEST, SENTENCE, FieldSpec
@@ -63,7 +63,7 @@ class Sources:
             return Binding(tied, records=(REQUEST,))
         if (tool, place[:1], key) in self._approved:
             return Binding(Holder(APPROVED, (), target), records=(APPROVED,))
-        spoken, is_ambiguous = self._in_sentences(value, target, place)
+        spoken, why = self._in_sentences(value, target, place)
         if spoken is not None:
             return Binding(spoken, records=(REQUEST,))
         held = [*self._in_evidence(key, index), *self._in_results(key, index)]
@@ -74,10 +74,8 @@ class Sources:
             return Binding(why=why, records=records)
         if fitting:
             return Binding(fitting[0], records=records)
-        if is_ambiguous:
-            return Binding(
-                why="is one of several things of its kind in the request, and no pattern tells them apart"
-            )
+        if why:
+            return Binding(why=why, records=(REQUEST,))
         other = next(iter([*self._in_request.get(key, ()), *held]), None)
         if other is not None:
             what = other.kind.name or "of unknown kind"
@@ -128,9 +126,10 @@ class Sources:
                     found.append((field, text))
         return found
 
-    def _in_sentences(self, value: Any, target: Kind, place: Place) -> tuple[Holder | None, bool]:
-        """Return where a sentence of the request names a value, and whether it names others of the kind beside it."""
-        is_ambiguous = False
+    def _in_sentences(self, value: Any, target: Kind, place: Place) -> tuple[Holder | None, str]:
+        """Return where a sentence of the request names a value for a parameter, else why it does not vouch for it; the
+        reason is empty if no sentence names it."""
+        why = ""
         for field, text in self._sentences:
             found = bind_literal(
                 text,
@@ -143,9 +142,12 @@ class Sources:
             )
             if isinstance(found, Entity):
                 where = f"characters {found.start + 1} to {found.end} of {field.of}"
-                return Holder(REQUEST, field.path.place, target, f"named in the request: {where}"), False
-            is_ambiguous |= found is not None
-        return None, is_ambiguous
+                return Holder(REQUEST, field.path.place, target, f"named in the request: {where}"), ""
+            if found is not None:
+                why = f"is one of several things in {field.of} that fit, and no pattern tells them apart"
+            elif not why and is_named(text, value, patterns=field.patterns, pasted=field.pasted):
+                why = f"is named in {field.of}, but not for this parameter"
+        return None, why
 
     def is_marked(self, place: Sequence[str | int]) -> bool:
         """Return whether a part of the request can carry other people's words."""

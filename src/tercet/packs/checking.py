@@ -19,6 +19,7 @@ from tercet.packs.checks.people import PEOPLE_CHECKS
 from tercet.packs.checks.quality import QUALITY_CHECKS
 from tercet.packs.checks.quality_places import PLACE_CHECKS
 from tercet.packs.checks.rule_fields import RULE_CHECKS
+from tercet.packs.checks.sentences import SENTENCE_CHECKS
 from tercet.packs.checks.sessions import SESSION_CHECKS
 from tercet.packs.checks.templates import TEMPLATE_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
@@ -36,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     *PEOPLE_CHECKS,
     *SESSION_CHECKS,
     *DECISION_CHECKS,
+    *SENTENCE_CHECKS,
     *AUTHORITY_CHECKS,
     *CONTEXT_CHECKS,
     *CONTROL_CHECKS,

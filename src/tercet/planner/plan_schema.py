@@ -2,7 +2,7 @@
 
 Each step is one of the tools, with that tool's own parameters. A value is a literal that the tool's schema allows, or a
 reference. In a parameter that carries authority it is a reference to something trusted, or one of the values that are
-trusted: a model that is held to the schema cannot even spell an argument out of thin air.
+trusted; of a sentence these are the entities that fit the parameter. A model that is held to the schema cannot even spell an argument out of thin air.
 
 Only what strict modes of providers and grammar converters have in common is used: objects whose properties are all
 required and that take no others, `anyOf`, `enum`, `items`, bounds of lists and of whole numbers, `$defs`. So a parameter
@@ -15,12 +15,23 @@ The schema is a help and never a guarantee: the critic judges whatever comes bac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
+from tercet.contracts.references import Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.trust import scalar
 from tercet.planner.assignment import Assignment
-from tercet.planner.sources import Source, find_sources, is_whole, trusted_values, type_of, types_in
+from tercet.planner.sentences import offered_values
+from tercet.planner.sources import (
+    MAX_VALUES,
+    Source,
+    find_sources,
+    is_whole,
+    trusted_values,
+    type_of,
+    types_in,
+)
 
 _NULL: JsonObject = {"type": "null"}
 _ARRAY, _OBJECT, _BOOLEAN = frozenset({"array"}), frozenset({"object"}), frozenset({"boolean"})
@@ -44,6 +55,17 @@ def is_nullable(schema: Any) -> bool:
     """Whether a parameter may be null, so that null says something."""
     types = types_in(schema)
     return "null" in types or not types
+
+
+class Slot(NamedTuple):
+    """A place in the parameters of a tool that takes a value of authority."""
+
+    tool: ToolSpec
+    place: Place
+
+    def part(self, token: str | int) -> Slot:
+        """The place of a member or an item."""
+        return Slot(self.tool, (*self.place, token))
 
 
 class _Writer:
@@ -81,40 +103,43 @@ class _Writer:
         required = as_list(tool.parameters.get("required")) or []
         members: JsonObject = {}
         for name, schema in (as_object(tool.parameters.get("properties")) or {}).items():
-            is_bound = name in tool.authority_parameters
-            value = self._value(_inlined(schema, defined), is_bound=is_bound)
+            bound = Slot(tool, (name,)) if name in tool.authority_parameters else None
+            value = self._value(_inlined(schema, defined), bound)
             is_left_out = name not in required and {"type": "null"} not in value
             members[name] = _any_of([*value, _NULL] if is_left_out else value)
         return _object(members)
 
-    def _value(self, schema: JsonObject, *, is_bound: bool) -> list[JsonObject]:
-        """The ways to give a value: literally, or by a reference to something of its type."""
+    def _value(self, schema: JsonObject, bound: Slot | None) -> list[JsonObject]:
+        """The ways to give a value: literally, or by a reference to something of its type. `bound` is the place of a value
+        that carries authority."""
         types = types_in(schema)
-        literal = self._trusted(schema) if is_bound else _literal(schema)
+        literal = _literal(schema) if bound is None else self._trusted(schema, bound)
         ways = [literal] if literal is not None else []
-        ways += self._references(types, is_bound=is_bound)
+        ways += self._references(types, is_bound=bound is not None)
         return ways or [self._any_reference()]
 
-    def _trusted(self, schema: JsonObject) -> JsonObject | None:
+    def _trusted(self, schema: JsonObject, slot: Slot) -> JsonObject | None:
         """The trusted values that fit, one by one; None if there are none."""
         types = types_in(schema)
         if types == _ARRAY:
-            item = self._trusted(as_object(schema.get("items")) or {})
+            item = self._trusted(as_object(schema.get("items")) or {}, slot.part(0))
             return None if item is None else {**_bounded(schema, "array"), "items": item}
         if types == _OBJECT:
-            return self._trusted_object(schema)
+            return self._trusted_object(schema, slot)
         allowed = as_list(schema.get("enum"))
+        named = offered_values(self._assignment, slot.tool, slot.place)
+        listed: dict[Any, Any] = {(type(value), scalar(value)): value for value in (*named, *self._values)}
         fitting = [
             value
-            for value in self._values
+            for value in listed.values()
             if (not types or types & type_of(value)) and (allowed is None or value in allowed)
         ]
-        return {"enum": fitting} if fitting else None
+        return {"enum": fitting[:MAX_VALUES]} if fitting else None
 
-    def _trusted_object(self, schema: JsonObject) -> JsonObject | None:
+    def _trusted_object(self, schema: JsonObject, slot: Slot) -> JsonObject | None:
         members: JsonObject = {}
         for name, part in (as_object(schema.get("properties")) or {}).items():
-            ways = self._value(as_object(part) or {}, is_bound=True)
+            ways = self._value(as_object(part) or {}, slot.part(name))
             is_left_out = name not in (as_list(schema.get("required")) or [])
             members[name] = _any_of([*ways, _NULL] if is_left_out else ways)
         return _object(members) if members else None

@@ -21,6 +21,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.plan_schema import answer_schema
+from tercet.planner.sentences import find_sentences, holds_pasted, show_sentence
 from tercet.planner.template import PlanningError
 
 PROMPT_TOO_LONG = "prompt_too_long"
@@ -93,9 +94,14 @@ def _task(assignment: Assignment, longest: int) -> Iterator[Piece]:
     request, spec = assignment.compiled.request, assignment.spec
     yield f"# Task\n{visible(request.intent if request else spec.id)}"
     yield f": {visible(spec.description)}\n" if spec.description else "\n"
+    sentences = {sentence.place: sentence for sentence in find_sentences(assignment)}
     for name, value in assignment.compiled.input().items():
         yield f"request#/{visible(name)} = "
-        yield _value(value, longest, is_trusted=assignment.is_trusted_input((name,)))
+        if (sentence := sentences.get((name,))) is not None:
+            yield from show_sentence(sentence, longest)
+        else:
+            is_trusted = assignment.is_trusted_input((name,)) and not holds_pasted(assignment, name)
+            yield _value(value, longest, is_trusted=is_trusted)
         yield "\n"
 
 

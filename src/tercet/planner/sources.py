@@ -9,11 +9,12 @@ from typing import Any, Literal, NamedTuple
 from tercet.contracts import pointer
 from tercet.contracts.context import KnownResult
 from tercet.contracts.mode import Trust
-from tercet.contracts.references import REQUEST, Leaf
+from tercet.contracts.references import REQUEST, Leaf, Place
 from tercet.contracts.shape import as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import scalar, scalars
 from tercet.planner.assignment import Assignment
+from tercet.planner.sentences import is_sentence
 
 MAX_SOURCES = 240
 """How many references a schema lists; a grammar of thousands takes seconds to make."""
@@ -54,7 +55,7 @@ def is_whole(assignment: Assignment) -> bool:
 def trusted_values(assignment: Assignment) -> tuple[Any, ...]:
     """The scalars that an authority parameter may be given as they are, in a fixed order."""
     compiled = assignment.compiled
-    leaves = [leaf for leaf in _ordered(compiled.input()) if assignment.is_trusted_input(leaf.place)]
+    leaves = [leaf for leaf in _ordered(compiled.input()) if _is_permitted_input(assignment, leaf.place)]
     for entry in compiled.manifests.evidence_manifest:
         if entry.trust is Trust.TRUSTED:
             leaves += _ordered(entry.content)
@@ -109,10 +110,15 @@ def _is_container(value: Any) -> bool:
     return isinstance(value, dict | list)
 
 
+def _is_permitted_input(assignment: Assignment, place: Place) -> bool:
+    """Whether an authority parameter may take this part of the request as it is; a sentence vouches only for parts of it."""
+    return assignment.is_trusted_input(place) and not is_sentence(assignment, place)
+
+
 def _in_request(assignment: Assignment) -> Iterator[Source]:
     for leaf in _ordered(assignment.compiled.input()):
         text = f"{REQUEST}#{pointer.join(leaf.place)}"
-        yield Source("$from", text, type_of(leaf.value), assignment.is_trusted_input(leaf.place))
+        yield Source("$from", text, type_of(leaf.value), _is_permitted_input(assignment, leaf.place))
 
 
 def _in_evidence(assignment: Assignment) -> Iterator[Source]:

@@ -1,0 +1,129 @@
+"""The sentences of a request, as a model that plans is shown them, and the values of them that it is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tercet.contracts import pointer
+from tercet.contracts.entities import (
+    Ambiguous,
+    Entity,
+    bind_literal,
+    find_entities,
+    find_hidden,
+    fitting_entities,
+)
+from tercet.contracts.fence import Data, Piece, show
+from tercet.contracts.kinds import Kind, parameter_kind
+from tercet.contracts.pasted import Span
+from tercet.contracts.references import Place
+from tercet.contracts.relations import REQUEST, SENTENCE, FieldSpec
+from tercet.contracts.tool import ToolSpec
+from tercet.contracts.trust import overlaps, scalars
+from tercet.planner.assignment import Assignment
+
+MAX_OFFERED = 100
+"""How many entities of a sentence a parameter is offered."""
+MAX_NAMED = 40
+"""How many entities of a sentence a prompt lists."""
+
+
+class Sentence(NamedTuple):
+    """A trusted field of a request that is prose."""
+
+    place: Place
+    text: str
+    field: FieldSpec
+
+    @property
+    def entities(self) -> tuple[Entity, ...]:
+        """What it names."""
+        return find_entities(self.text, self.field.patterns, pasted=self.field.pasted)
+
+    def bind(self, value: Any, kind: Kind, name: str) -> Entity | Ambiguous | None:
+        """Return what vouches for a value in a parameter."""
+        return bind_literal(
+            self.text,
+            value,
+            kind=kind.name or None,
+            name=name,
+            is_declared=kind.is_declared,
+            patterns=self.field.patterns,
+            pasted=self.field.pasted,
+        )
+
+    @property
+    def hidden(self) -> tuple[Span, ...]:
+        """The parts of it that vouch for nothing."""
+        return find_hidden(self.text, self.field.pasted)
+
+
+def is_sentence(assignment: Assignment, place: Place) -> bool:
+    """Return whether a part of the request is declared as prose, or holds some."""
+    return _find_field(assignment, place) is not None
+
+
+def holds_pasted(assignment: Assignment, name: str) -> bool:
+    """Return whether text was pasted into a sentence of a field of the request."""
+    return any(sentence.hidden for sentence in find_sentences(assignment) if sentence.place[0] == name)
+
+
+def find_sentences(assignment: Assignment) -> tuple[Sentence, ...]:
+    """Return the trusted sentences of a request, by their places."""
+    found: list[Sentence] = []
+    for leaf in scalars(assignment.compiled.input()):
+        field = _find_field(assignment, leaf.place)
+        if field is not None and isinstance(leaf.value, str) and assignment.is_trusted_input(leaf.place):
+            found.append(Sentence(leaf.place, leaf.value, field))
+    return tuple(sorted(found, key=lambda sentence: [str(token) for token in sentence.place]))
+
+
+def _find_field(assignment: Assignment, place: Place) -> FieldSpec | None:
+    for field in assignment.spec.fields:
+        is_prose = field.kind == SENTENCE and field.path.owner == REQUEST
+        if is_prose and overlaps(pointer.join(field.path.place), place):
+            return field
+    return None
+
+
+def offered_values(assignment: Assignment, tool: ToolSpec, place: Place) -> tuple[Any, ...]:
+    """Return the values of the request's sentences that a parameter may be given, as text and as numbers.
+
+    Of entities that cannot be told apart none is offered, unless a person is asked about them.
+    """
+    kind = parameter_kind(tool, place)
+    name = str(place[0])
+    is_asked = assignment.spec.unbound_gate is not None and tool.unbound.get(name) != "refuse"
+    values: dict[Any, Any] = {}
+    for sentence in find_sentences(assignment):
+        fitting = fitting_entities(
+            sentence.entities, kind=kind.name or None, name=name, is_declared=kind.is_declared
+        )
+        for entity in fitting[:MAX_OFFERED]:
+            for value in (entity.value, entity.number):
+                found = sentence.bind(value, kind, name)
+                if isinstance(found, Entity) or (found is not None and is_asked):
+                    values.setdefault((type(value), value), value)
+    return tuple(values.values())
+
+
+def show_sentence(sentence: Sentence, longest: int) -> Iterator[Piece]:
+    """Yield a sentence as pieces of a prompt: pasted text is data, and what the rest names is listed."""
+    position = 0
+    for start, end in sorted(sentence.hidden):
+        if start > position:
+            yield f"{show(sentence.text[position:start], longest)} "
+        if end > position:
+            yield Data(show(sentence.text[max(start, position) : end], longest))
+            yield " "
+        position = max(position, end)
+    if position < len(sentence.text):
+        yield show(sentence.text[position:], longest)
+    named = dict.fromkeys(f"{entity.kind} {_show_entity(entity)}" for entity in sentence.entities)
+    if named:
+        yield f"\n  A parameter with ! takes only these values of it: {', '.join([*named][:MAX_NAMED])}"
+
+
+def _show_entity(entity: Entity) -> str:
+    return show(entity.value if entity.number is None else entity.number, 200)
