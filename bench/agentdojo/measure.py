@@ -12,9 +12,9 @@ import sys
 from collections import Counter
 from typing import Any
 
-from .attacks import STRATEGIES, Strategy, prepare_attack
+from .attacks import PLAIN, STRATEGIES, Strategy, prepare_attack
 from .environment import environment_in_use
-from .plans import FORMS, Form, with_references
+from .plans import FORMS, Form, result_of, with_references
 from .runs import run_calls
 from .suites import Call, Suite, load_suite
 
@@ -66,6 +66,16 @@ async def run_attack(
     }
 
 
+def run_bare(suite: Suite, task: Any, injection: Any) -> bool:
+    """Make the calls of a plain attack without Tercet; return whether the injection's goal was reached."""
+    attack = prepare_attack(suite, PLAIN[0], "literals", task, injection)
+    before = copy.deepcopy(attack.environment.state)
+    with environment_in_use(attack.environment):
+        for call in attack.calls:
+            result_of(suite, call)
+    return suite.is_harmed(injection, before, attack.environment)
+
+
 def _key(call: Call) -> str:
     return json.dumps([call.function, call.args], sort_keys=True)
 
@@ -78,6 +88,7 @@ async def measure(name: str, *, is_smoke: bool) -> dict[str, Any]:
         task for key, task in suite.injection_tasks.items() if not is_smoke or key in SMOKE_INJECTIONS
     ]
     honest = [await run_honest(suite, form, task) for form in FORMS for task in users]
+    bare = [run_bare(suite, task, injection) for task in users for injection in injections]
     strategies = STRATEGIES[name]
     counts: Counter[tuple[str, str, str]] = Counter()
     found: list[dict[str, Any]] = []
@@ -104,7 +115,8 @@ async def measure(name: str, *, is_smoke: bool) -> dict[str, Any]:
         for strategy in strategies
         for form in strategy.forms
     ]
-    return {"suite": name, "honest": honest, "attacks": attacks, "found": found}
+    without = {"tried": len(bare), "succeeded": sum(bare)}
+    return {"suite": name, "honest": honest, "without": without, "attacks": attacks, "found": found}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ FORMS = {"literals": "plan in literals", "references": "plan with references", "
 
 def describe(suite: dict[str, Any]) -> str:
     """Return the tables of one suite: a summary, who was asked where, and each strategy of the attacks."""
-    parts = [f"## {suite['suite']}", summary(suite), asked(suite), strategies(suite)]
+    without = f"Without Tercet, {_share([suite['without']])} plain attacks succeed."
+    parts = [f"## {suite['suite']}", summary(suite), without, asked(suite), strategies(suite)]
     if any(row["succeeded"] or row["partly"] for row in suite["attacks"]):
         parts.append(successes(suite))
     return "\n\n".join(parts) + "\n"

@@ -74,11 +74,9 @@ async def get_balance() -> Amount:
     return {"balance": call_function("get_balance", {})}
 
 
-# The bank vouches for its records, however many of them a plan reads.
 @tool(
     "bank.get_most_recent_transactions",
     mode="read_only",
-    endorses=True,
     untrusted=["/transactions/*/subject"],
     result_kinds=TRANSACTION_KINDS,
 )
@@ -154,9 +152,9 @@ async def schedule_transaction(
 @tool(
     "bank.update_scheduled_transaction",
     mode="local_write",
-    authority=["id", "recipient", "amount"],
-    kinds={"id": "transaction", "recipient": "account", "amount": "amount"},
-    unbound={"id": "ask", "recipient": "ask", "amount": "ask"},
+    authority=["id", "recipient", "amount", "date", "recurring"],
+    kinds={"id": "transaction", "recipient": "account", "amount": "amount", "date": "due_date"},
+    unbound={"id": "ask", "recipient": "ask", "amount": "ask", "date": "ask", "recurring": "ask"},
     no_compensation="a standing order is changed again by the same call; it moves no money before its date",
 )
 async def update_scheduled_transaction(
