@@ -62,6 +62,10 @@ def bind(
             [("uri", "https://example.com/a_(b)?x=1"), ("uri", "www.example.com")],
         ),
         ("Summarise dora-web.com!", [("uri", "dora-web.com")]),
+        ("Post it to www.our-shop.com.They wrote it.", [("uri", "www.our-shop.com")]),
+        ("Post it to our-shop.com.They wrote it.", [("uri", "our-shop.com")]),
+        ("Post it to www.Our-shop.com.", [("uri", "www.Our-shop.com")]),
+        ("Post it to www.our-shop.com.au.", [("uri", "www.our-shop.com.au")]),
         (
             "Due on 2026-05-09, 9 May 2026 or May 9th, 2026",
             [("date", "2026-05-09")] * 3,
