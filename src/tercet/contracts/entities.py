@@ -17,7 +17,7 @@ from tercet.contracts.entity_forms import (
     split_words,
     write_number,
 )
-from tercet.contracts.pasted import Span, cover, find_delimiters, find_pasted, find_quotations
+from tercet.contracts.pasted import Span, cover, find_delimiters, find_pasted, find_quotations, unify_lines
 
 LONGEST_SENTENCE = 10_000
 """How many characters of a sentence are read; what stands behind them vouches for nothing."""
@@ -76,7 +76,7 @@ def find_entities(
     text: str, patterns: Sequence[str] = (), *, pasted: Pasted = "untrusted"
 ) -> tuple[Entity, ...]:
     """Return the entities that a sentence names, in the order of the text."""
-    return _find_entities(text[: LONGEST_SENTENCE + _MARGIN], tuple(patterns), pasted)
+    return _find_entities(unify_lines(text[: LONGEST_SENTENCE + _MARGIN]), tuple(patterns), pasted)
 
 
 def find_hidden(text: str, pasted: Pasted) -> tuple[Span, ...]:
