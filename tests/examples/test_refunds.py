@@ -39,6 +39,7 @@ def review(pack: Pack, plan: Any, *roles: str) -> Verdict:
     source = (REFUNDS / "plans" / f"{plan}.json").read_bytes() if isinstance(plan, str) else plan
     context = pack.run_context(actor=Actor(id="somebody", roles=roles), plan_origin="caller")
     compiled = compile_context(pack, Request(intent="support.refund"), context)
+    compiled = compiled.model_copy(update={"request": None})
     return verify(context, compiled, pack.decision_for("support.refund"), load_plan(source))
 
 

@@ -13,6 +13,7 @@ from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate, Notify
 from tercet.contracts.policy import Policy
+from tercet.contracts.relations import Relation
 from tercet.contracts.request import Actor
 from tercet.contracts.session import RoleLimit, SessionRules
 from tercet.packs import Pack, check, check_folder
@@ -66,7 +67,8 @@ def paying(**changes: Any) -> Tool:
 UNDO = paying(name="a.undo", reversibility="reversible", compensate=None, no_compensation="pay again")
 GATE = Gate(name="G", roles=("boss",))
 CONDITIONAL = Gate(name="C", roles=("boss",), when="args.amount > 5")
-DECISION = DecisionSpec(id="d", intents=("do.d",))
+BIND = (Relation(evidence="rules", field="account", equals="request.account"),)
+DECISION = DecisionSpec(id="d", intents=("do.d",), bind=BIND)
 BOSS = Actor(id="ada", roles=("boss",))
 
 
@@ -80,7 +82,7 @@ def build(**changes: Any) -> Pack:
 
 
 def decide(**fields: Any) -> dict[str, Any]:
-    return {"decisions": [DecisionSpec(id="d", **fields)]}
+    return {"decisions": [DecisionSpec(id="d", **{"bind": BIND, **fields})]}
 
 
 def pay(**fields: Any) -> dict[str, Any]:
@@ -220,7 +222,7 @@ DEFECTS: dict[str, Case] = {
         pay(mode="destructive", gates=("C",)), "ungated", "tool a.pay, gates", "no 'when'",
     ),
     "destructive tool gated by some decisions": (
-        pay(mode="destructive") | {"decisions": [DECISION, DecisionSpec(id="e", gates=("G",))]},
+        pay(mode="destructive") | {"decisions": [DECISION, DecisionSpec(id="e", bind=BIND, gates=("G",))]},
         "ungated", "tool a.pay, gates", "",
     ),
     "irreversible reading tool gated by a decision only": (
@@ -280,11 +282,11 @@ DEFECTS: dict[str, Case] = {
         "output_unknown", "decision d, required_outputs", "require one of y",
     ),
     "intent of two decisions": (
-        {"decisions": [DECISION, DecisionSpec(id="e", intents=("do.d",))]},
+        {"decisions": [DECISION, DecisionSpec(id="e", bind=BIND, intents=("do.d",))]},
         "intent_claimed_twice", "decision e, intents", "do.d already asks for decision d",
     ),
     "intent that is another's id": (
-        {"decisions": [DECISION, DecisionSpec(id="e", intents=("d",))]}, "intent_claimed_twice", "decision e, intents", "",
+        {"decisions": [DECISION, DecisionSpec(id="e", bind=BIND, intents=("d",))]}, "intent_claimed_twice", "decision e, intents", "",
     ),
     "evidence class of a decision that no file has": (
         decide(required_evidence=("window_evidence",)), "evidence_class_unknown", "decision d, required_evidence", "class window",
@@ -336,7 +338,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "gated by the tool": pay(mode="destructive", gates=("G",)),
     "gated by every decision that offers it": pay(mode="destructive") | decide(gates=("G",)),
     "gated where it is not prohibited": pay(mode="destructive")
-    | {"decisions": [DecisionSpec(id="e", gates=("G",)), DecisionSpec(id="f", prohibited_tools=("a.pay",))]},
+    | {"decisions": [DecisionSpec(id="e", bind=BIND, gates=("G",)), DecisionSpec(id="f", bind=BIND, prohibited_tools=("a.pay",))]},
     "gated by one of two gates": pay(mode="destructive", gates=("C", "G")),
     "no compensation, with a reason": pay(compensate=None, no_compensation="it is gone"),
     "compensation by alias": {

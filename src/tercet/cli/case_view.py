@@ -147,6 +147,9 @@ def show_verdict(screen: Screen, case: Case) -> None:
         if verdict.deferred:
             later = Text(f"decided at dispatch: {listed(verdict.deferred)}", style="dim")
             screen.put(later, first="  ", rest="    ")
+        if verdict.unchecked:
+            text = f"not checked without a request (--input): {listed(verdict.unchecked)}"
+            screen.put(Text(text, style="yellow"), first="  ", rest="    ")
     else:
         where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"
         screen.say(Text.assemble(("✗ refused: ", "bold red"), f"{verdict.kind} ({verdict.code}){where}"))

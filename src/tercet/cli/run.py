@@ -30,7 +30,7 @@ from tercet.runtime.planners import PlannerName
 EXAMPLES = """\
 tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4
 tercet run examples/refunds --plan examples/refunds/plans/plan_a.json  # refused: exit 3
-tercet run examples/refunds --plan examples/refunds/plans/plan_b.json --shadow
+tercet run examples/refunds --plan examples/refunds/plans/plan_b.json --input '{"order_id": "ord_881"}' --shadow
 """
 
 

@@ -18,6 +18,7 @@ EXAMPLES = """\
 tercet verify examples/refunds examples/refunds/plans/plan_b.json
 tercet verify examples/refunds examples/refunds/plans/plan_a.json  # refused: exit 3
 tercet verify examples/refunds examples/refunds/plans/plan_b.json --json
+tercet verify examples/refunds examples/refunds/plans/plan_b.json --input '{"order_id": "ord_882"}'  # another order: exit 3
 """
 
 

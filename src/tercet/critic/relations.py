@@ -114,10 +114,11 @@ class Relations:
     def explain(self, relation: Relation, value: Any, index: int | None) -> str:
         """Return in words why a value does not meet a relation."""
         wanted = sorted(map(repr, self.demanded(relation, index) or ()))
-        expected = " or ".join(wanted[:3]) or f"a value, and there is none at {relation.equals}"
-        has = "has no value" if value is _MISSING else f"is {_shown(value)}"
-        what = relation.param or relation.field
-        return f"{what} {has}, and {relation} demands {expected}"
+        has = "is missing" if value is _MISSING else f"is {_shown(value)}"
+        expected = (
+            f"not {' or '.join(wanted[:3])}" if wanted else f"and there is no trusted {relation.equals}"
+        )
+        return f"{relation.param or relation.field} {has}, {expected} ({relation})"
 
     def explain_evidence(self, ref: str, index: int | None) -> str | None:
         """Return in words why a piece of evidence does not relate to the request; None if it does."""
@@ -126,7 +127,7 @@ class Relations:
             return None
         entry = self._compiled.evidence[ref]
         value = value_at(entry.content, field_place(relation.field or ""))
-        return f"evidence {ref} belongs to another request: {self.explain(relation, value, index)}"
+        return f"evidence {ref} does not relate to the request: {self.explain(relation, value, index)}"
 
     def explain_result(self, tool: str, value: Any, index: int | None) -> str | None:
         """Return in words why a result does not relate to the request; None if it does."""
@@ -134,7 +135,7 @@ class Relations:
             if relation.field is not None:
                 found = value_at(value, field_place(relation.field))
                 if not self.holds(relation, found, index):
-                    return f"the result of {tool} belongs to another request: {self.explain(relation, found, index)}"
+                    return f"the result of {tool} does not relate to the request: {self.explain(relation, found, index)}"
         return None
 
 
