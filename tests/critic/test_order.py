@@ -84,7 +84,7 @@ def test_a_look_up_comes_first_only_if_the_payment_waits_for_it(
 def test_a_positional_plan_keeps_its_implied_order() -> None:
     """A step without an id and without `depends_on` waits for the one before it."""
     looks = {"adapter_id": "orders", "capability_id": "lookup", "args": {"order_id": "ord_881"}}
-    pays = {"adapter_id": "payments", "capability_id": "refund", "args": pay().params}
+    pays: dict[str, Any] = {"adapter_id": "payments", "capability_id": "refund", "args": pay().params}
     pays["evidence_refs"] = list(pay().evidence_refs)
     house = under(READ_FIRST)
     assert refused(house.review(load_plan({"steps": [looks, pays]}))) is None

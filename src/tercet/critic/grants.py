@@ -47,7 +47,9 @@ def granted_by(
     if call is None or not is_grantable(call):
         return None
     views = PlanViews(review, None, None)
-    return next((policy.name for policy in policies if _holds(policy, review, views, call.position)), None)
+    return next(
+        (policy.name for policy in policies if does_grant(policy, review, views, call.position)), None
+    )
 
 
 def is_grantable(call: EffectiveStep) -> bool:
@@ -60,8 +62,8 @@ def _is_grant(policy: Policy) -> bool:
     return policy.effect == "grant" and policy.scope == "step" and policy.gate is None
 
 
-def _holds(policy: Policy, review: Review, views: PlanViews, index: int) -> bool:
-    """Whether a policy grants a step; one that reads the order of steps must do so with and without uncertain steps."""
+def does_grant(policy: Policy, review: Review, views: PlanViews, index: int) -> bool:
+    """Whether a policy that grants holds for a step; one that reads the order of steps must do so with and without uncertain steps."""
     try:
         rule = compile_rule(policy.expression, STEP)
     except ExpressionError:

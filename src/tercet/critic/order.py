@@ -15,15 +15,15 @@ from tercet.contracts.plan import Plan, Step
 from tercet.critic.review import Review
 from tercet.policy.expressions import ORDER_FIELDS
 
-MAX_LISTED = 1_000
+MAX_LISTED = 500
 """In a plan of more steps `before` and `after` are missing: these lists grow with the square of the plan."""
 
 
 class _Node(NamedTuple):
-    """A step of the plan, or a call that was made before it; `index` is the one that policies read."""
+    """A step of the plan, or a call that was made before it; `number` is the `index` that policies read."""
 
     id: str
-    index: int
+    number: int
     tool: str
 
 
@@ -39,11 +39,11 @@ class Order:
         ]
         # Sorted by id, so that no list that a policy reads depends on the order in which the plan lists its steps.
         self._nodes = sorted(nodes)
-        self._bit = {node.index: 1 << place for place, node in enumerate(self._nodes)}
+        self._bit = {node.number: 1 << place for place, node in enumerate(self._nodes)}
         self._tool_bits: dict[str, int] = {}
         for node in self._nodes:
             if node.tool:
-                self._tool_bits[node.tool] = self._tool_bits.get(node.tool, 0) | self._bit[node.index]
+                self._tool_bits[node.tool] = self._tool_bits.get(node.tool, 0) | self._bit[node.number]
         self._before = dict.fromkeys(self._bit, 0)
         self._after = dict.fromkeys(self._bit, 0)
         done = 0
@@ -73,7 +73,7 @@ class Order:
             if tools:
                 found[name] = sorted(tool for tool, bits in self._tool_bits.items() if bits & sets[way])
             elif len(self._nodes) <= MAX_LISTED:
-                found[name] = [node.id for node in self._nodes if sets[way] & self._bit[node.index]]
+                found[name] = [node.id for node in self._nodes if sets[way] & self._bit[node.number]]
         return found
 
 

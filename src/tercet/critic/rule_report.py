@@ -17,7 +17,7 @@ from tercet.contracts.shape import Shape
 from tercet.critic.arguments import condition, reads_open
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates, gates_of
-from tercet.critic.grants import is_grantable
+from tercet.critic.grants import does_grant, is_grantable
 from tercet.critic.irreversible import EarlyEffect, find_early_effects
 from tercet.critic.review import Review
 from tercet.critic.rules import PlanViews, policies_hold, uncertain_at_review
@@ -162,7 +162,7 @@ def _policy(review: Review, policy: Policy) -> RuleUse:
             or not named
             or review.plan.steps[index].tool in named
         ]
-    return _use("policy", policy.name, applied, _no_call(named))
+    return _use("policy", policy.name, applied, _no_call(named) if named else "the plan has no steps")
 
 
 def _outcome_at(
@@ -193,7 +193,7 @@ def _grant(review: Review, policy: Policy) -> RuleUse:
         RuleAtStep(step=call.step.id, outcome="later" if is_open else "grants", detail=policy.message)
         for call in unnamed
         if (is_open := reads_open(review, rule, call.position))
-        or rule.evaluate(views.step(call.position)).holds
+        or does_grant(policy, review, views, call.position)
     ]
     named = named_tools(policy.expression)
     is_called = any(call.tool.name in named for call in review.calls)

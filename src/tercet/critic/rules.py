@@ -59,7 +59,7 @@ def policies_hold(review: Review) -> Refusals:
             yield _refusal(review, policy, rule, None)
         elif policy.scope == "plan":
             yield from _plan_policy(review, policy, rule, views, is_passed=is_passed and rule in ready)
-        elif rule.reads_order or not (is_passed and rule in ready):
+        elif not (is_passed and rule in ready) or (rule.reads_order and views.absences):
             yield from _step_policy(review, policy, rule, views)
 
 

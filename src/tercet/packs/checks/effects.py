@@ -167,9 +167,9 @@ def irreversible_steps_come_last(parts: Parts) -> Problems:
     for plan in parts.templates:
         decision = decision_of(parts, plan.intent)
         calls = [
-            effective(index, step, parts.tool[step.tool])
+            effective(index, step, tool)
             for index, step in enumerate(plan.steps)
-            if step.tool in parts.tool
+            if (tool := parts.tool.get(step.tool or "")) is not None
         ]
         if decision is None or not plan.graph.is_acyclic:
             continue
