@@ -448,3 +448,23 @@ def test_a_part_of_a_computed_value_is_not_set(workshop: Workshop) -> None:
             assert (await runtime.resume(result.session_id)).status == "completed"
 
     workshop.run(main())
+
+
+def test_a_gate_for_anybody_lets_nobody_set_values_without_a_role_of_another(workshop: Workshop) -> None:
+    """Who may answer one of two gates because it names no role is not trusted with a value."""
+    anybody = Gate(name="ANYBODY", roles=())
+    workshop.tool(
+        "bank.pay", mode="network", authority=(), gates=["BOSS", "ANYBODY"], no_compensation="paid is paid"
+    )
+    pack = workshop.pack(gates=(BOSS, anybody))
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            gate = gate_of(await runtime.run(PAY, plan=PAYMENT, actor=ADA))
+            change = {"cents": 450}
+            assert (
+                await refused(runtime.modify(gate, actor=DAN, note="less", changes=change)) == "role_missing"
+            )
+            await runtime.modify(gate, actor=BOB, note="less", changes=change)
+
+    workshop.run(main())
