@@ -1702,7 +1702,7 @@ def unset(case: Case, step: Step, value: Any, place: Place, *, plain: bool) -> A
         items = cast("list[Any]", value)
         left = [unset(case, step, each, (*place, index), plain=plain) for index, each in enumerate(items)]
         return [each for each in left if each is not GONE] or GONE
-    return GONE if is_set(case, step, value, place) else value
+    return GONE if is_set(case, step, value, place) else cast("Any", value)
 
 
 def is_set(case: Case, step: Step, value: Any, place: Place) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.errors import NotDone
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor, Request
 from tercet.journal import events as e
@@ -252,7 +253,7 @@ def test_a_part_of_a_value_is_set_and_the_rest_keeps_its_source(workshop: Worksh
             state = await runtime.state(result.session_id)
             [_, pay] = state.plan["steps"]
             assert pay["params"]["lines"][1] == {"$from": "look#/lines/1"}
-            whole = {"lines": [], "account": "acc_1", "cents": 7}
+            whole: dict[str, Any] = {"lines": [], "account": "acc_1", "cents": 7}
             answer = runtime.modify(
                 gate_of(result), actor=CLEO, note="none", changes={**whole, "/lines/0": {}}
             )
@@ -446,5 +447,77 @@ def test_a_part_of_a_computed_value_is_not_set(workshop: Workshop) -> None:
             assert result.gate.shown["params"] == whole
             await runtime.approve(gate_of(result), actor=CLEO)
             assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+
+
+def test_a_gate_for_anybody_lets_nobody_set_values_without_a_role_of_another(workshop: Workshop) -> None:
+    """Who may answer one of two gates because it names no role is not trusted with a value."""
+    anybody = Gate(name="ANYBODY", roles=())
+    workshop.tool(
+        "bank.pay", mode="network", authority=(), gates=["BOSS", "ANYBODY"], no_compensation="paid is paid"
+    )
+    pack = workshop.pack(gates=(BOSS, anybody))
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            gate = gate_of(await runtime.run(PAY, plan=PAYMENT, actor=ADA))
+            change = {"cents": 450}
+            assert (
+                await refused(runtime.modify(gate, actor=DAN, note="less", changes=change)) == "role_missing"
+            )
+            await runtime.modify(gate, actor=BOB, note="less", changes=change)
+
+    workshop.run(main())
+
+
+def test_one_change_is_carried_out_at_a_time(workshop: Workshop) -> None:
+    """While one call is being changed, another is not: its gate opens again with the plan that follows."""
+    pack = bank(workshop, decision={"repeatable": ["bank.pay"]})
+    twice = plan(
+        step("pay", "bank.pay", params=PARAMS), step("tip", "bank.pay", params={**PARAMS, "memo": "tip"})
+    )
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(PAY, plan=twice, actor=ADA)
+            first, second = (await runtime.state(result.session_id)).gates
+            await runtime.modify(first, actor=BOB, note="less", changes={"cents": 450})
+            for changes in (None, {"cents": 7}):
+                answer = runtime.modify(second, actor=CLEO, note="less", changes=changes)
+                assert await refused(answer) == "change_pending"
+            result = await runtime.resume(result.session_id)
+            for gate in (await runtime.state(result.session_id)).gates:
+                await runtime.approve(gate, actor=CLEO)
+            assert (await runtime.resume(result.session_id)).status == "completed"
+
+    workshop.run(main())
+    assert len(workshop.calls) == 2
+
+
+def test_a_change_is_dropped_with_the_plan_that_it_belongs_to(workshop: Workshop) -> None:
+    """If another step fails for good meanwhile, the planner makes the next plan, and its call is asked about as it is."""
+
+    async def slow(_: Any, __: dict[str, Any]) -> Any:
+        await workshop.clock.sleep(5_000)
+        raise NotDone("no", code="later")
+
+    workshop.tool("slow.it", slow)
+    pack = bank(workshop, budget={"max_step_retries": 0})
+    beside = plan(step("slow", "slow.it"), step("pay", "bank.pay", params=PARAMS))
+    script = Script(beside, PAYMENT)
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            running = asyncio.ensure_future(runtime.run(PAY, planner=script, actor=ADA))
+            await workshop.clock.sleep(1_000)
+            [row] = await runtime.sessions()
+            [gate] = (await runtime.state(row.session_id)).gates
+            await runtime.modify(gate, actor=BOB, note="less", changes={"cents": 450})
+            result = await running
+            assert result.gate is not None
+            state = await runtime.state(row.session_id)
+            assert state.change is None
+            assert (result.gate.shown["params"]["cents"], state.changed) == (500, ())
 
     workshop.run(main())

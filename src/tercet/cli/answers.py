@@ -20,7 +20,7 @@ from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, Note
 from tercet.cli.people import ActAs, ActorsPath, Dev, Speaker, speaker_as
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.settings import read_settings
+from tercet.cli.set_values import read_set_values
 from tercet.cli.speaking import Heard, speak
 from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import count, listed, printable
@@ -127,7 +127,7 @@ def deny(
 def modify(
     gate: GateId,
     *,
-    settings: Annotated[
+    set_values: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
@@ -168,7 +168,7 @@ def modify(
         speaker_as(actors, as_, journal, is_dev=dev),
         journal,
         note=note,
-        settings=settings or (),
+        set_values=set_values or (),
         as_json=as_json,
     )
 
@@ -326,7 +326,7 @@ def _answer(
     note: str,
     value: Any = None,
     digest: str = "",
-    settings: Sequence[str] = (),
+    set_values: Sequence[str] = (),
     as_json: bool,
 ) -> ExitCode:
     """Say an answer, wait until it was heard, and tell what comes next."""
@@ -335,7 +335,7 @@ def _answer(
     def words(state: State, actor: Actor) -> messages.Said:
         # At a terminal roles come from a list, and from nowhere else.
         is_listed = bool(actor.roles)
-        changes = read_settings(settings, state.gates.get(gate)) if settings else None
+        changes = read_set_values(set_values, state.gates.get(gate)) if set_values else None
         return messages.reply(
             gate, answer, actor, note=note, value=value, digest=digest, listed=is_listed, changes=changes
         )

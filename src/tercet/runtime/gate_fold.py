@@ -319,6 +319,7 @@ def _replan(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         halted_from=None,
         status="in_progress",
         reason="",
+        change=None,
         feedback=(event.note or gate.shown.get("reason", "a person asks for another plan"),),
         setbacks=(*state.setbacks, (gate.step,) if gate.step else ()),
         refused=(*state.refused, state.plan_hash),

@@ -24,7 +24,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
-from tercet.runtime.changes import ANSWERS, POLICY, owner_named, owners_of
+from tercet.runtime.changes import ANSWERS, MODIFIED, POLICY, owner_named, owners_of
 from tercet.runtime.gate_fold import can_be_held, gate_for, has_set_values
 from tercet.runtime.modifications import (
     NOT_SETTABLE,
@@ -477,6 +477,7 @@ def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
             code="compensation_fixed",
             remedy="approve it, or deny it: then the effect is listed for an operator",
         )
+    _demand_no_change(said, gate, state)
     if said.changes:
         _may_set_values(said, gate, state)
     elif gate.kind != "output":  # outputs are repaired, whoever planned them
@@ -484,6 +485,17 @@ def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
     if not said.note:
         raise UsageError(
             "a change needs words", code="note_missing", remedy="say what shall be different with a note"
+        )
+
+
+def _demand_no_change(said: Reply, gate: OpenGate, state: State) -> None:
+    """Raise `UsageError` while another call is being changed: the next plan can follow one wish only."""
+    is_sent_back = any(state.steps[name].code == MODIFIED for name in state.unjudged)
+    if state.change is not None or (is_sent_back and said.changes):
+        raise UsageError(
+            f"another call of the run is being changed, and gate {gate.id} waits for the plan that follows from that",
+            code="change_pending",
+            remedy=f"let the session go on, then answer its next gate: tercet sessions resume {said.session}",
         )
 
 
@@ -521,7 +533,8 @@ def _demand_other_approver(said: Reply, gate: OpenGate, state: State) -> None:
     excluded = {said.actor, *(str(owner.get("id")) for owner in owners_of(state.start))}
     kept = [each for each in state.changed if each.step in gate.calls and not is_replaced(each, said.changes)]
     excluded |= {each.by for each in kept}
-    for name, need in gate.needs.items() if people else ():
+    # A program that vouches for people may know others than the list.
+    for name, need in gate.needs.items() if people and said.listed else ():
         others = [who for who in people if who not in excluded]
         able = [who for who in others if gate.counts(name, tuple(as_list(people[who].get("roles")) or ()))]
         if len(able) < need.quorum:

@@ -95,6 +95,13 @@ def _demand_place(gate: OpenGate, params: dict[str, Any], place: str) -> None:
             code="unknown_parameter",
             remedy=f"set one of {_names(params)}; a part of one by its JSON Pointer, such as /lines/0/cents",
         ) from None
+    holders = [pointer.follow(params, pointer.join(parts[:depth])) for depth in range(1, len(parts))]
+    if any(name.startswith("$") for holder in holders for name in as_object(holder) or {}):
+        raise UsageError(
+            f"{place} is a part of a value with names that begin with '$'",
+            code=NOT_SETTABLE,
+            remedy=f"set {pointer.join(parts[:1])} to the whole value",
+        )
     for each in gate.shown.get(SETTABLE, {}).get("computed", ()):
         outer = pointer.parts(each)
         if len(parts) > len(outer) and parts[: len(outer)] == outer:

@@ -350,6 +350,7 @@ def step_judged(state: State, event: e.StepJudged) -> State:
                 feedback=(event.reason,),
                 setbacks=(*state.setbacks, (event.step,)),
                 refused=(*state.refused, state.plan_hash),
+                change=None,  # the call that it is about belongs to a plan that is given up
             )
         case "escalate":
             return escalated(judged, P.ACT, event.reason)

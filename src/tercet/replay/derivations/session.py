@@ -29,6 +29,7 @@ def session_started(scene: Scene, event: e.SessionStarted) -> Derived | None:
             left_out=setting.compiled.left_out,
             on_failure=spec.on_failure or pack.on_failure,
             heartbeat=pack.session.heartbeat_interval_ms,
+            dev=event.dev and pack.session.simulated_people,
             risk_tier=event.risk_tier and str(spec.risk_tier),  # the first journals do not tell it
         )
     )

@@ -13,17 +13,17 @@ from tercet.runtime.modifications import faults_at, place_of
 from tercet.runtime.state import OpenGate
 
 
-def read_settings(settings: Sequence[str], gate: OpenGate | None) -> dict[str, Any]:
+def read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, Any]:
     """Return the values that are set, by JSON Pointer; raises `UsageError` for what is not PARAM=VALUE.
 
     A value is the JSON that its text holds, unless only the text itself fits the schema of the gate's call.
     """
     changes: dict[str, Any] = {}
-    for setting in settings:
-        name, is_given, text = setting.partition("=")
+    for each in given:
+        name, is_given, text = each.partition("=")
         if not is_given or not name:
             raise UsageError(
-                f"{setting!r} sets no parameter",
+                f"{each!r} sets no parameter",
                 code="usage",
                 remedy="write --set PARAM=VALUE, such as --set cents=500",
             )
