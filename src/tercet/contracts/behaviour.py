@@ -42,7 +42,8 @@ class Behaviour(IntEnum):
     is resolved and bound when its step is dispatched; a value computed by a planner counts as trusted only where it selects,
     adds or subtracts trusted values; a policy that cannot be decided refuses; a precondition needs a completed step; policies
     see what the run has already done; values settled by the run's owner are untrusted; only trusted evidence meets a
-    requirement; a step that may not run satisfies no policy; and an action is what its tool receives. Before, each of these checks could be bypassed."""
+    requirement; a step that may not run satisfies no policy; and an action is what its tool receives: all of
+    it, unless an identity is declared or an authority parameter is a number. Before, each of these checks could be bypassed."""
 
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
