@@ -132,6 +132,7 @@ def test_at_most_five_calls_of_the_last_thirty_days_are_shown(workshop: Workshop
             same = await wait_at_gate(runtime)
             await finish(runtime, same)
             for cents in range(1, 10):
+                await workshop.clock.sleep(1)
                 await runtime.run(ASK, plan=pay(cents), actor=ADA)
             found = await recent_at(runtime, await wait_at_gate(runtime))
             assert len(found) == MOST
