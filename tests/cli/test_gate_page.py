@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Any
 
 import pytest
 
@@ -58,8 +59,9 @@ def test_an_approver_sees_the_call_and_all_around_it(tercet: Tercet, kitchen: Ki
 
 def test_an_approver_sees_recent_calls_like_this_one(office: Office) -> None:
     """The same letter and one to the same person, each with its session; programs get the same."""
-    other = {**SEND, "params": {**SEND["params"], "price_eur_cents": 5}}
-    sessions = [office.run(READ, send) for send in (SEND, other)]
+    letter: dict[str, Any] = dict(SEND)
+    other = {**letter, "params": {**letter["params"], "price_eur_cents": 5}}
+    sessions = [office.run(READ, send) for send in (letter, other)]
     for session in sessions:
         for clerk in ("clerk_1", "bruno"):
             assert office.say(clerk, "gates", "approve", f"{session}.g1").code == 0

@@ -82,7 +82,7 @@ def test_an_argument_without_a_trusted_source_cannot_be_spelt(params: dict[str, 
 def mail(**params: Any) -> bool:
     """Whether a plan that sends a letter fits."""
     given = {"to": ["ord_1"], "text": "hello", "cc": None, "tags": None, **params}
-    document = {"steps": [{"tool": "mail.send", "params": given, "evidence_refs": []}]}
+    document: JsonObject = {"steps": [{"tool": "mail.send", "params": given, "evidence_refs": []}]}
     return fits(document, tools={SEND.name: SEND}, outputs_kept=("refund_id",))
 
 

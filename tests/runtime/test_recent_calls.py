@@ -83,7 +83,7 @@ def test_a_gate_shows_the_same_call_and_similar_ones(workshop: Workshop, url: st
             same = await wait_at_gate(runtime)
             assert await recent_at(runtime, same) == ()
             await finish(runtime, same)
-            small = []
+            small: list[RunResult] = []
             for cents in (7, 8):
                 await workshop.clock.sleep(1_000)
                 small.append(await runtime.run(ASK, plan=pay(cents, memo="lunch"), actor=ADA))
@@ -132,6 +132,7 @@ def test_at_most_five_calls_of_the_last_thirty_days_are_shown(workshop: Workshop
             same = await wait_at_gate(runtime)
             await finish(runtime, same)
             for cents in range(1, 10):
+                await workshop.clock.sleep(1)
                 await runtime.run(ASK, plan=pay(cents), actor=ADA)
             found = await recent_at(runtime, await wait_at_gate(runtime))
             assert len(found) == MOST
@@ -202,7 +203,7 @@ def test_secrets_are_not_shown_and_other_parameters_are_left_out(workshop: Works
 
     async def main() -> None:
         async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            secret = {"api_key": "open sesame", "note": [f"use {key}"], "text": "dear bob"}
+            secret: dict[str, Any] = {"api_key": "open sesame", "note": [f"use {key}"], "text": "dear bob"}
             await runtime.run(ASK, plan=pay(1, **secret), actor=ADA)
             [found] = await recent_at(runtime, await wait_at_gate(runtime))
             assert found.params == {
@@ -232,7 +233,8 @@ def test_no_more_is_read_when_there_are_more_sessions(workshop: Workshop) -> Non
     pack = payments(workshop)
 
     async def main() -> None:
-        journal, seen = MemoryJournal(), []
+        journal = MemoryJournal()
+        seen: list[Counter[str]] = []
         async with workshop.runtime(pack, journal) as runtime:
             for number in range(60):
                 await runtime.run(ASK, plan=pay(number % 90 + 1), actor=ADA)

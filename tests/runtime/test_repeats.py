@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from pydantic import ValidationError
 
@@ -16,8 +17,10 @@ from tercet.contracts.tool import OncePer
 from tercet.journal import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
+from tercet.journal.side_stream import append_next
 from tercet.packs.pack import Pack
 from tercet.runtime.journal_check import check_journal
+from tercet.runtime.repeats import Claim
 from tercet.runtime.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 from tercet.tools.reconcile import Absent, Happened
@@ -212,6 +215,32 @@ def test_a_retry_does_not_pay_once_another_run_has_paid(workshop: Workshop) -> N
 
     workshop.run(main())
     assert len(tries) == 2
+
+
+def test_a_late_claim_of_a_process_that_lost_its_lease_hides_no_newer_one(workshop: Workshop) -> None:
+    """A session is about to try again; that an older claim of its was followed by a call that failed frees nothing."""
+
+    async def busy(_: ToolContext, __: dict[str, Any]) -> Any:
+        raise NotDone("busy", code="busy", retry_after_ms=60_000)
+
+    pack, journal = refunds(workshop, busy), MemoryJournal()
+
+    async def main() -> None:
+        async with workshop.runtime(pack, journal) as runtime:
+            first = asyncio.ensure_future(runtime.run(ASK, plan=pay(), actor=ADA))
+            await workshop.clock.sleep(1_000)
+            [stream] = [name for _, name in journal._streams if name.startswith("once:")]  # pyright: ignore[reportPrivateUsage]
+            [stored] = await journal.read("default", stream)
+            claim = msgspec.json.decode(stored.data, type=Claim)
+            for position in (1_000, 1):
+                late = msgspec.json.encode(msgspec.structs.replace(claim, position=position))
+                await append_next(journal, "default", stream, lambda _, late=late: (late,))
+            refused = await refusal(runtime, await runtime.run(ASK, plan=pay(), actor=ADA))
+            assert refused.code == "repeated_call"
+            first.cancel()
+
+    workshop.run(main())
+    assert workshop.calls == [("r", 1)]
 
 
 # --- what counts ---

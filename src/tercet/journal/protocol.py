@@ -174,7 +174,7 @@ class Journal(Protocol):
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
         """Return at most `limit` keys that begin with a prefix, in the order of their UTF-8 bytes, each with its holder.
 
-        However many claims there are, only these are read."""
+        A durable journal reads only these, however many claims there are."""
         ...
 
     async def acquire(

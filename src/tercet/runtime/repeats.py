@@ -4,14 +4,14 @@ Every such call has a side stream, named by its tool and identity. A run appends
 of the call, at the position that it has read up to: of two runs that claim at the same moment, one has to read again. A
 claim is never removed. Whether it still counts follows from the session that made it:
 
-| what the session says of the call                   | the claim |
-|-----------------------------------------------------|-----------|
-| it happened                                         | counts    |
-| it is in progress, or its outcome is unknown        | counts    |
-| it has not begun, and the session may still begin it | counts   |
-| it did not happen                                   | is void   |
-| it was compensated                                  | is void   |
-| it has not begun, and the session is over           | is void   |
+| what the session says of the call                    | the claim |
+|------------------------------------------------------|-----------|
+| it happened                                          | counts    |
+| it is in progress, or its outcome is unknown         | counts    |
+| it has not begun, and the session may still begin it | counts    |
+| it did not happen                                    | is void   |
+| it was compensated                                   | is void   |
+| it has not begun, and the session is over            | is void   |
 
 A session that was removed can say nothing, so its claims count until their period is over.
 """
@@ -101,6 +101,7 @@ class Repeats:
         calls: dict[tuple[str, str], Claim] = {}
         for claim in claims:
             before = calls.get((claim.session, claim.key))
+            # Not the last one: a process that lost its lease may claim late, for a position long past.
             if before is None or claim.position >= before.position:
                 calls[claim.session, claim.key] = claim
         since = now - self._once.days * DAY_MS
