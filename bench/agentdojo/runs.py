@@ -8,6 +8,7 @@ from typing import Any
 
 from tercet import Actor, Request, Runtime
 from tercet.critics import Decision, Engine
+from tercet.runtime.runtime import Runtime as AnyRuntime
 
 from .environment import Environment, environment_in_use
 from .plans import Form, plan_of
@@ -77,7 +78,7 @@ async def _run_turns(suite: Suite, prompt: str, calls: Sequence[Call], environme
 
 
 async def _answer(
-    runtime: Runtime,
+    runtime: AnyRuntime,
     result: Any,
     environment: Environment,
     is_honest: Callable[[Any], bool],
