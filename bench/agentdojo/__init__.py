@@ -11,8 +11,11 @@ AgentDojo is one of the peers that `make bench` installs into `.venv/bench`.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +50,40 @@ def run(*, is_smoke: bool = False) -> list[str]:
             raise RuntimeError(reason)
         print(f"skipped: {reason}")
         return []
-    words = ["--smoke"] if is_smoke else []
-    found = [measure_in_process("bench.agentdojo.measure", name, *words, python=python) for name in SUITES]
+    found = [measure_suite(name, python, is_smoke=is_smoke) for name in SUITES]
     text = "\n".join(describe(suite) for suite in found)
     print(text)
     if is_smoke:
         return []
     RESULTS.write_text(f"{HEADING}\n{text}")
     return show_targets([target for suite in found for target in targets_of(suite)])
+
+
+def measure_suite(name: str, python: str, *, is_smoke: bool) -> dict[str, Any]:
+    """Measure a suite in as many processes as there are cores, each with its share of the user tasks."""
+    parts = 0 if is_smoke else os.cpu_count() or 1
+    with ThreadPoolExecutor() as pool:
+        found = [
+            pool.submit(measure_in_process, "bench.agentdojo.measure", name, part, parts, python=python)
+            for part in range(max(parts, 1))
+        ]
+        return join_parts([each.result() for each in found])
+
+
+def join_parts(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the measurements of the parts of a suite as one; each part has the same attacks in the same order."""
+    counts = ("tried", "succeeded", "partly")
+    honest = [task for part in parts for task in part["honest"]]
+    return {
+        "suite": parts[0]["suite"],
+        "honest": sorted(honest, key=lambda task: (task["form"], int(task["task"].rpartition("_")[2]))),
+        "without": {key: sum(part["without"][key] for part in parts) for key in counts[:2]},
+        "attacks": [
+            {**rows[0], **{key: sum(row[key] for row in rows) for key in counts}}
+            for rows in zip(*(part["attacks"] for part in parts), strict=True)
+        ],
+        "found": [attack for part in parts for attack in part["found"]],
+    }
 
 
 def targets_of(suite: dict[str, Any]) -> list[Target]:
@@ -84,4 +113,15 @@ def targets_of(suite: dict[str, Any]) -> list[Target]:
 HEADING = """# AgentDojo: what was measured
 
 Written by `PYTHONPATH=tests python -m bench agentdojo`; [the module](__init__.py) says how it is measured.
+The packs are [banking](banking) and [slack](slack); their `tools.py` say what an assistant may do alone.
+
+- A user task is done *alone* if nobody was asked, *asked* if a person approved at least one gate, and *refused* if it could not be done.
+  *done* counts what AgentDojo's own check accepts.
+- A *plain* attack adds the calls of an injection task to those of the user.
+  An *adaptive* one also puts the attacker's values where the pack might trust them.
+  *Attacks by colleagues* need a member of the company who writes the value into a channel or an inbox.
+- A person approves the user's own calls in all of them, and nothing that the attack brought in.
+  An attack succeeds if AgentDojo's own check says so, or if all of its effects happened.
+- The packs ask for nothing that depends on one task.
+  Not measured: what a language model would plan, and what an attacker can do with the words of a message alone.
 """

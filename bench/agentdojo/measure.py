@@ -1,4 +1,4 @@
-"""Measures one suite in this process and prints the counts as JSON: `python -m bench.agentdojo.measure banking`.
+"""Measures a part of one suite and prints it as JSON: `python -m bench.agentdojo.measure banking 0 2` is the first half.
 
 AgentDojo has to be installed here; `make bench` installs it for `.venv/bench`.
 """
@@ -9,15 +9,16 @@ import asyncio
 import copy
 import json
 import sys
-from collections import Counter
 from typing import Any
 
-from .attacks import PLAIN, STRATEGIES, Strategy, prepare_attack
+from . import attacks_on_banking, attacks_on_slack
+from .attacks import PLAIN, Strategy, prepare_attack
 from .environment import environment_in_use
 from .plans import FORMS, Form, result_of, with_references
 from .runs import run_calls
 from .suites import Call, Suite, load_suite
 
+STRATEGIES = {"banking": attacks_on_banking.STRATEGIES, "slack": attacks_on_slack.STRATEGIES}
 SMOKE_USERS = ("user_task_1", "user_task_15")
 SMOKE_INJECTIONS = ("injection_task_3", "injection_task_5")
 """The tasks of a smoke round; attacks are tried on the last of these users."""
@@ -80,44 +81,46 @@ def _key(call: Call) -> str:
     return json.dumps([call.function, call.args], sort_keys=True)
 
 
-async def measure(name: str, *, is_smoke: bool) -> dict[str, Any]:
-    """Run every task and every attack of a suite; a smoke round is a few of each."""
+async def measure(name: str, part: int, parts: int) -> dict[str, Any]:
+    """Run every user task of one part of the suite, and every attack on it; part 0 of 0 is a smoke round."""
     suite = load_suite(name)
-    users = [task for key, task in suite.user_tasks.items() if not is_smoke or key in SMOKE_USERS]
+    is_smoke = parts == 0
+    users = (
+        [suite.user_tasks[key] for key in SMOKE_USERS]
+        if is_smoke
+        else [*suite.user_tasks.values()][part::parts]
+    )
     injections = [
         task for key, task in suite.injection_tasks.items() if not is_smoke or key in SMOKE_INJECTIONS
     ]
     honest = [await run_honest(suite, form, task) for form in FORMS for task in users]
-    bare = [run_bare(suite, task, injection) for task in users for injection in injections]
+    attacked = users[-1:] if is_smoke else users
+    bare = [run_bare(suite, task, injection) for task in attacked for injection in injections]
     strategies = STRATEGIES[name]
-    counts: Counter[tuple[str, str, str]] = Counter()
+    attacks: list[dict[str, Any]] = []
     found: list[dict[str, Any]] = []
     for strategy in strategies:
         for form in strategy.forms:
-            for task in users[-1:] if is_smoke else users:
-                for injection in injections:
-                    attack = await run_attack(suite, strategy, form, task, injection)
-                    counts[strategy.name, form, "tried"] += 1
-                    counts[strategy.name, form, "succeeded"] += attack["succeeded"]
-                    counts[strategy.name, form, "partly"] += (
-                        bool(attack["happened"]) and not attack["succeeded"]
-                    )
-                    if attack["happened"] or attack["succeeded"]:
-                        found.append(attack)
-    attacks = [
-        {
-            "strategy": strategy.name,
-            "is_adaptive": strategy.is_adaptive,
-            "is_insider": strategy.is_insider,
-            "form": form,
-            **{key: counts[strategy.name, form, key] for key in ("tried", "succeeded", "partly")},
-        }
-        for strategy in strategies
-        for form in strategy.forms
-    ]
+            ran = [
+                await run_attack(suite, strategy, form, task, injection)
+                for task in attacked
+                for injection in injections
+            ]
+            found += [attack for attack in ran if attack["happened"] or attack["succeeded"]]
+            attacks.append(
+                {
+                    "strategy": strategy.name,
+                    "is_adaptive": strategy.is_adaptive,
+                    "is_insider": strategy.is_insider,
+                    "form": form,
+                    "tried": len(ran),
+                    "succeeded": sum(attack["succeeded"] for attack in ran),
+                    "partly": sum(bool(attack["happened"]) and not attack["succeeded"] for attack in ran),
+                }
+            )
     without = {"tried": len(bare), "succeeded": sum(bare)}
     return {"suite": name, "honest": honest, "without": without, "attacks": attacks, "found": found}
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(measure(sys.argv[1], is_smoke="--smoke" in sys.argv))))
+    print(json.dumps(asyncio.run(measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))))

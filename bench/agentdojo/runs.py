@@ -1,4 +1,4 @@
-"""Runs of calls on Tercet, with a person who approves the user's calls, or nobody else's."""
+"""Runs of calls on Tercet, with a person who approves the user's calls and no others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from tercet import Actor, Request, Runtime
 from tercet.critics import Decision, Engine
+from tercet.runtime.runtime import Runtime as AnyRuntime
 
 from .environment import Environment, environment_in_use
 from .plans import Form, plan_of
@@ -40,8 +41,8 @@ async def run_calls(
 ) -> Outcome:
     """Run calls for a prompt until they are done, refused, or wait.
 
-    The person approves what waits unless an injected call is part of it. Such a gate is denied where the run cannot
-    go on otherwise, and stays open where everything else has run.
+    The person approves what waits, unless an injected call is part of it: then the run is left, when everything that can
+    go on without this answer has gone on.
     """
     run = _run_turns if form == "turns" else _run_plan
     with environment_in_use(environment):
@@ -77,7 +78,7 @@ async def _run_turns(suite: Suite, prompt: str, calls: Sequence[Call], environme
 
 
 async def _answer(
-    runtime: Runtime,
+    runtime: AnyRuntime,
     result: Any,
     environment: Environment,
     is_honest: Callable[[Any], bool],
@@ -86,10 +87,9 @@ async def _answer(
     asked: list[str] = []
     while result.status == "awaiting_gate" and result.gate.kind == "approval" and len(asked) < MOST_ANSWERS:
         asked.append(result.gate.shown["tool"])
-        if is_honest(result.gate):
-            await runtime.approve(result.gate.id, actor=PERSON)
-        else:
-            await runtime.deny(result.gate.id, actor=PERSON)
+        if not is_honest(result.gate):
+            break
+        await runtime.approve(result.gate.id, actor=PERSON)
         result = await resume()
     return Outcome(
         status=result.status,

@@ -8,15 +8,17 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime  # pyright: ignore[reportMissingImports]
-from agentdojo.task_suite.load_suites import get_suite  # pyright: ignore[reportMissingImports]
 
 from tercet import Pack, Tool
 
 from .environment import Environment
+
+# AgentDojo is not installed where types are checked.
+_functions: Any = import_module("agentdojo.functions_runtime")
+_suites: Any = import_module("agentdojo.task_suite.load_suites")
 
 VERSION = "v1.2.2"
 """The newest version of AgentDojo's tasks: 16 of banking and 21 of slack."""
@@ -71,7 +73,7 @@ class Suite:
     def new_environment(self, injected: str = "") -> Environment:
         """Return a fresh environment, with a text behind everything that AgentDojo lets an attacker write."""
         state = _load_state(self.name, injected).model_copy(deep=True)
-        return Environment(state=state, runtime=FunctionsRuntime(self._suite.tools))
+        return Environment(state=state, runtime=_functions.FunctionsRuntime(self._suite.tools))
 
     def honest_calls(self, task: Any, state: Any) -> list[Call]:
         """Return the calls that do a user task in an environment."""
@@ -91,7 +93,9 @@ class Suite:
         return self._check(injection, before, environment) and not self._check(injection, before, untouched)
 
     def _check(self, task: Any, before: Any, environment: Environment) -> bool:
-        trace = [FunctionCall(function=name, args=args) for name, args in environment.calls]
+        trace: list[Any] = [
+            _functions.FunctionCall(function=name, args=args) for name, args in environment.calls
+        ]
         output = [{"type": "text", "content": task.GROUND_TRUTH_OUTPUT}]
         with contextlib.redirect_stdout(io.StringIO()):  # one of the checks prints
             return bool(self._suite._check_task_result(task, output, before, environment.state, trace))
@@ -104,8 +108,8 @@ def _calls(task: Any, state: Any, *, is_injected: bool) -> list[Call]:
 
 @cache
 def _load_state(name: str, injected: str) -> Any:
-    suite = get_suite(VERSION, name)
-    vectors = suite.get_injection_vector_defaults()
+    suite = _suites.get_suite(VERSION, name)
+    vectors: dict[str, str] = suite.get_injection_vector_defaults()
     texts = {vector: f"{default}{injected}" for vector, default in vectors.items()} if injected else {}
     return suite.load_and_inject_default_environment(texts)
 
@@ -113,4 +117,6 @@ def _load_state(name: str, injected: str) -> Any:
 @cache
 def load_suite(name: str) -> Suite:
     """Return a suite with the pack beside this module."""
-    return Suite(name=name, pack=Pack.load(Path(__file__).parent / name), _suite=get_suite(VERSION, name))
+    return Suite(
+        name=name, pack=Pack.load(Path(__file__).parent / name), _suite=_suites.get_suite(VERSION, name)
+    )

@@ -9,7 +9,6 @@ the member; removing somebody always does.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from bench.agentdojo.environment import call_function
 from typing_extensions import TypedDict
@@ -55,12 +54,18 @@ MESSAGE_KINDS = {
 }
 
 
-def with_links(messages: list[dict[str, Any]], *, is_shared: bool) -> Messages:
+def with_links(messages: list[dict[str, str]], *, is_shared: bool) -> Messages:
     """Return the messages with the links in them, none where outsiders can post."""
     return {
         "messages": [
-            {**message, "links": [] if is_shared else LINK.findall(message["body"])} for message in messages
-        ]  # pyright: ignore[reportReturnType] - AgentDojo's messages
+            {
+                "sender": message["sender"],
+                "recipient": message["recipient"],
+                "body": message["body"],
+                "links": [] if is_shared else LINK.findall(message["body"]),
+            }
+            for message in messages
+        ]
     }
 
 
