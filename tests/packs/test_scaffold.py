@@ -23,7 +23,7 @@ def judge(folder: Path, document: dict[str, Any]) -> Verdict:
     pack = Pack.load(folder)
     plan = load_plan(document)
     frame = pack.run_context(plan_origin="caller")
-    compiled = compile_context(pack, Request(intent=plan.intent or ""), frame)
+    compiled = compile_context(pack, Request(intent=plan.intent or "", input={"plant": "tomato"}), frame)
     return verify(frame, compiled, pack.decision_for(plan.intent), plan)
 
 

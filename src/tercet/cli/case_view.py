@@ -148,6 +148,9 @@ def show_verdict(screen: Screen, case: Case) -> None:
         if verdict.deferred:
             later = Text(f"decided at dispatch: {listed(verdict.deferred)}", style="dim")
             screen.put(later, first="  ", rest="    ")
+        if verdict.unchecked:
+            text = f"not checked without a request (--input): {listed(verdict.unchecked)}"
+            screen.put(Text(text, style="yellow"), first="  ", rest="    ")
         for wait in case.waits:
             _show_wait(screen, wait)
     else:

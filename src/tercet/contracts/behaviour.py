@@ -42,7 +42,9 @@ class Behaviour(IntEnum):
     is resolved and bound when its step is dispatched; a value computed by a planner counts as trusted only where it selects,
     adds or subtracts trusted values; a policy that cannot be decided refuses; a precondition needs a completed step; policies
     see what the run has already done; values settled by the run's owner are untrusted; only trusted evidence meets a
-    requirement; a step that may not run satisfies no policy; and an action is what its tool receives. Before, each of these checks could be bypassed."""
+    requirement; a step that may not run satisfies no policy; an action is what its tool receives; and a value
+    with authority comes from the request, from evidence that its step pins and that relates to the request, or from a result
+    that the step depends on, and is of the kind that its parameter takes. Before, each of these checks could be bypassed."""
 
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})

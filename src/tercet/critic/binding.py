@@ -15,7 +15,6 @@ from tercet.contracts.relations import Relation
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.relations import value_at
 from tercet.critic.review import Refusals, Review
-from tercet.critic.sources import APPROVED
 from tercet.critic.worth import Worth
 
 _REMEDY = "use what belongs to this request, or make a request for the other one"
@@ -78,7 +77,9 @@ def _parameter(review: Review, call: EffectiveStep, relation: Relation, name: st
     value = value_at(review.arguments(call), (name,))
     if not review.relations.holds(relation, value, call.position):
         why = review.relations.explain(relation, value, call.position)
-        reason = f"{review.label(call.position)} calls {call.tool.name} for something else than the request: {why}"
+        reason = (
+            f"{review.label(call.position)} calls {call.tool.name} for something else than the request: {why}"
+        )
         yield review.refuse(
             Code.UNBOUND_ARGUMENT,
             reason,
@@ -121,8 +122,7 @@ def _sources(worth: Worth, call: EffectiveStep, found: references.Found) -> Iter
     for index, source in worth.value_sources(found, call.position):
         if isinstance(source, Leaf):
             bound = worth.bind(source.value, index, call.tool, found.place)
-            if bound.records != (APPROVED,):
-                yield frozenset(bound.records if bound.holder is not None else ())
+            yield frozenset(bound.records if bound.holder is not None else ())
         elif source.name == references.EVIDENCE:
             yield frozenset(map(str, source.place[:1]))
         else:

@@ -21,6 +21,7 @@ from tercet.contracts.plan import COMPENSATES, Compensation, Plan, Step
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted
+from tercet.critic.binding import relations_hold
 from tercet.critic.checks import evidence_is_pinned
 from tercet.critic.conditions import preconditions_are_met
 from tercet.critic.feasibility import actions_are_not_repeated
@@ -31,6 +32,7 @@ from tercet.critic.rules import policies_hold
 _CHECKS: tuple[tuple[Callable[[Review], Refusals], Check | None], ...] = (
     (evidence_is_pinned, None),
     (arguments_are_permitted, None),
+    (relations_hold, None),
     (gates_are_present, None),
     (preconditions_are_met, "preconditions"),
     (policies_hold, None),

@@ -115,7 +115,9 @@ class Relations:
         """Return in words why a value does not meet a relation."""
         wanted = sorted(map(repr, self.demanded(relation, index) or ()))
         has = "is missing" if value is _MISSING else f"is {_shown(value)}"
-        expected = f"not {' or '.join(wanted[:3])}" if wanted else f"and there is no trusted {relation.equals}"
+        expected = (
+            f"not {' or '.join(wanted[:3])}" if wanted else f"and there is no trusted {relation.equals}"
+        )
         return f"{relation.param or relation.field} {has}, {expected} ({relation})"
 
     def explain_evidence(self, ref: str, index: int | None) -> str | None:

@@ -84,19 +84,24 @@ class Worth:
     def is_trusted_argument(
         self, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None = None
     ) -> bool:
-        """Whether a part of the parameters of the call at a position is trusted and of the right kind, or is the empty list
-        or object that the schema has as default.
+        """Whether a part of the parameters of the call at a position is trusted and of the right kind, or is the default in
+        the tool's schema.
 
         A note has no tool.
         """
         if tool is None:
             return self.is_trusted(found, at, own)
-        if type(found) is Leaf and _is_empty(found.value):
-            default = _schema_at(tool, found.place).get("default")
-            if _is_empty(default) and default == found.value:
-                return True
+        if self._is_default(tool, found):
+            return True
         is_trusted = self.is_trusted(found, at, own, is_number=takes_number(tool, found.place))
         return is_trusted and self.wrong_kind(tool, found, at, own) is None
+
+    def _is_default(self, tool: ToolSpec, found: Found) -> bool:
+        """Whether a literal is what the tool's schema has as default: the same as if the plan had left it out."""
+        if type(found) is not Leaf or not (self.is_strict or _is_empty(found.value)):
+            return False
+        members = _schema_at(tool, found.place)
+        return "default" in members and _is_equal(members["default"], found.value)
 
     def wrong_kind(
         self, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None = None
@@ -217,6 +222,8 @@ class Worth:
             return ()
         needed: list[Node] = []
         for item in self.review.found[call.position]:
+            if self.is_strict and self._is_default(tool, item):
+                continue
             if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place, call.position):
                 return None
             needs = self._found(item, call.position, None, is_number=takes_number(tool, item.place))
@@ -466,6 +473,13 @@ def _schema_at(tool: ToolSpec, place: Place) -> dict[str, Any]:
 
 def _is_empty(value: Any) -> bool:
     return isinstance(value, dict | list)
+
+
+def _is_equal(first: Any, second: Any) -> bool:
+    """Whether two JSON values without members are equal; `true` is not 1, and an empty list is not an empty object."""
+    if _is_empty(first) or _is_empty(second):
+        return type(first) is type(second) and first == second
+    return scalar(first) == scalar(second)
 
 
 def _without_wrapper(place: Place) -> Place:
