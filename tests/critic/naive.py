@@ -1035,12 +1035,15 @@ def breaks_relation(case: Case, params: Doc, tool: ToolSpec, within: Within) -> 
 
 
 def pins_of_another_request(case: Case, step: Step, within: Within) -> bool:
-    """Whether a step above read_only pins evidence, or decides on some, that does not satisfy the relations of its class."""
-    decided_on = read_in_formulas({**step.params, "when": {"$cel": step.when or ""}})
-    return is_above_read_only(case, step) and any(
-        evidence_named(case, ref) is not None and not is_related(case, ref, list(within.pins))
-        for ref in (*within.pins, *decided_on)
-    )
+    """Whether a step above read_only pins evidence of another request, or reads some in a formula or in its condition."""
+    read = read_in_formulas({**step.params, "when": {"$cel": step.when or ""}})
+    return is_above_read_only(case, step) and is_of_another_request(case, [*within.pins, *read], within)
+
+
+def is_of_another_request(case: Case, refs: list[str], within: Within) -> bool:
+    """Whether some of these pieces of evidence do not satisfy the relations of their classes."""
+    known = [ref for ref in refs if evidence_named(case, ref) is not None]
+    return not all(is_related(case, ref, list(within.pins)) for ref in known)
 
 
 def call_values(params: Doc) -> list[Part]:
@@ -1731,6 +1734,8 @@ def unrelated_steps(case: Case) -> list[int]:
             params = cast("Doc", with_params(step.compensate.params, params_of(case, step)))
             within = undo_site(case, step, undo, step.compensate.params)
             is_broken = is_broken or breaks_relation(case, params, undo, within)
+            read = [*within.pins, *read_in_formulas(step.compensate.params)]
+            is_broken = is_broken or (undo.mode != "read_only" and is_of_another_request(case, read, within))
         if is_broken:
             found.append(index)
     return found
