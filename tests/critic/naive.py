@@ -858,10 +858,22 @@ def names_entity(case: Case, sentence: Part, value: Any, within: Within) -> bool
     parameter = str(within.place[0]) if within.place else ""
     captured = [e for e in found if e.is_captured and (e.kind == parameter or is_kind(within.wanted, e.kind))]
     plain = [e for e in found if not e.is_captured and kinds.entity_fits(within.wanted, e.kind, e.value)]
+    if within.wanted is None:
+        plain = [entity for entity in plain if entity.kind in confusable_kinds(value)]
     meant = captured or plain
     equal = [entity for entity in meant if is_entity(entity, value)]
     differ = [e for e in meant if not any(is_one_thing(e, other) for other in equal)]
     return bool(equal) and (bool(captured) or not differ)
+
+
+def confusable_kinds(value: Any) -> set[str]:
+    """The kinds of entities that a value of an unknown kind could be meant as."""
+    figures, dates = {"amount", "number"}, {"date"}
+    if not isinstance(value, str):
+        return figures
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+        return dates
+    return kinds.ENTITIES if value.isdigit() else kinds.ENTITIES - figures - dates
 
 
 def is_kind(wanted: Kind | None, name: str) -> bool:
@@ -1023,12 +1035,15 @@ def breaks_relation(case: Case, params: Doc, tool: ToolSpec, within: Within) -> 
 
 
 def pins_of_another_request(case: Case, step: Step, within: Within) -> bool:
-    """Whether a step above read_only pins evidence, or decides on some, that does not satisfy the relations of its class."""
-    decided_on = read_in_formulas({**step.params, "when": {"$cel": step.when or ""}})
-    return is_above_read_only(case, step) and any(
-        evidence_named(case, ref) is not None and not is_related(case, ref, list(within.pins))
-        for ref in (*within.pins, *decided_on)
-    )
+    """Whether a step above read_only pins evidence of another request, or reads some in a formula or in its condition."""
+    read = read_in_formulas({**step.params, "when": {"$cel": step.when or ""}})
+    return is_above_read_only(case, step) and is_of_another_request(case, [*within.pins, *read], within)
+
+
+def is_of_another_request(case: Case, refs: list[str], within: Within) -> bool:
+    """Whether some of these pieces of evidence do not satisfy the relations of their classes."""
+    known = [ref for ref in refs if evidence_named(case, ref) is not None]
+    return not all(is_related(case, ref, list(within.pins)) for ref in known)
 
 
 def call_values(params: Doc) -> list[Part]:
@@ -1241,7 +1256,8 @@ def is_trusted(case: Case, part: Part, within: Within) -> bool:
     """Whether one part of a value comes from a permitted source."""
     within = within_place(within, part)
     if part.kind == "literal":
-        return is_bound(case, part.value, within)
+        is_left_out = within.tool is not None and is_default(part, within.tool)
+        return is_left_out or is_bound(case, part.value, within)
     if part.kind == "key":
         return part.value in within.keys or is_bound(case, part.value, within)
     if part.kind == "evidence":
@@ -1676,6 +1692,7 @@ def outcome(case: Case, tool: ToolSpec, name: str) -> str:
     return usual if declared == "ask" else declared
 
 
+<<<<<<< HEAD
 def without_set_values(case: Case, step: Step, params: Any, place: Place = ()) -> Any:
     """A step's parameters without the literals that an approver has set, and without what held nothing else."""
     left = unset(case, step, params, place, plain=False)
@@ -1728,41 +1745,66 @@ def is_set(case: Case, step: Step, value: Any, place: Place) -> bool:
 
 def is_default(empty: Part, tool: ToolSpec) -> bool:
     """Whether an empty list or object is what the schema has as default at its place."""
+=======
+def is_default(part: Part, tool: ToolSpec) -> bool:
+    """Whether a literal, or an empty list or object, is what the schema has as default at its place."""
+>>>>>>> sealed
     schema: Any = tool.parameters
-    for token in empty.place:
+    for token in part.place:
         if member(schema, "prefixItems") is not None:
             return False
         inner = member(schema, "properties" if isinstance(token, str) else "items")
         schema = member(inner, token) if isinstance(token, str) else inner
-    return member(schema, "default") == empty.value
+    has_default = isinstance(schema, dict) and "default" in schema
+    return has_default and is_equal(member(schema, "default"), part.value)
 
 
 def flow_outcomes(case: Case) -> list[tuple[int, set[str]]]:
-    """The steps in which something has no permitted source or an unmet relation, and what that leads to."""
+    """The steps in which something has no permitted source, and what that leads to."""
     found: list[tuple[int, set[str]]] = []
     before = waits_for(case)
     for index, step, tool in calls(case):
         within = call_site(case, step, tool)
+<<<<<<< HEAD
         leads_to = {
             outcome(case, tool, name)
             for name in unbound(case, without_set_values(case, step, params_of(case, step)), tool, within)
         }
         if breaks_relation(case, step.params, tool, within) or pins_of_another_request(case, step, within):
             leads_to.add("refuse")
+=======
+        leads_to = {outcome(case, tool, name) for name in unbound(case, step.params, tool, within)}
+>>>>>>> sealed
         conditions = [case.plan.steps[i] for i in {index, *before[index]}]
         if is_above_read_only(case, step) and any(has_untrusted_condition(case, each) for each in conditions):
             leads_to.add(outcome(case, tool, ""))
         undo = tool_named(case, step.compensate.tool) if step.compensate else None
         if step.compensate and undo:
-            params = cast("Doc", with_params(step.compensate.params, params_of(case, step)))
             within = undo_site(case, step, undo, step.compensate.params)
-            leads_to |= {
-                outcome(case, undo, name) for name in unbound(case, step.compensate.params, undo, within)
-            }
-            if breaks_relation(case, params, undo, within):
-                leads_to.add("refuse")
+            names = unbound(case, step.compensate.params, undo, within)
+            leads_to |= {outcome(case, undo, name) for name in names}
         if leads_to:
             found.append((index, leads_to))
+    return found
+
+
+def unrelated_steps(case: Case) -> list[int]:
+    """The steps that break a relation of the decision."""
+    found: list[int] = []
+    for index, step, tool in calls(case):
+        within = call_site(case, step, tool)
+        is_broken = breaks_relation(case, step.params, tool, within) or pins_of_another_request(
+            case, step, within
+        )
+        undo = tool_named(case, step.compensate.tool) if step.compensate else None
+        if step.compensate and undo:
+            params = cast("Doc", with_params(step.compensate.params, params_of(case, step)))
+            within = undo_site(case, step, undo, step.compensate.params)
+            is_broken = is_broken or breaks_relation(case, params, undo, within)
+            read = [*within.pins, *read_in_formulas(step.compensate.params)]
+            is_broken = is_broken or (undo.mode != "read_only" and is_of_another_request(case, read, within))
+        if is_broken:
+            found.append(index)
     return found
 
 
@@ -1791,10 +1833,16 @@ def gate_names(case: Case) -> list[str]:
 
 
 def authority_is_bound(case: Case) -> Iterator[Finding]:
-    """Check 13."""
+    """Check 13a."""
     for index, leads_to in flow_outcomes(case):
         if "refuse" in leads_to:
             yield "unbound_argument", index
+
+
+def calls_are_related(case: Case) -> Iterator[Finding]:
+    """Check 13b."""
+    for index in unrelated_steps(case):
+        yield "unbound_argument", index
 
 
 # ---- checks 14 to 16: gates and compensations ---------------------------------------------------------------------
@@ -2367,6 +2415,7 @@ CHECKS: list[tuple[Callable[[Case], Iterator[Finding]], str]] = [
     (modes_are_stated, ""),
     (owner_is_authorised, ""),
     (authority_is_bound, ""),
+    (calls_are_related, ""),
     (gates_are_there, ""),
     (compensations_are_recorded, "compensation"),
     (compensations_fit, ""),

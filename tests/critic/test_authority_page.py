@@ -416,6 +416,8 @@ KINDS = [
 ]  # fmt: skip
 
 OUTCOMES = [
+    example("a default of the tool's schema", "ok", pay(to="EUR"),
+            tools={"bank.pay": {"parameters": {"properties": {"to": {"default": "EUR"}}}}}),
     example("refused by default", "refused", pay(to="x")),
     example("asked where there is a gate", "asked", pay(to="x"), unbound_gate="ask"),
     example("refused although there is a gate", "refused", pay(to="x"), unbound_gate="ask",
@@ -466,7 +468,10 @@ SENTENCES = [
     example("a date", "ok", pay(to="2026-05-09"), **said("move it to 9 May 2026")),
     example("two entities of a kind", "refused", pay(payment_id="acc_1"), **said("pay acc_1 from acc_2")),
     example("two entities of different kinds", "ok", pay(payment_id="acc_1", amount=5), **said("pay 5 EUR to acc_1")),
-    example("two entities for a parameter without a kind", "refused", pay(to="acc_1"), **said("pay 5 EUR to acc_1")),
+    example("an amount and a text for a parameter without a kind", "ok", pay(to="acc_1"), **said("pay 5 EUR to acc_1")),
+    example("two texts for a parameter without a kind", "refused", pay(to="Bob"), **said("please send 'a' to Bob")),
+    example("two numbers for a parameter without a kind", "refused", pay(to=5), **said("pay 5 EUR in 7 parts")),
+    example("a text of digits for a parameter without a kind", "refused", pay(to="5"), **said("pay 5 EUR to acc_1")),
     example("the same entity twice", "ok", pay(payment_id="acc_1"), **said("pay acc_1, I mean acc_1")),
     example("two entities, and a gate", "asked", pay(payment_id="acc_1"), unbound_gate="ask", **said("pay acc_1 from acc_2")),
     example("two entities, told apart by a pattern", "ok", pay(to="acc_1"),

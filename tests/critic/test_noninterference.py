@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from collections.abc import Callable
+from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
@@ -25,7 +27,7 @@ from hypothesis import strategies as st
 from critic import naive
 from critic.authority_strategies import authority_cases
 from critic.naive import Case
-from critic.strategies import Doc, Draw, examples, pick
+from critic.strategies import Doc, examples
 from runtime.workshop import ADA, Workshop
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.decision import DecisionSpec
@@ -62,8 +64,17 @@ def with_meaningless_values(case: Case) -> Case:
     if compiled["request"]:
         marks = naive.input_marks(case)
         given = compiled["request"]["input"]
-        compiled["request"]["input"] = replaced(given, lambda place: is_marked(marks, place), fresh)
+        given = replaced(given, lambda place: is_marked(marks, place), fresh)
+        for field in case.spec.fields:
+            if field.kind == "sentence" and field.pasted == "untrusted" and field.path.place[0] in given:
+                given[field.path.place[0]] = without_pasted(given[field.path.place[0]])
+        compiled["request"]["input"] = given
     return case._replace(compiled=CompiledContext.model_validate(compiled))
+
+
+def without_pasted(text: str) -> str:
+    """A sentence with other words in its tags and quoted lines."""
+    return re.sub(r"(?m)^>.*$", "> zz words", re.sub(r"<mail>.*</mail>", "<mail>zz words</mail>", text))
 
 
 def is_marked(marks: tuple[str, ...], place: naive.Place) -> bool:
@@ -230,11 +241,14 @@ CONDITIONS = ["request.flag == 'yes'", "request.note == '@text'", "request.sum >
 
 
 class Planner:
-    """Writes sound plans in which one or two things are an attacker's or somebody else's."""
+    """Writes sound plans in which one or two things are an attacker's or somebody else's.
 
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
-        self._attacks = draw(st.integers(0, 2))
+    It draws from a generator with a seed: Hypothesis varies few choices at a time, and so seldom meets the right two.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._attacks = random.randint(0, 2)
         self._looks: list[str] = []
         self._effects: list[str] = []
 
@@ -242,21 +256,21 @@ class Planner:
         """Two reads, a few steps, and a payment."""
         reads = [self._read("look", "shop.look"), self._read("page", "web.read")]
         self._looks.append("look")
-        kinds = [self._one(["look", "note", "pay", "fail"]) for _ in range(self._draw(st.integers(0, 2)))]
+        kinds = [self._one(["look", "note", "pay", "fail"]) for _ in range(self._random.randint(0, 2))]
         return [*reads, *(self._step(f"s{number}", kind) for number, kind in enumerate([*kinds, "pay"]))]
 
     def _read(self, name: str, tool: str) -> Doc:
         return {"id": name, "tool": tool, "params": {"key": self._key()}, "evidence_refs": [W1]}
 
-    def _attacks_here(self) -> bool:
-        """Whether this is a place for one of the attacks that are left."""
-        if self._attacks == 0 or self._draw(st.integers(0, 4)) < 3:
+    def _attacks_here(self, odds: int) -> bool:
+        """Whether this is the place for one of the attacks that are left: once in so many times."""
+        if self._attacks == 0 or self._random.randint(1, odds) < odds:
             return False
         self._attacks -= 1
         return True
 
     def _one(self, options: list[Any]) -> Any:
-        return pick(self._draw, options)
+        return self._random.choice(options)
 
     def _sound(self, *fields: str) -> list[Any]:
         """Values of one record for some fields."""
@@ -275,6 +289,7 @@ class Planner:
         fact = [f'evidence["{ref}"].{field}' for ref in (W1, T1, FORM)]
         sorts: list[list[Any]] = [
             [{"$evidence": f"{W2}#/{field}"}, TRUSTED[W2][1][field]],
+            [{"$evidence": f"{W2}#/{field}"}, {"$cel": f'evidence["{W2}"].{field}'}],
             ["@text", "@number", _formula(fact[0], "'@text'", "request.order_id == 'o1'")],
             [{"$from": "request#/note"}, {"$from": "request#/sum"}, {"$cel": "request.note"}],
             [_formula(fact[0], fact[1], condition) for condition in (*CONDITIONS, "look.flag == 'yes'")],
@@ -292,26 +307,26 @@ class Planner:
         """Parameters, each of which may be an attack."""
         sound = self._sound(*fields)
         return {
-            field: self._attack(field) if self._attacks_here() else value
+            field: self._attack(field) if self._attacks_here(3) else value
             for field, value in zip(fields, sound, strict=True)
         }
 
     def _key(self) -> Any:
         sound = [{"$from": "request#/order_id"}, "o1", {"$evidence": f"{W1}#/order_id"}]
-        return self._attack("order_id") if self._attacks_here() else self._one(sound)
+        return self._attack("order_id") if self._attacks_here(10) else self._one(sound)
 
     def _step(self, name: str, kind: str) -> Doc:
         made: Doc = {"id": name, "evidence_refs": [W1]}
-        if self._attacks_here():
+        if self._attacks_here(10):
             made["evidence_refs"] = self._one([[W1, W2], [W1, FORM], [W1, CHOSEN], [W2], []])
-        if self._attacks_here():
+        if self._attacks_here(6):
             made |= {
                 "optional": True,
                 "when": self._one([*CONDITIONS, "look.flag == 'yes'", "page.flag == 'yes'"]),
             }
-        elif self._draw(st.integers(0, 5)) == 0:
+        elif self._random.randint(0, 5) == 0:
             made["when"] = "request.order_id == 'o1'"
-        if self._effects and self._draw(st.integers(0, 3)) == 0:
+        if self._effects and self._random.randint(0, 3) == 0:
             made["depends_on"] = [self._one(self._effects)]
         match kind:
             case "look":
@@ -331,29 +346,31 @@ class Planner:
 
     def _undo(self, made: Doc) -> None:
         """Perhaps propose a compensation."""
-        if self._attacks_here():
+        if self._attacks_here(3):
             undo = self._one([{"$from": "self#/note"}, {"$from": "params#/memo"}, self._attack("payment_id")])
-        elif self._draw(st.integers(0, 3)) == 0:
+        elif self._random.randint(0, 3) == 0:
             undo = self._one([{"$from": "params#/payment_id"}, {"$from": "self#/payment_id"}])
         else:
             return
         made["compensate"] = {"tool": "bank.cancel", "params": {"payment_id": undo}}
 
 
-@st.composite
-def scenes(draw: Draw) -> Scene:
+def make_scene(random: Random) -> Scene:
     """A pack with some relations, and a plan with some of the attacker's words in it."""
-    steps = Planner(draw).steps()
+    steps = Planner(random).steps()
     spec: Doc = {
         "untrusted_inputs": MARKED,
-        "bind": [relation for relation in BIND if draw(st.booleans())],
-        "unbound_gate": pick(draw, [None, None, "ask"]),
+        "bind": [relation for relation in BIND if random.random() < 0.5],
+        "unbound_gate": random.choice([None, None, "ask"]),
         "repeatable": ["bank.pay", "bank.fail", "bank.cancel"],
     }
-    unbound = {
-        name: pick(draw, ["refuse", "ask"]) for name in ("payment_id", "amount") if draw(st.booleans())
-    }
-    return Scene(spec, unbound, steps)
+    names = [name for name in ("payment_id", "amount") if random.random() < 0.3]
+    return Scene(spec, {name: random.choice(["refuse", "ask"]) for name in names}, steps)
+
+
+def scenes() -> st.SearchStrategy[Scene]:
+    """Any scene."""
+    return st.integers(0, 2**48).map(lambda seed: make_scene(Random(seed)))  # noqa: S311 - no secret
 
 
 Call: TypeAlias = tuple[str, tuple[tuple[str, Any], ...]]
@@ -463,7 +480,7 @@ def assert_runs_alike(scene: Scene, weaken: Doc) -> int:
     return len(first)
 
 
-@examples(60)
+@examples(40)
 @given(scenes())
 def test_an_attackers_values_change_no_run(scene: Scene) -> None:
     """Copied, referred to, computed with, deciding or compensating: they have no effect that no person has approved."""
@@ -474,7 +491,7 @@ def test_honest_effects_happen_in_the_generated_runs() -> None:
     """The property is not met by refusing everything: a good part of the runs has effects."""
     counts: list[int] = []
 
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=40, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(scenes())
     def sample(scene: Scene) -> None:
         counts.append(assert_runs_alike(scene, {}))
