@@ -1692,7 +1692,6 @@ def outcome(case: Case, tool: ToolSpec, name: str) -> str:
     return usual if declared == "ask" else declared
 
 
-<<<<<<< HEAD
 def without_set_values(case: Case, step: Step, params: Any, place: Place = ()) -> Any:
     """A step's parameters without the literals that an approver has set, and without what held nothing else."""
     left = unset(case, step, params, place, plain=False)
@@ -1743,12 +1742,8 @@ def is_set(case: Case, step: Step, value: Any, place: Place) -> bool:
     return False
 
 
-def is_default(empty: Part, tool: ToolSpec) -> bool:
-    """Whether an empty list or object is what the schema has as default at its place."""
-=======
 def is_default(part: Part, tool: ToolSpec) -> bool:
     """Whether a literal, or an empty list or object, is what the schema has as default at its place."""
->>>>>>> sealed
     schema: Any = tool.parameters
     for token in part.place:
         if member(schema, "prefixItems") is not None:
@@ -1765,16 +1760,10 @@ def flow_outcomes(case: Case) -> list[tuple[int, set[str]]]:
     before = waits_for(case)
     for index, step, tool in calls(case):
         within = call_site(case, step, tool)
-<<<<<<< HEAD
         leads_to = {
             outcome(case, tool, name)
             for name in unbound(case, without_set_values(case, step, params_of(case, step)), tool, within)
         }
-        if breaks_relation(case, step.params, tool, within) or pins_of_another_request(case, step, within):
-            leads_to.add("refuse")
-=======
-        leads_to = {outcome(case, tool, name) for name in unbound(case, step.params, tool, within)}
->>>>>>> sealed
         conditions = [case.plan.steps[i] for i in {index, *before[index]}]
         if is_above_read_only(case, step) and any(has_untrusted_condition(case, each) for each in conditions):
             leads_to.add(outcome(case, tool, ""))
