@@ -31,6 +31,22 @@ def test_plan_b_passes_with_the_published_object(tercet: Tercet) -> None:
     assert answer.json["verify"] == {"ok": True, "reasons": ["2 steps, 2 required outputs covered"]}
 
 
+def test_every_approval_is_listed_with_its_step_and_its_reason(tercet: Tercet) -> None:
+    """On the screen and as JSON: which gate, at which step, whether it is certain, and why."""
+    told = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--json").json["waits"]
+    assert told == [
+        {
+            "step": 1,
+            "step_id": "s1",
+            "gate": "GATE_FINANCE_APPROVAL",
+            "certain": True,
+            "reason": "adp_payments.issue_refund is destructive",
+        }
+    ]
+    shown = " ".join(tercet("verify", REFUNDS, PLANS / "plan_b.json").out.split())
+    assert "waits step 1, GATE_FINANCE_APPROVAL: adp_payments.issue_refund is destructive" in shown
+
+
 def test_a_hijacked_plan_is_refused_with_the_source_of_its_value(tercet: Tercet) -> None:
     """The payment that the customer's form asked for is named, together with the place where it stands."""
     answer = tercet("verify", REFUNDS, PLANS / "plan_hijacked.json", "--json")
@@ -69,8 +85,9 @@ def test_an_irreversible_step_before_a_gate_is_a_warning(tercet: Tercet, tmp_pat
 def test_json_has_its_parts(tercet: Tercet) -> None:
     """The published shape, the full verdict and the report stand side by side and agree."""
     told = tercet("verify", REFUNDS, PLANS / "plan_a.json", "--json").json
-    assert list(told) == ["verify", "verdict", "report", "warnings"]
+    assert list(told) == ["verify", "verdict", "report", "warnings", "waits"]
     assert told["warnings"] == []
+    assert told["waits"] == []
     assert told["verdict"]["outcome"] == "reject"
     assert told["verdict"]["code"] == "evidence_not_pinned"
     assert "kg:refund_window:rw_881#snapshot_kg_2026_05_09_T0930" in told["verdict"]["remedy"]

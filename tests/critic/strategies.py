@@ -927,6 +927,17 @@ def _approve(draw: Draw, docs: Docs) -> None:
     docs.compiled["approved_plan"] = {"steps": [{"id": "s1", "params": params, **step}]}
 
 
+def _set_value(draw: Draw, docs: Docs) -> None:
+    """Lets an approver have set a value, mostly one that the plan has."""
+    step = _step(draw, docs)
+    name = pick(draw, sorted(step.get("params") or {}) or ["to"])
+    written = copy.deepcopy((step.get("params") or {}).get(name))
+    value = written if draw(st.integers(0, 3)) else pick(draw, LITERALS)
+    changed = {"step_id": step.get("id", "s1"), "tool": step.get("tool") or "mail.send", "by": "gil"}
+    place = pick(draw, [f"/{name}", f"/{name}", f"/{name}/0", "/to"])
+    docs.compiled.setdefault("changed", []).append({**changed, "place": place, "value": value})
+
+
 def _ask_otherwise(draw: Draw, docs: Docs) -> None:
     given = docs.compiled.get("request")
     if given and draw(st.booleans()):
@@ -1012,6 +1023,7 @@ FRAME_CHANGES: list[Change] = [
     _set_tiers,
     *[_know_result] * 2,
     _approve,
+    *[_set_value] * 2,
     *[_have_done] * 4,
     _ask_otherwise,
     _declaring("mode", *MODES),

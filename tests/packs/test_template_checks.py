@@ -37,7 +37,13 @@ def act(**parameters: object) -> None:
 
 
 def tool(name: str, **changes: Any) -> Tool:
-    fields: dict[str, Any] = {"call": act, "mode": "read_only", "parameters": PARAMETERS, "result": RESULT}
+    fields: dict[str, Any] = {
+        "call": act,
+        "mode": "read_only",
+        "trust": "trusted",
+        "parameters": PARAMETERS,
+        "result": RESULT,
+    }
     return Tool(name=name, **fields | changes)
 
 
@@ -227,6 +233,8 @@ def test_the_file_of_a_template_is_named(write_pack: WritePack) -> None:
         (policy("plan.steps.filter(s, s.optional).all(t, t.tol != 'x')"), "policy r, expression", "tool?"),
         (policy("step.params.amuont < 5", "step"), "policy r, expression", "did you mean amount?"),
         (policy("plan.steps.all(s, s.params.amuont < 5)"), "policy r, expression", "did you mean amount?"),
+        (policy("step.sources.amuont.trust == 'x'", "step"), "policy r, expression", "did you mean amount?"),
+        (policy("step.sources.amount.turst == 'x'", "step"), "policy r, expression", "did you mean trust?"),
         (limited("args['amuont'] < 5"), "tool till.pay, limits", "did you mean amount?"),
         (
             {"gates": [Gate(name="GATE_BOSS", roles=("boss",), when="args.amuont > 5")]},

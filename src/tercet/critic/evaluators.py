@@ -99,7 +99,7 @@ class Recorded:
         if read_order(run.compiled.policies):
             steps = keep_order(run.plan, steps)
         plan = run.plan.model_copy(update={"steps": steps})
-        return Review(run.context, run.compiled, run.spec, plan, late=self._late)
+        return Review(run.context, run.compiled, run.spec, plan, late=self._late, planned=run.plan)
 
     @property
     def _late(self) -> frozenset[str]:

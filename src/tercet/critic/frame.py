@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.mode import ApprovalMode, Reversibility
-from tercet.contracts.plan import Step
+from tercet.contracts.plan import Plan, Step
 from tercet.critic.order import earlier_id
+from tercet.critic.provenance import SOURCES, Provenance, StepSources, read_sources
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 
@@ -37,6 +38,7 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
     `fields` and `params` are all that any rule reads of a step and of its parameters.
     """
     steps: list[dict[str, Any]] = []
+    provenance = _provenance(review, fields)
     for index, step in enumerate(review.plan.steps):
         call = review.call_at.get(index)
         if call is None:
@@ -46,14 +48,24 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
         arguments = review.arguments(call)
         if unknown:
             arguments = {name: value for name, value in arguments.items() if name not in unknown}
-        steps.append(_call_fields(call, review.pinned[index], arguments, fields, params))
+        seen = _call_fields(call, review.pinned[index], arguments, fields, params)
+        if provenance is not None:
+            seen[SOURCES] = provenance.of_step(step.id)
+        steps.append(seen)
     return steps
+
+
+def _provenance(review: Review, fields: Names) -> Provenance | None:
+    """Where values came from, if a rule reads that."""
+    is_read = (fields is None or SOURCES in fields) and read_sources(review.compiled.policies)
+    return Provenance(review) if is_read else None
 
 
 def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str, Any]]:
     """Return the calls that the run made under earlier plans, like steps; their indexes are negative, the last is -1."""
     earlier = review.ctx.earlier
     shown: list[dict[str, Any]] = []
+    is_read = _provenance(review, fields) is not None
     for index, made in enumerate(earlier, -len(earlier)):
         step, refs = made.step, pinned(made.step)
         made_with = {name: review.resolved(value) for name, value in step.params.items()}
@@ -63,8 +75,16 @@ def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str
             seen = {**_other(index, step, refs), **worst, "params": made_with}
         else:
             seen = _call_fields(effective(index, step, tool), refs, made_with, fields, params)
+            if is_read:
+                seen[SOURCES] = _earlier_sources(review, step)
         shown.append({**seen, "id": earlier_id(step, index)})
     return shown
+
+
+def _earlier_sources(review: Review, step: Step) -> StepSources:
+    """Where the values of an earlier call came from; results of its own plan count as untrusted, since that plan is gone."""
+    alone = Plan.model_construct(None, **{**dict(review.plan), "steps": (step,)})
+    return Provenance(Review(review.ctx, review.compiled, review.spec, alone)).of_step(step.id)
 
 
 def _call_fields(
@@ -91,4 +111,5 @@ def _other(index: int, step: Step, refs: Refs) -> dict[str, Any]:
         "params": {},
         "when": step.when or "",
         "optional": step.optional,
+        SOURCES: {},
     }

@@ -115,6 +115,7 @@ _STEP = {
     "step.after": _STRINGS,
     "step.before_tools": _STRINGS,
     "step.after_tools": _STRINGS,
+    "step.sources": cel.Type.Map(_STRING, cel.Type.Map(_STRING, _STRING)),
 }
 ORDER_FIELDS = frozenset({"before", "after", "before_tools", "after_tools"})
 """The fields of a step that say which other steps run before and after it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tercet.contracts import references
+from tercet.contracts import pointer, references
 from tercet.contracts.effective import effective
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plain import not_json
@@ -153,11 +153,12 @@ def _expression_fits(found: Reference) -> Iterator[str]:
 
 
 def _pointer_fits(tool: ToolSpec, found: Reference) -> Iterator[str]:
-    schema = {references.SELF: tool.result, references.PARAMS: tool.parameters}.get(found.target)
-    field = None if schema is None else missing_field(schema, found.pointer)
-    if field is not None:
-        lacks = "the result has" if found.target == references.SELF else "the parameters have"
-        yield f"{found.text} leads nowhere: {lacks} no {field!r}"
+    for name, place in references.reads_of(found):
+        schema = {references.SELF: tool.result, references.PARAMS: tool.parameters}.get(name)
+        field = None if schema is None else missing_field(schema, pointer.join(place))
+        if field is not None:
+            lacks = "the result has" if name == references.SELF else "the parameters have"
+            yield f"{found.text} leads nowhere: {lacks} no {field!r}"
 
 
 def irreversible_steps_come_last(parts: Parts) -> Problems:
