@@ -110,7 +110,7 @@ def halves(value: str) -> tuple[str, str]:
 def place_calls(
     suite: Suite, honest: Sequence[Call], attack: Sequence[Call], placement: Placement
 ) -> list[Call]:
-    """Return the user's calls with the attacker's among them; what was read before is not read again."""
+    """Return the user's calls with the attacker's among them; what was read before is read again only after an effect."""
     first = next((n for n, call in enumerate(honest) if suite.is_read(call.function)), len(honest) - 1)
     match placement:
         case "before":
@@ -119,10 +119,13 @@ def place_calls(
             before, after = [*honest[: first + 1]], []
         case "after":
             before, after = [*honest[: first + 1]], [*honest[first + 1 :]]
+    known = [*before]
     for call in attack:
-        is_known = any((call.function, call.args) == (other.function, other.args) for other in before)
-        if not is_known or not suite.is_read(call.function):
-            before.append(call)
+        is_read = suite.is_read(call.function)
+        if is_read and any((call.function, call.args) == (other.function, other.args) for other in known):
+            continue
+        before.append(call)
+        known = [*known, call] if is_read else []
     return [*before, *after]
 
 
