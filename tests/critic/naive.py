@@ -1,11 +1,11 @@
-"""A second critic, written from docs/critic.md alone: slow, plain, and without a line of the first one.
+"""A second critic, written from docs/critic.md and docs/authority.md alone: slow, plain, and without a line of the first.
 
 It answers one question: what is the first refusal? Each check is a generator of (code, step) in the order of the page,
 and the first thing that any of them yields is the answer. Paths are found by repeated passes, values by recursion, and
 everything is worked out again whenever it is needed. It shares with the first critic the contracts' data types and the
 two engines (CEL and JSON Schema), and nothing else: it scans references and expressions itself.
 
-It stays one file of more than the usual length because it is read beside one page.
+It stays one file of more than the usual length because it is read beside one page; kinds of values are in `naive_kinds`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, cast
 from uuid import UUID
 
-from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, RunContext
+from critic import naive_kinds as kinds
+from critic.naive_kinds import Kind
+from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, KnownResult, RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.entities import Entity, find_entities
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.policy import Policy
+from tercet.contracts.relations import Relation
 from tercet.contracts.search_words import terms_of, words_of
 from tercet.contracts.tool import ToolSpec
 from tercet.policy import expressions, schemas
@@ -334,6 +338,8 @@ class Read(NamedTuple):
 
     root: str
     way: tuple[str | int, ...]
+    rest: tuple[str | int, ...] = ()
+    """Behind a key that is computed: what is selected there, with `*` for that key."""
 
 
 class Scanned(NamedTuple):
@@ -513,17 +519,24 @@ def fits(requirement: str, classification: str | None) -> bool:
     return classification is not None and requirement in (classification, f"{classification}_evidence")
 
 
-def is_met_by(case: Case, requirement: str, ref: str, accepted: tuple[str, ...]) -> bool:
-    """Whether a piece of evidence is of the class, and trusted or of a class that may be untrusted."""
+def is_met_by(case: Case, requirement: str, ref: str, accepted: tuple[str, ...], pinned: list[str]) -> bool:
+    """Whether a piece of evidence is of the class, related as the decision says, and trusted unless its class need not be."""
     is_accepted = any(fits(each, class_of(case, ref)) for each in accepted)
-    return fits(requirement, class_of(case, ref)) and (is_accepted or is_trusted_evidence(case, ref))
+    return (
+        fits(requirement, class_of(case, ref))
+        and (is_accepted or is_trusted_evidence(case, ref))
+        and is_related(case, ref, pinned)
+    )
 
 
-def unmet(case: Case, requirement: str, refs: list[str], decision: DecisionSpec | None = None) -> str | None:
-    """The code for a requirement that pinned evidence does not meet; None if it does."""
+def unmet(
+    case: Case, requirement: str, pinned: list[list[str]], decision: DecisionSpec | None = None
+) -> str | None:
+    """The code for a requirement that the evidence of none of these steps meets; None if it is met."""
     accepted = (decision or case.spec).untrusted_evidence
-    if any(is_met_by(case, requirement, ref, accepted) for ref in refs):
+    if any(is_met_by(case, requirement, ref, accepted, refs) for refs in pinned for ref in refs):
         return None
+    refs = [ref for each in pinned for ref in each]
     absent = [ref for ref in refs if class_of(case, ref) is None]
     matches = [re.fullmatch(r"kg:([^:#\s]+):[^#\s]+#snapshot_[^#\s]+", ref) for ref in absent]
     in_text = any(fits(requirement, match.group(1)) for match in matches if match)
@@ -535,11 +548,11 @@ def evidence_is_pinned(case: Case) -> Iterator[Finding]:
     for index, step in enumerate(case.plan.steps):
         tool = tool_named(case, step.tool)
         for requirement in [*step.requires_evidence, *(tool.requires_evidence if tool else ())]:
-            if code := unmet(case, requirement, pins(step)):
+            if code := unmet(case, requirement, [pins(step)]):
                 yield code, index
         if any(class_of(case, ref) is None for ref in pins(step)):
             yield "evidence_unresolved", index
-    everything = [ref for step in case.plan.steps for ref in pins(step)]
+    everything = [pins(step) for step in case.plan.steps]
     for requirement in case.spec.required_evidence:
         if code := unmet(case, requirement, everything):
             yield code, None
@@ -784,26 +797,317 @@ def is_same(first: Any, second: Any) -> bool:
     return isinstance(first, bool) == isinstance(second, bool) and first == second
 
 
-def is_trusted_scalar(case: Case, value: Any) -> bool:
-    """Whether a literal equals a scalar of a trusted source."""
-    return any(is_same(value, scalar) for scalar in trusted_scalars(case))
+def is_bound(case: Case, value: Any, within: Within) -> bool:
+    """Whether exactly one permitted source of its kind holds a literal."""
+    return len(sources_of(case, value, within)) == 1
 
 
-def trusted_scalars(case: Case) -> Iterator[Any]:
-    """Every scalar of the trusted sources."""
-    yield from trusted_input(case)
-    for entry in case.compiled.manifests.evidence_manifest:
-        if entry.trust == "trusted" and not is_picked(case, entry.id):
-            yield from unmarked_scalars(entry.content, ())
-    for result in case.compiled.results:
-        if result.trust == "trusted":
-            tool = tool_named(case, result.tool)
-            yield from unmarked_scalars(result.value, tool.untrusted if tool else ())
+def sources_of(case: Case, value: Any, within: Within) -> list[str]:
+    """The permitted sources that hold a literal, by name: the request alone if it does, else what was approved, else
+    all evidence that is related to the request as one, every other fact, and all results of one tool as one."""
+    if request_holds(case, value, within):
+        return ["request"]
+    if approved_holds(case, value, within):
+        return ["approved"]
+    if is_the_unknown_requests(case, within):
+        return ["request"]
+    together: list[str] = []
+    found: list[str] = []
+    for ref in dict.fromkeys(within.pins):
+        if vouches(case, ref, list(within.pins)) and evidence_holds(case, ref, value, within):
+            (together if is_of_the_request(case, ref) else found).append(ref)
+    holding = [result.tool for result in case.compiled.results if result_holds(case, result, value, within)]
+    return [*together[:1], *found, *dict.fromkeys(f"results of {tool}" for tool in holding)]
+
+
+def is_the_unknown_requests(case: Case, within: Within) -> bool:
+    """Whether there is no request, and a relation ties the parameter that a literal stands in to it."""
+    return case.compiled.request is None and any(
+        within.tool is not None
+        and relation.tool == within.tool.name
+        and within.place == (relation.param,)
+        and kinds.split_path(relation.equals or ".")[0] == "request"
+        for relation in case.spec.bind
+    )
+
+
+def request_holds(case: Case, value: Any, within: Within) -> bool:
+    """Whether a trusted field of the request holds a literal: itself, or as an entity that it names."""
+    for part in parts(case.compiled.input(), plain=True):
+        if part.kind != "literal" or not is_unmarked(input_marks(case), part.place):
+            continue
+        kind = kinds.field_kind(case.spec, "request", part.place)
+        if kind is not None and kind.name == kinds.SENTENCE and isinstance(part.value, str):
+            if names_entity(case, part, value, within):
+                return True
+        elif is_same(value, part.value) and kinds.fits(within.wanted, kind):
+            return True
+    return False
+
+
+def names_entity(case: Case, sentence: Part, value: Any, within: Within) -> bool:
+    """Whether a sentence names this value, and no other that fits the same parameter."""
+    fields = [
+        field
+        for field in case.spec.fields
+        if field.kind == kinds.SENTENCE
+        and kinds.split_path(field.of)[0] == "request"
+        and kinds.leads_to(kinds.split_path(field.of)[1], sentence.place)
+    ]
+    found = find_entities(sentence.value, fields[0].patterns, pasted=fields[0].pasted)
+    parameter = str(within.place[0]) if within.place else ""
+    captured = [e for e in found if e.is_captured and (e.kind == parameter or is_kind(within.wanted, e.kind))]
+    plain = [e for e in found if not e.is_captured and kinds.entity_fits(within.wanted, e.kind, e.value)]
+    if within.wanted is None:
+        plain = [entity for entity in plain if entity.kind in confusable_kinds(value)]
+    meant = captured or plain
+    equal = [entity for entity in meant if is_entity(entity, value)]
+    differ = [e for e in meant if not any(is_one_thing(e, other) for other in equal)]
+    return bool(equal) and (bool(captured) or not differ)
+
+
+def confusable_kinds(value: Any) -> set[str]:
+    """The kinds of entities that a value of an unknown kind could be meant as."""
+    figures, dates = {"amount", "number"}, {"date"}
+    if not isinstance(value, str):
+        return figures
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+        return dates
+    return kinds.ENTITIES if value.isdigit() else kinds.ENTITIES - figures - dates
+
+
+def is_kind(wanted: Kind | None, name: str) -> bool:
+    """Whether a kind has this name."""
+    return wanted is not None and wanted.name == name
+
+
+def is_entity(entity: Entity, value: Any) -> bool:
+    """Whether a literal is an entity: as text, or as its number."""
+    if isinstance(value, bool):
+        return False
+    return value == entity.value or (entity.number is not None and value == entity.number)
+
+
+def is_one_thing(first: Entity, second: Entity) -> bool:
+    """Whether two entities have equal values, or stand in the same place."""
+    return first.value == second.value or (first.start < second.end and second.start < first.end)
+
+
+def approved_holds(case: Case, value: Any, within: Within) -> bool:
+    """Whether the same parameter of the same tool had this literal in the plan approved before."""
     for step in case.compiled.approved_plan.steps if case.compiled.approved_plan else ():
         tool = tool_named(case, step.tool)
-        for name, value in named(step.params, tool).items() if tool else ():
-            if tool and has_authority(tool, name):
-                yield from (part.value for part in parts(value) if part.kind == "literal")
+        if tool is None or within.tool is None or tool.name != within.tool.name or not within.place:
+            continue
+        for part in parts(named(step.params, tool).get(str(within.place[0]))):
+            if part.kind == "literal" and is_same(part.value, value):
+                return True
+    return False
+
+
+def evidence_holds(case: Case, ref: str, value: Any, within: Within) -> bool:
+    """Whether a piece of evidence holds a literal of the right kind."""
+    entry = evidence_named(case, ref)
+    return entry is not None and any(
+        part.kind == "literal"
+        and is_same(part.value, value)
+        and kinds.fits(within.wanted, kinds.field_kind(case.spec, entry.classification, part.place))
+        for part in parts(entry.content, plain=True)
+    )
+
+
+def result_holds(case: Case, result: KnownResult, value: Any, within: Within) -> bool:
+    """Whether a result of an earlier plan may vouch for a literal and holds it in an unmarked field of the right kind."""
+    tool = tool_named(case, result.tool)
+    index = index_of(case, result.step_id)
+    if result.trust != "trusted" or (index is not None and index not in within.before):
+        return False
+    for relation in case.spec.bind:
+        if relation.tool == result.tool and relation.field:
+            actual = at_field(result.value, relation.field)
+            if not meets(case, relation, actual, list(within.pins), ()):
+                return False
+    return any(
+        part.kind == "literal"
+        and is_same(part.value, value)
+        and is_unmarked(tool.untrusted if tool else (), part.place)
+        and kinds.fits(
+            within.wanted, kinds.result_kind(tool, part.place) if tool else kinds.suggested(part.place)
+        )
+        for part in parts(result.value, plain=True)
+    )
+
+
+# ---- relations ------------------------------------------------------------------------------------------------------
+
+NOTHING = object()
+"""The value of a field that is not there: it equals nothing."""
+
+
+def at_field(value: Any, field: str) -> Any:
+    """The value of a field, or NOTHING."""
+    try:
+        return follow(value, kinds.field_way(field))
+    except NowhereError:
+        return NOTHING
+
+
+def relations_of(case: Case, ref: str) -> list[Relation]:
+    """The relations that the decision declares for the class of a piece of evidence."""
+    owner = class_of(case, ref)
+    return [
+        relation
+        for relation in case.spec.bind
+        if relation.evidence and owner is not None and kinds.is_class(relation.evidence, owner)
+    ]
+
+
+def is_related(case: Case, ref: str, pinned: list[str], seen: tuple[str, ...] = ()) -> bool:
+    """Whether a piece of evidence satisfies every relation of its class, for a step that pins these."""
+    entry = evidence_named(case, ref)
+    return entry is not None and all(
+        meets(case, relation, at_field(entry.content, relation.field or ""), pinned, (*seen, ref))
+        for relation in relations_of(case, ref)
+    )
+
+
+def is_of_the_request(case: Case, ref: str) -> bool:
+    """Whether a relation ties the class of a piece of evidence to the request."""
+    return any(
+        kinds.split_path(relation.equals or ".")[0] == "request" for relation in relations_of(case, ref)
+    )
+
+
+def vouches(case: Case, ref: str, pinned: list[str], seen: tuple[str, ...] = ()) -> bool:
+    """Whether a piece of evidence is trusted, and related as the decision says, for a step that pins these."""
+    return is_trusted_evidence(case, ref) and is_related(case, ref, pinned, seen)
+
+
+def meets(case: Case, relation: Relation, actual: Any, pinned: list[str], seen: tuple[str, ...]) -> bool:
+    """Whether a value is one that a relation asks for; what cannot be checked without a request is met."""
+    owner, way = kinds.split_path(relation.equals or "")
+    if owner == "request" and case.compiled.request is None:
+        return True
+    sources: list[Any] = []
+    if owner == "request" and is_unmarked(input_marks(case), tuple(way)):
+        sources = [case.compiled.input()]
+    for ref in pinned if owner != "request" else ():
+        entry = evidence_named(case, ref)
+        if entry and ref not in seen and kinds.is_class(owner, entry.classification):
+            sources += [entry.content] if vouches(case, ref, pinned, seen) else []
+    for source in sources:
+        with suppress(NowhereError):
+            target = follow(source, way)
+            for wanted in cast("list[Any]", target) if isinstance(target, list) else [target]:
+                if is_scalar(actual) and is_scalar(wanted) and is_same(actual, wanted):
+                    return True
+    return False
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a text, a number, a boolean or null."""
+    return value is None or isinstance(value, str | int | float)
+
+
+def breaks_relation(case: Case, params: Doc, tool: ToolSpec, within: Within) -> bool:
+    """Whether a call breaks a relation of its tool, as far as its parameters are known."""
+    arguments = named(params, tool)
+    for relation in case.spec.bind:
+        if relation.tool != tool.name:
+            continue
+        if relation.param:
+            value = arguments.get(relation.param, NOTHING)
+            if open_places(value):
+                continue
+            with suppress(NowhereError):
+                value = resolved(case, value)
+            if not meets(case, relation, value, list(within.pins), ()):
+                return True
+        if relation.one_source:
+            given = {name: arguments[name] for name in relation.one_source if name in arguments}
+            found = [records(case, part, within_place(within, part)) for part in call_values(given)]
+            if (
+                any(each is None for each in found)
+                or len({name for each in found for name in each or ()}) > 1
+            ):
+                return True
+    return False
+
+
+def pins_of_another_request(case: Case, step: Step, within: Within) -> bool:
+    """Whether a step above read_only pins evidence of another request, or reads some in a formula or in its condition."""
+    read = read_in_formulas({**step.params, "when": {"$cel": step.when or ""}})
+    return is_above_read_only(case, step) and is_of_another_request(case, [*within.pins, *read], within)
+
+
+def is_of_another_request(case: Case, refs: list[str], within: Within) -> bool:
+    """Whether some of these pieces of evidence do not satisfy the relations of their classes."""
+    known = [ref for ref in refs if evidence_named(case, ref) is not None]
+    return not all(is_related(case, ref, list(within.pins)) for ref in known)
+
+
+def call_values(params: Doc) -> list[Part]:
+    """The literals and references of parameters, without names and keys."""
+    return [part for name, value in params.items() for part in parts(value, (name,)) if part.kind != "key"]
+
+
+def records(case: Case, part: Part, within: Within) -> set[str] | None:
+    """The records that a value comes from; None if it has none."""
+    if part.kind == "literal":
+        found = sources_of(case, part.value, within)
+        return {found[0]} if len(found) == 1 else None
+    if part.kind == "evidence":
+        return {target_of(part)[0]}
+    if part.kind == "from":
+        target, way = target_of(part)
+        return records_read(case, target, tuple(way), within)
+    found = shape(paired(lexemes(part.value)))
+    every: set[str] = set()
+    for made in found.made_of if found else scan(part.value).reads:
+        if not isinstance(made, Read):
+            one = records(case, Part("literal", made, part.place), within)
+        elif made.root == "evidence":
+            one = {str(made.way[0])} if made.way else None
+        else:
+            one = records_read(case, made.root, made.way, within)
+        if one is None:
+            return None
+        every |= one
+    return every
+
+
+def records_read(case: Case, target: str, way: Place, within: Within) -> set[str] | None:
+    """The records that a reference leads to: through notes to what was written there."""
+    if target == "request":
+        return {"request"}
+    host = within.step if target in ("self", "params") else None
+    index = index_of(case, host.id if host else target)
+    if index is None:
+        return None
+    step = case.plan.steps[index]
+    if target != "params" and step.kind != "note":
+        return {f"step {step.id}"}
+    inside = site(case, step)
+    value: Any = params_of(case, step)
+    for position, token in enumerate(way):
+        reference = as_reference(cast("Doc", value)) if isinstance(value, dict) else None
+        if reference is not None and reference[0] != "literal":
+            part = Part(*reference, ())
+            if part.kind != "from":
+                return records(case, part, inside)
+            onward, begun = target_of(part)
+            return records_read(case, onward, (*begun, *way[position:]), inside)
+        try:
+            value = follow(value if reference is None else reference[1], [str(token)])
+        except NowhereError:
+            return None
+    every: set[str] = set()
+    for part in parts(value):
+        one = set[str]() if part.kind == "key" else records(case, part, inside._replace(wanted=within.wanted))
+        if one is None:
+            return None
+        every |= one
+    return every
 
 
 def trusted_input(case: Case) -> list[Any]:
@@ -901,41 +1205,108 @@ def overlaps(mark: str, place: Place) -> bool:
 
 class Within(NamedTuple):
     """Where a value stands: the object keys that are named there, the step that a compensation takes back, the schema of
-    the parameters, and whether it is a number or is refused."""
+    the parameters, and whether it is a number or is refused; the evidence that is pinned there and the steps before it;
+    the tool, the place in its parameters, and the kind of value that is wanted."""
 
     keys: frozenset[str] = frozenset()
     step: Step | None = None
     schema: Any = None
     number: bool = False
+    pins: tuple[str, ...] = ()
+    before: frozenset[int] = frozenset()
+    tool: ToolSpec | None = None
+    place: Place = ()
+    wanted: Kind | None = None
+
+
+def site(case: Case, step: Step) -> Within:
+    """What a value that is written in a step may come from."""
+    index = index_of(case, step.id)
+    before = frozenset(waits_for(case)[index]) if index is not None else frozenset[int]()
+    return Within(pins=tuple(pins(step)), before=before)
+
+
+def read_in_formulas(params: Doc) -> list[str]:
+    """The evidence that formulas of parameters read."""
+    reads = [read for part in parts(params) if part.kind == "cel" for read in scan(part.value).reads]
+    return [str(read.way[0]) for read in reads if read.root == "evidence" and read.way]
+
+
+def call_site(case: Case, step: Step, tool: ToolSpec) -> Within:
+    """What the parameters of a call may come from."""
+    return site(case, step)._replace(keys=schema_keys(tool.parameters), schema=tool.parameters, tool=tool)
+
+
+def undo_site(case: Case, step: Step, undo: ToolSpec, params: Doc) -> Within:
+    """What the parameters of a proposed compensation may come from: what its step may, and what it reads itself."""
+    read = [target_of(part)[0] for part in parts(params) if part.kind == "evidence"]
+    inside = call_site(case, step, undo)
+    return inside._replace(step=step, pins=(*inside.pins, *read))
+
+
+def within_place(within: Within, part: Part) -> Within:
+    """The same at the place of one part, with the kind that its parameter has there."""
+    if within.tool is None:
+        return within
+    wanted = None if part.kind == "key" else kinds.parameter_kind(within.tool, part.place)
+    return within._replace(place=part.place, wanted=wanted)
 
 
 def is_trusted(case: Case, part: Part, within: Within) -> bool:
-    """Whether one part of a value comes from a trusted source."""
+    """Whether one part of a value comes from a permitted source."""
+    within = within_place(within, part)
     if part.kind == "literal":
-        return is_trusted_scalar(case, part.value)
+        is_left_out = within.tool is not None and is_default(part, within.tool)
+        return is_left_out or is_bound(case, part.value, within)
     if part.kind == "key":
-        return part.value in within.keys or is_trusted_scalar(case, part.value)
+        return part.value in within.keys or is_bound(case, part.value, within)
     if part.kind == "evidence":
-        return is_trusted_evidence(case, target_of(part)[0])
+        ref, way = target_of(part)
+        return is_permitted_evidence(case, ref, tuple(way), within)
     if within.schema is not None:
         within = within._replace(number=says_number(within.schema, part.place))
     if part.kind == "from":
         target, way = target_of(part)
         return is_trusted_read(case, target, tuple(way), within)
-    scanned = scan(part.value)
-    is_whole = (found := shape(paired(lexemes(part.value)))) is not None and found.kind != "sum"
-    chosen_from = found.made_of if found is not None and is_whole else []
+    return is_trusted_formula(case, part.value, within)
+
+
+def is_trusted_formula(case: Case, expression: str, within: Within) -> bool:
+    """Whether an expression is a formula all of whose reads and constants are permitted; the kind that is wanted is asked
+    of what the value is made of, and not of what only decides or selects."""
+    scanned = scan(expression)
+    found = shape(paired(lexemes(expression)))
+    if found is None or not scanned.reads or not is_simple(case, expression, within):
+        return False
+    anything = within._replace(wanted=None)
+    made_of = [made for made in found.made_of if isinstance(made, Read)]
+    constants = [made for made in found.made_of if not isinstance(made, Read)]
+    whole = [] if found.kind == "sum" else [made[:2] for made in made_of]
+    others = list(scanned.constants)
+    for value in constants:
+        others.remove(next(other for other in others if other is value or is_same(other, value)))
     return (
-        bool(scanned.reads)
-        and is_simple(case, part.value, within)
-        and all(
+        all(
             is_trusted_expression_read(
-                case, read, within._replace(number=within.number and read in chosen_from)
+                case, read, anything._replace(number=within.number and read[:2] in whole)
             )
             for read in scanned.reads
         )
-        and all(is_trusted_scalar(case, value) for value in scanned.constants)
+        and all(
+            is_trusted_expression_read(
+                case, read, within._replace(number=within.number and read[:2] in whole)
+            )
+            for read in made_of
+        )
+        and all(is_bound(case, value, within) for value in constants)
+        and all(is_bound(case, value, anything) for value in others)
     )
+
+
+def is_permitted_evidence(case: Case, ref: str, way: Place, within: Within) -> bool:
+    """Whether this step may take a value of the wanted kind from a place in a piece of evidence."""
+    kind = kinds.field_kind(case.spec, class_of(case, ref) or "", way)
+    return vouches(case, ref, list(within.pins)) and kinds.fits(within.wanted, kind)
 
 
 class Shape(NamedTuple):
@@ -1035,6 +1406,7 @@ def atom(found: list[Lexeme]) -> Shape | None:
         return None
     rest, is_plain = found[1:], True
     way: list[Any] = []
+    beyond: list[Any] = []
     while rest:
         if len(rest) > 1 and rest[0].text == "." and rest[1].kind in ("name", "field"):
             key, rest = rest[1].text, rest[2:]
@@ -1056,7 +1428,9 @@ def atom(found: list[Lexeme]) -> Shape | None:
             return None
         if is_plain:
             way.append(key)
-    return Shape("value", [Read(found[0].text, tuple(way))], [])
+        else:
+            beyond.append(key if isinstance(key, str | int) else "*")
+    return Shape("value", [Read(found[0].text, tuple(way), tuple(beyond))], [])
 
 
 _DOUBLES = re.compile(r"==|!=|<=|>=|&&|\|\|")
@@ -1147,26 +1521,41 @@ def is_trusted_evidence(case: Case, ref: str | int) -> bool:
 
 
 def is_trusted_expression_read(case: Case, read: Read, within: Within) -> bool:
-    """Whether what an expression reads under one name is trusted."""
+    """Whether what an expression reads under one name is permitted."""
     if read.root == "evidence":
-        return bool(read.way) and is_trusted_evidence(case, read.way[0])
-    return is_trusted_read(case, read.root, read.way, within)
+        way = (*read.way[1:], *read.rest)
+        return bool(read.way) and is_permitted_evidence(case, str(read.way[0]), way, within)
+    return is_trusted_read(case, read.root, read.way, within, read.rest)
 
 
-def is_trusted_read(case: Case, target: str, way: Place, within: Within) -> bool:
-    """Whether a part of the request, of a result or of the parameters taken back is trusted."""
+def is_trusted_read(case: Case, target: str, way: Place, within: Within, rest: Place = ()) -> bool:
+    """Whether a part of the request, of a result or of the parameters taken back is permitted; `rest` is where the way
+    goes on behind a computed key, which matters for the kind alone."""
     if target == "request":
-        return is_unmarked(input_marks(case), way)
+        kind = kinds.field_kind(case.spec, "request", (*way, *rest))
+        if holds_sentence(case, (*way, *rest)):
+            return False
+        return is_unmarked(input_marks(case), way) and kinds.fits(within.wanted, kind)
     if target == "params":
-        return within.step is not None and is_trusted_where_written(case, within.step, way, within.number)
+        return within.step is not None and is_trusted_where_written(case, within.step, way, within, rest)
     index = index_of(case, within.step.id if target == "self" and within.step else target)
-    return index is not None and is_trusted_result(case, case.plan.steps[index], way, within.number)
+    return index is not None and is_trusted_result(case, case.plan.steps[index], way, within, rest)
 
 
-def is_trusted_result(case: Case, step: Step, way: Place, number: bool = False) -> bool:
-    """Whether a part of a step's result is trusted."""
+def holds_sentence(case: Case, way: Place) -> bool:
+    """Whether a place of the request is a sentence, lies in one or holds one."""
+    sentences = [field for field in case.spec.fields if field.kind == kinds.SENTENCE]
+    paths = [kinds.split_path(field.of) for field in sentences]
+    return any(
+        owner == "request" and all(a in ("*", str(b)) for a, b in zip(path, way, strict=False))
+        for owner, path in paths
+    )
+
+
+def is_trusted_result(case: Case, step: Step, way: Place, within: Within, rest: Place = ()) -> bool:
+    """Whether a part of a step's result is trusted, and of the kind that is wanted."""
     if step.kind == "note":
-        return is_trusted_where_written(case, step, way, number)
+        return is_trusted_where_written(case, step, way, within, rest)
     tool = tool_named(case, step.tool)
     if tool is None:
         return False
@@ -1176,15 +1565,16 @@ def is_trusted_result(case: Case, step: Step, way: Place, number: bool = False) 
     declared = tool.trust or ("trusted" if tool.adapter == "python" else "untrusted")
     if declared != "trusted" or not is_unmarked(tool.untrusted, way):
         return False
+    if not kinds.fits(within.wanted, kinds.result_kind(tool, (*way, *rest))):
+        return False
     return tool.endorses or not is_tainted(case, step, tool)
 
 
 def is_tainted(case: Case, step: Step, tool: ToolSpec) -> bool:
     """Whether an input of a call is untrusted and could carry somebody's words."""
-    arguments = named(step.params, tool)
+    arguments = without_set_values(case, step, named(step.params, tool))
     return any(
-        not is_trusted(case, part, Within(schema_keys(tool.parameters), schema=tool.parameters))
-        and not is_harmless(part, tool)
+        not is_trusted(case, part, call_site(case, step, tool)) and not is_harmless(part, tool)
         for part in call_parts(arguments, tool)
     )
 
@@ -1229,36 +1619,50 @@ def schema_keys(schema: Any) -> frozenset[str]:
     return own.union(*(schema_keys(member) for member in members.values()))
 
 
-def is_trusted_where_written(case: Case, step: Step, way: Place, number: bool) -> bool:
-    """Whether what a step's parameters have at a place is trusted, keys included."""
+def is_trusted_where_written(case: Case, step: Step, way: Place, reader: Within, rest: Place = ()) -> bool:
+    """Whether what a step's parameters have at a place is permitted there, keys included, and of the kind that the reader
+    wants."""
     tool = tool_named(case, step.tool)
-    within = Within(schema_keys(tool.parameters) if tool else frozenset())
+    within = site(case, step)._replace(
+        keys=schema_keys(tool.parameters) if tool else frozenset(), wanted=reader.wanted
+    )
     value: Any = params_of(case, step)
     plain = False
     for position, token in enumerate(way):
         reference = as_reference(cast("Doc", value)) if isinstance(value, dict) and not plain else None
         if reference is not None and reference[0] != "literal":
-            return is_trusted_beyond(case, Part(*reference, ()), way[position:], within)
+            return is_trusted_beyond(case, Part(*reference, ()), way[position:], within, rest)
         plain = plain or reference is not None
         try:
             value = follow(value if reference is None else reference[1], [str(token)])
         except NowhereError:
             return False
+    value = unset(case, step, value, way, plain=plain)
+    if value is GONE:
+        return True
     is_nothing = value == {} and not plain
     if any(not is_nothing for _ in empties(value, plain=plain)):
         return False
     return all(
-        is_trusted(case, part, within._replace(number=number and not part.place))
+        is_trusted(
+            case,
+            part,
+            within._replace(
+                number=reader.number and not part.place, wanted=None if part.kind == "key" else within.wanted
+            ),
+        )
         for part in parts(value, plain=plain)
     )
 
 
-def is_trusted_beyond(case: Case, part: Part, rest: Place, within: Within) -> bool:
-    """Whether a part of what a reference leads to is trusted."""
+def is_trusted_beyond(case: Case, part: Part, way: Place, within: Within, rest: Place) -> bool:
+    """Whether a part of what a reference leads to is permitted."""
+    target, begun = target_of(part) if part.kind != "cel" else ("", [])
+    if part.kind == "evidence":
+        return is_permitted_evidence(case, target, (*begun, *way, *rest), within)
     if part.kind != "from":
         return is_trusted(case, part, within)
-    target, way = target_of(part)
-    return is_trusted_read(case, target, (*way, *rest), within)
+    return is_trusted_read(case, target, (*begun, *way), within, rest)
 
 
 def has_authority(tool: ToolSpec, name: str) -> bool:
@@ -1268,46 +1672,148 @@ def has_authority(tool: ToolSpec, name: str) -> bool:
     return MODES.index(tool.mode) > MODES.index("local_write")
 
 
-def unbound(case: Case, params: Doc, tool: ToolSpec, step: Step) -> bool:
-    """Whether an authority parameter holds a value without a trusted source."""
-    within = Within(schema_keys(tool.parameters), step, tool.parameters)
-    authority = {name: value for name, value in named(params, tool).items() if has_authority(tool, name)}
-    return any(
-        not is_default(empty, tool) for name, value in authority.items() for empty in empties(value, (name,))
-    ) or not all(is_trusted(case, part, within) for part in call_parts(authority, tool))
+def unbound(case: Case, params: Doc, tool: ToolSpec, within: Within) -> list[str]:
+    """The authority parameters that hold a value without a permitted source."""
+    found: list[str] = []
+    for name, value in named(params, tool).items():
+        if not has_authority(tool, name):
+            continue
+        is_empty = any(not is_default(empty, tool) for empty in empties(value, (name,)))
+        if is_empty or not all(is_trusted(case, part, within) for part in call_parts({name: value}, tool)):
+            found.append(name)
+    return found
 
 
-def is_default(empty: Part, tool: ToolSpec) -> bool:
-    """Whether an empty list or object is what the schema has as default at its place."""
+def outcome(case: Case, tool: ToolSpec, name: str) -> str:
+    """What an unbound value in a parameter leads to: refuse, ask or allow."""
+    unconditional = [gate.name for gate in case.compiled.gates if gate.when is None]
+    usual = "ask" if case.spec.unbound_gate in unconditional else "refuse"
+    declared = tool.unbound.get(name, usual)
+    return usual if declared == "ask" else declared
+
+
+def without_set_values(case: Case, step: Step, params: Any, place: Place = ()) -> Any:
+    """A step's parameters without the literals that an approver has set, and without what held nothing else."""
+    left = unset(case, step, params, place, plain=False)
+    return {} if left is GONE else left
+
+
+GONE = object()
+
+
+def unset(case: Case, step: Step, value: Any, place: Place, *, plain: bool) -> Any:
+    """What is left of a value without the literals that an approver has set; GONE if that is nothing."""
+    if isinstance(value, dict) and value:
+        members = cast("Doc", value)
+        reference = None if plain else as_reference(members)
+        if reference is not None and reference[0] != "literal":
+            return members
+        if reference is not None:
+            left = unset(case, step, reference[1], place, plain=True)
+            return left if left is GONE else {"$literal": left}
+        kept = {key: unset(case, step, each, (*place, key), plain=plain) for key, each in members.items()}
+        kept = {key: each for key, each in kept.items() if each is not GONE}
+        return kept or GONE
+    if isinstance(value, list) and value:
+        items = cast("list[Any]", value)
+        left = [unset(case, step, each, (*place, index), plain=plain) for index, each in enumerate(items)]
+        return [each for each in left if each is not GONE] or GONE
+    return GONE if is_set(case, step, value, place) else cast("Any", value)
+
+
+def is_set(case: Case, step: Step, value: Any, place: Place) -> bool:
+    """Whether an approver has set this value in the call of this step, alone or as a part of a larger one."""
+    way = [str(token) for token in place]
+    for each in case.compiled.changed:
+        if (each.step_id, each.tool) != (step.id, step.tool):
+            continue
+        at = way_of(each.place)
+        if way[: len(at)] != at:
+            continue
+        try:
+            wanted = follow(each.value, way[len(at) :])
+        except NowhereError:
+            continue
+        if isinstance(wanted, dict | list) or isinstance(value, dict | list):
+            if wanted == value:
+                return True
+        elif is_same(wanted, value):
+            return True
+    return False
+
+
+def is_default(part: Part, tool: ToolSpec) -> bool:
+    """Whether a literal, or an empty list or object, is what the schema has as default at its place."""
     schema: Any = tool.parameters
-    for token in empty.place:
+    for token in part.place:
         if member(schema, "prefixItems") is not None:
             return False
         inner = member(schema, "properties" if isinstance(token, str) else "items")
         schema = member(inner, token) if isinstance(token, str) else inner
-    return member(schema, "default") == empty.value
+    has_default = isinstance(schema, dict) and "default" in schema
+    return has_default and is_equal(member(schema, "default"), part.value)
+
+
+def flow_outcomes(case: Case) -> list[tuple[int, set[str]]]:
+    """The steps in which something has no permitted source, and what that leads to."""
+    found: list[tuple[int, set[str]]] = []
+    before = waits_for(case)
+    for index, step, tool in calls(case):
+        within = call_site(case, step, tool)
+        leads_to = {
+            outcome(case, tool, name)
+            for name in unbound(case, without_set_values(case, step, params_of(case, step)), tool, within)
+        }
+        conditions = [case.plan.steps[i] for i in {index, *before[index]}]
+        if is_above_read_only(case, step) and any(has_untrusted_condition(case, each) for each in conditions):
+            leads_to.add(outcome(case, tool, ""))
+        undo = tool_named(case, step.compensate.tool) if step.compensate else None
+        if step.compensate and undo:
+            within = undo_site(case, step, undo, step.compensate.params)
+            names = unbound(case, step.compensate.params, undo, within)
+            leads_to |= {outcome(case, undo, name) for name in names}
+        if leads_to:
+            found.append((index, leads_to))
+    return found
+
+
+def unrelated_steps(case: Case) -> list[int]:
+    """The steps that break a relation of the decision."""
+    found: list[int] = []
+    for index, step, tool in calls(case):
+        within = call_site(case, step, tool)
+        is_broken = breaks_relation(case, step.params, tool, within) or pins_of_another_request(
+            case, step, within
+        )
+        undo = tool_named(case, step.compensate.tool) if step.compensate else None
+        if step.compensate and undo:
+            params = cast("Doc", with_params(step.compensate.params, params_of(case, step)))
+            within = undo_site(case, step, undo, step.compensate.params)
+            is_broken = is_broken or breaks_relation(case, params, undo, within)
+            read = [*within.pins, *read_in_formulas(step.compensate.params)]
+            is_broken = is_broken or (undo.mode != "read_only" and is_of_another_request(case, read, within))
+        if is_broken:
+            found.append(index)
+    return found
 
 
 def flow_violations(case: Case) -> list[int]:
-    """The steps in which something untrusted decides."""
-    found: list[int] = []
-    before = waits_for(case)
-    for index, step, tool in calls(case):
-        violations = [unbound(case, step.params, tool, step)]
-        if is_above_read_only(case, step):
-            violations += [has_untrusted_condition(case, case.plan.steps[i]) for i in {index, *before[index]}]
-        undo = tool_named(case, step.compensate.tool) if step.compensate else None
-        if step.compensate and undo:
-            violations.append(unbound(case, step.compensate.params, undo, step))
-        if any(violations):
-            found.append(index)
-    return found
+    """The steps in which something untrusted decides, and is refused or asked about."""
+    return [index for index, leads_to in flow_outcomes(case) if leads_to != {"allow"}]
 
 
 def has_untrusted_condition(case: Case, step: Step) -> bool:
     """Whether something untrusted decides if a step runs."""
     reads = [] if step.when is None else scan(step.when).reads
-    return not all(is_trusted_expression_read(case, read, Within(number=True)) for read in reads)
+    within = site(case, step)._replace(number=True)
+    return not all(is_trusted_in_condition(case, read, within) for read in reads)
+
+
+def is_trusted_in_condition(case: Case, read: Read, within: Within) -> bool:
+    """Whether a condition may read something: evidence need not be pinned for that."""
+    if read.root == "evidence":
+        return bool(read.way) and vouches(case, str(read.way[0]), list(within.pins))
+    return is_trusted_expression_read(case, read, within)
 
 
 def gate_names(case: Case) -> list[str]:
@@ -1316,11 +1822,16 @@ def gate_names(case: Case) -> list[str]:
 
 
 def authority_is_bound(case: Case) -> Iterator[Finding]:
-    """Check 13."""
-    unconditional = [gate.name for gate in case.compiled.gates if gate.when is None]
-    if case.spec.unbound_gate not in unconditional:
-        for index in flow_violations(case):
+    """Check 13a."""
+    for index, leads_to in flow_outcomes(case):
+        if "refuse" in leads_to:
             yield "unbound_argument", index
+
+
+def calls_are_related(case: Case) -> Iterator[Finding]:
+    """Check 13b."""
+    for index in unrelated_steps(case):
+        yield "unbound_argument", index
 
 
 # ---- checks 14 to 16: gates and compensations ---------------------------------------------------------------------
@@ -1523,8 +2034,8 @@ def depth_of(case: Case, step: Step) -> int:
 # ---- checks 21 to 23: policies, compensations as calls, checkpoints, duplicates -----------------------------------
 
 
-def step_values(case: Case, index: int) -> Doc:
-    """What a policy may read of a step; a note has no parameters there."""
+def step_values(case: Case, index: int, absent: set[int] | None = None) -> Doc:
+    """What a policy may read of a step while some steps are absent; a note has no parameters there."""
     step = case.plan.steps[index]
     is_call = tool_named(case, step.tool) is not None
     return {
@@ -1537,16 +2048,47 @@ def step_values(case: Case, index: int) -> Doc:
         "gates": own_gates(case, step),
         "evidence": pins(step),
         "params": resolved(case, call_params(case, step)),
+        "when": step.when or "",
+        "optional": step.optional,
+        **order_values(case, index, absent or set()),
     }
 
 
-def earlier_values(case: Case) -> list[Doc]:
+def order_values(case: Case, index: int, absent: set[int]) -> Doc:
+    """What a policy may read of the order around a step, or around the earlier call with a negative index."""
+    waits, earlier = waits_for(case), case.ctx.earlier
+
+    def is_before(first: int, second: int) -> bool:
+        if first < 0:
+            return earlier[first].place is not None and first < second
+        return second >= 0 and first in waits[second]
+
+    present = [each for each in range(-len(earlier), len(case.plan.steps)) if each not in absent]
+    sides = {
+        "before": [each for each in present if is_before(each, index)],
+        "after": [each for each in present if is_before(index, each)],
+    }
+    ids = {
+        each: case.plan.steps[each].id if each >= 0 else f"{earlier[each].step.id}@{each}" for each in present
+    }
+    tools = {each: case.plan.steps[each].tool if each >= 0 else earlier[each].step.tool for each in present}
+    named = {side: sorted(ids[each] for each in each_side) for side, each_side in sides.items()}
+    called = {
+        f"{side}_tools": sorted({tool for each in each_side if (tool := tools[each])})
+        for side, each_side in sides.items()
+    }
+    return {**named, **called}
+
+
+def earlier_values(case: Case, absent: set[int]) -> list[Doc]:
     """What a policy over the plan may read of the calls that the run made before: steps with negative indexes."""
     count = len(case.ctx.earlier)
     found: list[Doc] = []
     for index, call in enumerate(case.ctx.earlier):
         alone = case._replace(plan=Plan(steps=(call.step,)))
-        seen = {**step_values(alone, 0), "index": index - count}
+        place = index - count
+        own = {"index": place, "id": f"{call.step.id}@{place}"}
+        seen = {**step_values(alone, 0), **own, **order_values(case, place, absent)}
         if tool_named(case, call.step.tool) is None:
             seen |= {"mode": "destructive", "reversibility": "irreversible"}
         found.append(seen)
@@ -1583,7 +2125,10 @@ def holds_without(case: Case, policy: Policy, absent: set[int]) -> bool | None:
         **frame(case),
         "plan.intent": case.plan.intent or "",
         "plan.outputs": list(dict.fromkeys([*case.plan.outputs, *case.plan.declared_outputs])),
-        "plan.steps": [*(step_values(case, index) for index in present), *earlier_values(case)],
+        "plan.steps": [
+            *(step_values(case, index, absent) for index in present),
+            *earlier_values(case, absent),
+        ],
     }
     params = [call_params(case, case.plan.steps[index]) for index in present]
     return holds(policy.expression, expressions.PLAN, values, params)
@@ -1667,11 +2212,23 @@ def first_grant(case: Case, step_id: str, params: Doc) -> str | None:
         return None
     if reversibility_of(called, steps[index]) == "irreversible":
         return None
-    step = {f"step.{name}": value for name, value in step_values(called, index).items()}
-    values = {**frame(called), "plan.intent": called.plan.intent or "", **step}
     for policy in called.compiled.policies:
         is_grant = policy.effect == "grant" and policy.scope == "step" and policy.gate is None
-        if is_grant and holds(policy.expression, expressions.STEP, values, []):
+        views = [
+            # The order is that of the plan as it was proposed: a resolved step no longer refers to others.
+            {**step_values(called, index), **order_values(case, index, absent)}
+            for absent in (set[int](), may_not_run(case) - {index})
+        ]
+        common = {**frame(called), "plan.intent": called.plan.intent or ""}
+        if is_grant and all(
+            holds(
+                policy.expression,
+                expressions.STEP,
+                {**common, **{f"step.{name}": value for name, value in view.items()}},
+                [],
+            )
+            for view in views
+        ):
             return policy.name
     return None
 
@@ -1746,9 +2303,9 @@ def checkpoints_are_bound(case: Case) -> Iterator[Finding]:
             yield "checkpoint_unbound", None
             continue
         by_then = [case.plan.steps[earlier] for earlier in [*waits_for(case)[index], index]]
-        refs = [ref for step in by_then for ref in pins(step)]
+        pinned = [pins(step) for step in by_then]
         for requirement in decision.required_evidence:
-            if code := unmet(case, requirement, refs, decision):
+            if code := unmet(case, requirement, pinned, decision):
                 yield code, index
 
 
@@ -1759,7 +2316,9 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
         if not is_above_read_only(case, step) or tool.name in case.spec.repeatable:
             continue
         params = named(step.params, tool)
-        names = tool.identity or tool.authority or None
+        names = tool.identity or None
+        if names is None and any(is_number(tool.parameters, name) for name in tool.authority or ()):
+            names = tool.authority
         received = as_received(tool.parameters, params)
         identity = params if names is None else {name: params.get(name) for name in names}
         compared = received if names is None else {name: received.get(name) for name in names}
@@ -1770,6 +2329,16 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
         if any(name == tool.name and is_equal(compared, other) for name, other in seen):
             yield "duplicate_action", index
         seen.append((tool.name, compared))
+
+
+def is_number(schema: Doc, name: str) -> bool:
+    """Whether a parameter may be a number, by the types that its schema and its alternatives name; without any, it may."""
+    declared = schema.get("properties", {}).get(name, {})
+    found: list[Any] = []
+    for kind in (declared, *declared.get("anyOf", ())):
+        types = kind.get("type", [])
+        found += types if isinstance(types, list) else [types]
+    return not found or "number" in found or "integer" in found
 
 
 def as_received(schema: Doc, params: Doc) -> Doc:
@@ -1835,6 +2404,7 @@ CHECKS: list[tuple[Callable[[Case], Iterator[Finding]], str]] = [
     (modes_are_stated, ""),
     (owner_is_authorised, ""),
     (authority_is_bound, ""),
+    (calls_are_related, ""),
     (gates_are_there, ""),
     (compensations_are_recorded, "compensation"),
     (compensations_fit, ""),

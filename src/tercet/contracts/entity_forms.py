@@ -282,6 +282,7 @@ _DOTTED_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er)?")
 _ORDINAL = re.compile(r"\d{1,2}(?:st|nd|rd|th|er|ème)")
 _YEAR = re.compile(r"\d{4}")
+_TIME_OF_DAY = re.compile(r"\d{1,2}(?::\d{2}){1,2}(?:am|pm)?|\d{1,2}(?:am|pm|h)", re.IGNORECASE)
 
 
 def _make_date(year: str, month: str | int, day: str) -> str | None:
@@ -302,6 +303,8 @@ def _read_date(words: Sequence[Word], first: int) -> tuple[int, Form] | None:
         value = _make_date(match[3], match[2], match[1])
     if value is not None:
         return 1, Form("date", word.start, word.end, value)
+    if _TIME_OF_DAY.fullmatch(word.text):
+        return 1, Form(None, word.start, word.end)
     return _read_spelled_date(words, first)
 
 
