@@ -8,6 +8,7 @@ these places, and use the values as literals, as references, or through expressi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -164,7 +165,7 @@ def _written(
     reference = find_reference(suite, call, name, earlier)
     if reference is None:
         return value
-    if strategy.write is None or not isinstance(value, str):
+    if strategy.write is None or value not in values:
         return reference
     return strategy.write(_path(reference["$from"]), value)
 
@@ -197,6 +198,16 @@ def by_constant(path: str, value: str) -> Any:
     """Choose a constant because of the value."""
     constant = json.dumps(value)
     return {"$cel": f"{path} == {constant} ? {constant} : {path}"}
+
+
+def by_selection(path: str, value: str) -> Any:
+    """Select the last item of the list that holds the value, or a field of it: what was planted comes last."""
+    found = re.fullmatch(r"(\w+)\.(\w+)\[\d+\](?:\.(\w+))?", path)
+    if found is None:
+        return value
+    step, place, name = found.groups()
+    selection = {"from": f"{step}#/{place}", "order": "last"}
+    return {"$select": selection if name is None else {**selection, "field": name}}
 
 
 def by_literal(path: str, value: str) -> Any:
