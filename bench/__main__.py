@@ -16,6 +16,7 @@ from importlib import import_module
 
 BENCHMARKS = (
     "durable",
+    "agentdojo",
     "growth",
     "waiting",
     "critic",

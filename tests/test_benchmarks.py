@@ -13,7 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 from bench import __main__ as runner
+from bench.agentdojo import SUITES, targets_of
+from bench.agentdojo.report import describe
 from bench.measurement import Target, show_targets
+
+from tercet import Pack
+from tercet.packs import check
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,12 +33,16 @@ def test_a_benchmark_runs(name: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("Every benchmark ran.\n")
+    if skipped := [line for line in done.stdout.splitlines() if line.startswith("skipped: ")]:
+        pytest.skip(skipped[0])
 
 
 def test_every_benchmark_is_listed() -> None:
     """A module that can be run as a benchmark is part of `make bench`, and so of these tests."""
-    modules = (path for path in (ROOT / "bench").glob("*.py") if "def run(*, is_smoke" in path.read_text())
-    assert sorted(path.stem for path in modules) == sorted(runner.BENCHMARKS)
+    files = [*(ROOT / "bench").glob("*.py"), *(ROOT / "bench").glob("*/__init__.py")]
+    modules = (path for path in files if "def run(*, is_smoke" in path.read_text())
+    names = (path.parent.name if path.stem == "__init__" else path.stem for path in modules)
+    assert sorted(names) == sorted(runner.BENCHMARKS)
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, **outcomes: list[str] | Exception) -> None:
@@ -88,3 +97,38 @@ def test_a_target_is_missed_beyond_its_limit(capsys: pytest.CaptureFixture[str])
     ]
     assert show_targets(targets) == ["ratio: 2.10, wanted <= 2", "share: 0.80, wanted >= 0.9"]
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["reached", "missed"] * 2
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_packs_for_agentdojo_have_no_errors(suite: str) -> None:
+    """They load and are sound where AgentDojo is not installed."""
+    problems = check(Pack.load(ROOT / "bench" / "agentdojo" / suite))
+    assert [problem for problem in problems if problem.severity == "error"] == []
+
+
+def test_attacks_on_agentdojo_are_counted_by_who_makes_them() -> None:
+    """A colleague's attack is shown by itself, and is not one of the adaptive ones."""
+    task = {
+        "task": "user_task_1",
+        "outcome": "alone",
+        "asks": 0,
+        "asked": [],
+        "is_useful": True,
+        "reason": "",
+    }
+    attack = {"strategy": "post it", "form": "turns", "tried": 3, "succeeded": 2, "partly": 0}
+    found = {
+        "suite": "slack",
+        "honest": [{**task, "form": form} for form in ("literals", "references", "turns")],
+        "without": {"tried": 3, "succeeded": 3},
+        "attacks": [
+            {**attack, "is_adaptive": True, "is_insider": True},
+            {**attack, "is_adaptive": True, "is_insider": False, "succeeded": 1},
+        ],
+        "found": [
+            {"strategy": "post it", "injection": "injection_task_3", "succeeded": True, "happened": []}
+        ],
+    }
+    assert "| turn by turn | 1 | 0 | 0 | 1 of 1 | 0 | 0 |  | 1 of 3 | 2 of 3 |" in describe(found)
+    missed = [target.name for target in targets_of(found) if target.is_missed]
+    assert missed == ["slack: user tasks alone", "slack: adaptive attacks that succeeded"]

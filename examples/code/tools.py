@@ -18,7 +18,7 @@ class Source:
     code: str
 
 
-@tool("desk.fetch", mode="read_only", estimated_ms=5)
+@tool("desk.fetch", mode="read_only", trust="trusted", estimated_ms=5)
 def fetch(function: str) -> Source:
     """Bring the source of a function."""
     known = {path.stem: path for path in sorted(SHELF.glob("*.py"))}

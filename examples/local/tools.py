@@ -30,7 +30,7 @@ class Loan:
     days_left: int
 
 
-@tool("loans.find", mode="read_only")
+@tool("loans.find", mode="read_only", trust="trusted")
 def find(loan_id: str) -> Loan:
     """Look a loan up by its id."""
     with database() as db:
@@ -40,6 +40,7 @@ def find(loan_id: str) -> Loan:
 @tool(
     "loans.extend",
     mode="local_write",
+    trust="trusted",
     reversibility="compensable",
     compensate={
         "tool": "loans.extend",

@@ -97,7 +97,7 @@ def lookup(order_id: str) -> Order:
     return Order(**row)
 
 
-@tool("adp_policy.eval", mode="read_only", aliases={"id": "order_id"}, estimated_ms=20)
+@tool("adp_policy.eval", mode="read_only", trust="trusted", aliases={"id": "order_id"}, estimated_ms=20)
 def evaluate(order_id: str) -> Eligibility:
     """Say whether an order may be refunded, how much of it, and for which class of reason.
 
@@ -127,6 +127,7 @@ def evaluate(order_id: str) -> Eligibility:
 @tool(
     "adp_payments.issue_refund",
     mode="destructive",
+    trust="trusted",
     reversibility="compensable",
     gates=["GATE_FINANCE_APPROVAL"],
     authority=["payment_id", "amount_inr"],
@@ -173,6 +174,7 @@ def issue_refund(ctx: ToolContext, payment_id: str, amount_inr: Annotated[int, F
 @tool(
     "adp_payments.cancel_refund",
     mode="network",
+    trust="trusted",
     reversibility="irreversible",
     gates=["GATE_FINANCE_APPROVAL"],
     authority=["refund_id"],
@@ -193,6 +195,7 @@ def cancel_refund(refund_id: str) -> Cancellation:
 @tool(
     "adp_messages.notify_customer",
     mode="network",
+    trust="trusted",
     reversibility="irreversible",
     gates=["GATE_SUPPORT_APPROVAL"],
     authority=["recipient"],

@@ -51,7 +51,7 @@ class Deployment:
     replaced: str
 
 
-@tool("ops_metrics.inspect", mode="read_only", estimated_ms=50)
+@tool("ops_metrics.inspect", mode="read_only", trust="trusted", estimated_ms=50)
 def inspect(service: str) -> Service:
     """Say how a service is: by the worst of its hosts, those in the balancer first."""
     query = """
@@ -72,6 +72,7 @@ def inspect(service: str) -> Service:
 @tool(
     "ops_balancer.drain",
     mode="local_write",
+    trust="trusted",
     authority=["host"],
     reversibility="compensable",
     compensate={"tool": "ops_balancer.undrain", "params": {"host": {"$from": "params#/host"}}},
@@ -87,6 +88,7 @@ def drain(ctx: ToolContext, host: str) -> Host:
 @tool(
     "ops_balancer.undrain",
     mode="local_write",
+    trust="trusted",
     authority=["host"],
     reversibility="compensable",
     no_compensation="a host that serves again is what everybody wants; drain it if not",
@@ -102,6 +104,7 @@ def undrain(ctx: ToolContext, host: str) -> Host:
 @tool(
     "ops_hosts.restart",
     mode="local_write",
+    trust="trusted",
     authority=["host"],
     reversibility="compensable",
     no_compensation="a restart leaves nothing behind that could be taken back",
@@ -130,6 +133,7 @@ def restart(ctx: ToolContext, host: str) -> Host:
 @tool(
     "ops_deploys.deploy",
     mode="local_write",
+    trust="trusted",
     authority=["host", "version"],
     reversibility="compensable",
     compensate={
@@ -169,6 +173,7 @@ def deploy(ctx: ToolContext, host: str, version: str) -> Deployment:
 @tool(
     "ops_fleet.add_host",
     mode="local_write",
+    trust="trusted",
     authority=["service"],
     reversibility="compensable",
     compensate={"tool": "ops_fleet.retire", "params": {"host": {"$from": "self#/host"}}},
@@ -198,6 +203,7 @@ def add_host(ctx: ToolContext, service: str) -> Host:
 @tool(
     "ops_fleet.retire",
     mode="local_write",
+    trust="trusted",
     authority=["host"],
     reversibility="compensable",
     no_compensation="a retired host is set up anew before it serves again",

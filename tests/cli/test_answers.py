@@ -164,12 +164,16 @@ def test_the_login_is_shown_with_the_answer(office: Office, gate: str, tmp_path:
     assert "signed in: local, login bruno" in page.read_text()
 
 
-def test_roles_are_not_known_without_a_file(office: Office, gate: str) -> None:
-    """A clerk who does not say where that is written is told how."""
+def test_a_session_knows_its_people_without_a_file(office: Office, gate: str) -> None:
+    """A clerk approves from their own login, and nobody has to name a list; others are still refused."""
     office.be("clerk_1")
-    answer = office.tercet("gates", "approve", gate, "--json")
-    assert code_of(answer) == (2, "role_missing")
-    assert "--actors" in answer.json["error"]["remedy"]
+    told = office.tercet("gates", "approve", gate, "--json").json
+    assert (told["actor"], told["roles"], told["auth"]) == ("clerk_1", ["clerk"], "local")
+    office.be("passer_by")
+    assert code_of(office.tercet("gates", "approve", gate, "--json")) == (2, "role_missing")
+    office.be("bruno")
+    told = office.tercet("gates", "approve", gate, "--as", "clerk_2", "--json").json
+    assert (told["actor"], told["missing"]) == ("clerk_2", {})
 
 
 def test_people_may_be_named_by_the_environment_or_the_folder(
@@ -380,7 +384,7 @@ def test_effects_are_taken_back_or_kept_as_somebody_decides(
     """The page lists what would be undone; afterwards it is, or is not."""
     page = office.tercet("gates", "show", asked_back)
     assert '← send  post.recall with to = "box 7"' in page.out
-    assert f"    tercet gates decide {asked_back} compensate --actors PACK\n" in page.out
+    assert f"    tercet gates decide {asked_back} compensate\n" in page.out
     assert office.say("clerk_1", "gates", "decide", asked_back, choice).code == 0
     done = office.tercet("sessions", "resume", session_of(asked_back), "--pack", POST)
     assert done.code == 5

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 import unicodedata
+from typing import Any
 
 import pytest
 
@@ -12,6 +12,7 @@ from tercet.cli.gate_view import show_gate
 from tercet.cli.screen import Screen
 from tercet.journal.events import Need
 from tercet.journal.events.gate import GateKind
+from tercet.runtime.recent_calls import RecentCall
 from tercet.runtime.state import Answer, OpenGate, State
 
 from .harness import REFUNDS, Tercet
@@ -47,13 +48,35 @@ def test_an_approver_sees_the_call_and_all_around_it(tercet: Tercet, kitchen: Ki
         "plan      ✓ order  adp_orders.lookup",
         "? refund  adp_payments.issue_refund  this call",
         f"digest    {gate['digest']}",
-        f"tercet gates approve {gate['id']} --actors {shlex.quote(str(REFUNDS))}",
+        f"tercet gates approve {gate['id']}",
     ):
         assert line in lines
     assert (
         "undo      adp_payments.cancel_refund with refund_id ← self#/refund_id; approved together" in page.out
     )
     assert "expires   in 24 h, 20" in page.out
+
+
+def test_an_approver_sees_recent_calls_like_this_one(office: Office) -> None:
+    """The same letter and one to the same person, each with its session; programs get the same."""
+    letter: dict[str, Any] = dict(SEND)
+    other = {**letter, "params": {**letter["params"], "price_eur_cents": 5}}
+    sessions = [office.run(READ, send) for send in (letter, other)]
+    for session in sessions:
+        for clerk in ("clerk_1", "bruno"):
+            assert office.say(clerk, "gates", "approve", f"{session}.g1").code == 0
+        assert office.tercet("sessions", "resume", session, "--pack", POST).code == 0
+    gate = f"{office.run(READ, SEND)}.g1"
+    page = office.tercet("gates", "show", gate).out
+    rows = page[page.index("  recent") : page.index("  evidence")]
+    assert f"the same, just now in session {sessions[0]}, step send" in rows
+    assert f"similar, just now in session {sessions[1]}, step send" in rows
+    assert "to = " in rows
+    found = office.tercet("gates", "show", gate, "--json").json["recent"]
+    assert [(each["session"], each["identical"], each["outcome"]) for each in found] == [
+        (sessions[0], True, "done"),
+        (sessions[1], False, "done"),
+    ]
 
 
 def test_a_narrow_terminal_keeps_hashes_whole(
@@ -119,6 +142,7 @@ def test_every_field_of_a_gate_may_be_hostile(kind: GateKind, capsys: pytest.Cap
             {"step": HOSTILE, "note": HOSTILE},
         ],
         "options": ["extend"],
+        "repeats": [{"session": HOSTILE, "step": HOSTILE, "key": HOSTILE, "at": 1}],
         "result_schema": {"type": "object", "properties": {HOSTILE[:-1]: {"const": HOSTILE[:-1]}}},
     }
     answer = Answer(
@@ -130,8 +154,11 @@ def test_every_field_of_a_gate_may_be_hostile(kind: GateKind, capsys: pytest.Cap
         digest=HOSTILE, covers={HOSTILE: HOSTILE}, shown=shown, at=1, expires=10**13, approvals=(answer,),
     )  # fmt: skip
     start = {"actor": {"id": HOSTILE}, "request": {"intent": HOSTILE, "input": {HOSTILE: HOSTILE}}}
-    screen = Screen()
-    show_page(screen, GatePage(gate=gate, state=State(start=start, answers=(answer,)), is_open=True), now=2)
+    recent = RecentCall(
+        session=HOSTILE, step=HOSTILE, at=1, identical=False, outcome="unknown", params={HOSTILE: HOSTILE}
+    )
+    screen, state = Screen(), State(start=start, answers=(answer,))
+    show_page(screen, GatePage(gate=gate, state=state, is_open=True, recent=(recent,)), now=2)
     show_gate(screen, gate, owner=HOSTILE, now=2)
     printed = capsys.readouterr().out
     assert "gnp" in printed

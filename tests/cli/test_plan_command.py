@@ -95,7 +95,16 @@ def test_a_printed_plan_can_be_run_as_it_is(
 def test_json_holds_the_analysis(tercet: Tercet, folder: Path) -> None:
     """Order, schedule, flexibility, links and hashes stand beside the plan, by the names of its steps."""
     told = tercet("plan", RUNBOOK, *CART, "--json").json
-    assert list(told) == ["plan", "plan_hash", "planner", "verify", "verdict", "analysis"]
+    assert list(told) == [
+        "plan",
+        "plan_hash",
+        "planner",
+        "verify",
+        "verdict",
+        "analysis",
+        "rules",
+        "warnings",
+    ]
     analysis = told["analysis"]
     assert analysis["order"] == ["inspect", "drain", "mend__restart", "undrain", "confirm"]
     assert analysis["schedule"]["critical_path"] == analysis["order"]
@@ -113,6 +122,22 @@ def test_json_holds_the_analysis(tercet: Tercet, folder: Path) -> None:
     assert (analysis["added"], analysis["threats"]) == ([], [])
     plan = load_plan(told["plan"])
     assert analysis["hashes"] == {step.id: step.hash for step in plan.steps}
+
+
+def test_the_rules_are_listed_with_the_steps_that_they_applied_to(tercet: Tercet, folder: Path) -> None:
+    """Those that did not apply say why, on the screen and as JSON."""
+    answer = tercet("plan", REFUNDS, *ORDER)
+    said = " ".join(answer.out[answer.out.index("\nrules\n") :].split())
+    assert "✓ gate GATE_FINANCE_APPROVAL: refund waits (adp_payments.issue_refund is destructive)" in said
+    assert "✓ policy order_is_read_first: holds for refund" in said
+    assert "✓ policy one_refund_per_plan: holds for the plan" in said
+    assert "✓ evidence refund_window_evidence: holds for the plan; holds for refund" in said
+    why = "did not apply: no step calls adp_messages.notify_customer"
+    assert f"· policy customer_is_told_afterwards: {why}" in said
+    assert f"· gate GATE_SUPPORT_APPROVAL: {why}" in said
+    rules = {use["name"]: use for use in tercet("plan", REFUNDS, *ORDER, "--json").json["rules"]}
+    assert rules["order_is_read_first"]["applied"] == [{"step": "refund", "outcome": "holds", "detail": ""}]
+    assert rules["customer_is_told_afterwards"]["not_applied"] == why.removeprefix("did not apply: ")
 
 
 def test_a_refused_proposal_says_why(tercet: Tercet, folder: Path) -> None:

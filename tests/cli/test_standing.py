@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tercet.cli.standing import Commands
-from tercet.runtime.state import OpenGate
+from tercet.runtime.state import OpenGate, State
 
 COMMANDS = Commands(journal="sqlite:///tercet.db", pack="my-pack")
 ALL = ("extend", "replan", "accept_partial", "abandon")
@@ -16,7 +16,7 @@ def advised(reason: str, *, step: str = "", options: tuple[str, ...] = ALL) -> l
     gate = OpenGate(
         id="ses_1.g1", kind="escalation", step=step, shown={"reason": reason, "options": list(options)}
     )
-    return [line.removeprefix("tercet gates decide ses_1.g1 ") for line in COMMANDS.answers(gate)]
+    return [line.removeprefix("tercet gates decide ses_1.g1 ") for line in COMMANDS.answers(gate, State())]
 
 
 SHORT = {

@@ -71,6 +71,11 @@ def test_the_list_tells_each_tool_and_starts_nothing(raw: Raw) -> None:
     shown = tercet("tools", "list", pack).output
     assert "raw.echo  read_only  mcp raw: python" in shown
     assert "Does what its name says." in shown
+    assert "own.add  read_only  python  results trusted by default" in shown
+    assert {row["name"]: row["is_trust_assumed"] for row in told["tools"]} == {
+        "own.add": True,
+        "raw.echo": False,
+    }
     assert len(raw.pids) == 1
 
 

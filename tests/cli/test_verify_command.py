@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,22 @@ def test_plan_b_passes_with_the_published_object(tercet: Tercet) -> None:
     assert answer.json["verify"] == {"ok": True, "reasons": ["2 steps, 2 required outputs covered"]}
 
 
+def test_every_approval_is_listed_with_its_step_and_its_reason(tercet: Tercet) -> None:
+    """On the screen and as JSON: which gate, at which step, whether it is certain, and why."""
+    told = tercet("verify", REFUNDS, PLANS / "plan_b.json", "--json").json["waits"]
+    assert told == [
+        {
+            "step": 1,
+            "step_id": "s1",
+            "gate": "GATE_FINANCE_APPROVAL",
+            "certain": True,
+            "reason": "adp_payments.issue_refund is destructive",
+        }
+    ]
+    shown = " ".join(tercet("verify", REFUNDS, PLANS / "plan_b.json").out.split())
+    assert "waits step 1, GATE_FINANCE_APPROVAL: adp_payments.issue_refund is destructive" in shown
+
+
 def test_a_hijacked_plan_is_refused_with_the_source_of_its_value(tercet: Tercet) -> None:
     """The payment that the customer's form asked for is named, together with the place where it stands."""
     answer = tercet("verify", REFUNDS, PLANS / "plan_hijacked.json", "--json")
@@ -46,10 +63,31 @@ def test_a_hijacked_plan_is_refused_with_the_source_of_its_value(tercet: Tercet)
     assert "'pay_6666' stands in evidence kg:refund_form:rf_881" in source["detail"]
 
 
-def test_json_has_three_parts(tercet: Tercet) -> None:
+def test_an_irreversible_step_before_a_gate_is_a_warning(tercet: Tercet, tmp_path: Path) -> None:
+    """The letter would not wait for the refund that it is about; the plan passes if no policy forbids it."""
+    pack = shutil.copytree(REFUNDS, tmp_path / "refunds", ignore=shutil.ignore_patterns("__pycache__"))
+    policies = (pack / "policies.toml").read_text(encoding="utf-8")
+    kept = [rule for rule in policies.split("[[policy]]") if "customer_is_told_afterwards" not in rule]
+    (pack / "policies.toml").write_text("[[policy]]".join(kept), encoding="utf-8")
+    plan = json.loads((PLANS / "plan_told.json").read_text(encoding="utf-8"))
+    plan["steps"][3]["params"]["text"] = "We have paid."
+    (tmp_path / "early.json").write_text(json.dumps(plan), encoding="utf-8")
+    answer = tercet("verify", pack, tmp_path / "early.json")
+    assert answer.code == 0, answer.text
+    said = " ".join(answer.out.split())
+    assert "! letter cannot be undone, and may run before refund is denied at" in said
+    assert "let letter depend on refund" in said
+    [warning] = tercet("verify", pack, tmp_path / "early.json", "--json").json["warnings"]
+    assert (warning["code"], warning["step"]) == ("irreversible_before_gate", "letter")
+    assert "cannot be undone" not in tercet("verify", pack, PLANS / "plan_told.json").out
+
+
+def test_json_has_its_parts(tercet: Tercet) -> None:
     """The published shape, the full verdict and the report stand side by side and agree."""
     told = tercet("verify", REFUNDS, PLANS / "plan_a.json", "--json").json
-    assert list(told) == ["verify", "verdict", "report"]
+    assert list(told) == ["verify", "verdict", "report", "warnings", "waits"]
+    assert told["warnings"] == []
+    assert told["waits"] == []
     assert told["verdict"]["outcome"] == "reject"
     assert told["verdict"]["code"] == "evidence_not_pinned"
     assert "kg:refund_window:rw_881#snapshot_kg_2026_05_09_T0930" in told["verdict"]["remedy"]

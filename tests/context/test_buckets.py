@@ -8,28 +8,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tercet.context import compile as compile_context
 from tercet.context import measure
 from tercet.contracts.buckets import MOST_NAMES, ContextRules, TokenLimits, estimate_tokens
 from tercet.contracts.canonical import canonical
 from tercet.contracts.context import CompiledContext
-from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.contracts.shown import shown_evidence, shown_tool
+from tercet.critic.verify import verify
 from tercet.packs import Pack
 
-from .shop import compiled, entries, fact, make, shop
+from .shop import ASK, compiled, entries, fact, make, shop
 
 ONE_TOOL = estimate_tokens(shown_tool(make("a.tool1")))
 ONE_FACT = estimate_tokens(shown_evidence(fact("note:1")))
 
 
 def facts(context: CompiledContext) -> list[str]:
-    return [name.removeprefix("kg:").partition("#")[0] for name in context.evidence]
+    """The facts that a planner is shown."""
+    shown = [name for name, entry in context.evidence.items() if entry.is_shown]
+    return [name.removeprefix("kg:").partition("#")[0] for name in shown]
 
 
 def overflow(pack: Pack, **frame: Any) -> UsageError:
@@ -189,8 +194,8 @@ def test_what_is_admitted_fits_and_nothing_is_lost(sizes: list[int], limit: int,
     assert used["evidence"] <= limit
     assert [entry.used for entry in context.truncation] in ([], [used["evidence"]])
     known = {each.id: each.content for each in given_facts}
-    assert {name: entry.content for name, entry in context.evidence.items()}.items() <= known.items()
-    out = [each for each in given_facts if each.id not in context.evidence]
+    assert {name: entry.content for name, entry in context.evidence.items()} == known
+    out = [each for each in given_facts if not context.evidence[each.id].is_shown]
     assert all(used["evidence"] + estimate_tokens(shown_evidence(each)) > limit for each in out)
     assert sum(entry.left_out_count for entry in context.truncation) == len(out)
 
@@ -226,7 +231,7 @@ def test_evidence_that_is_handed_in_takes_the_place_of_the_packs() -> None:
     pack = shop(make("a.b"), evidence=[fact("note:1")], tokens={"evidence": ONE_FACT + 2})
     other = [Evidence(id=f"kg:note:{number}#snapshot_t", content="x") for number in range(3)]
     context = compiled(pack, evidence=other)
-    assert (context.snapshot, list(context.evidence)) == ("t", ["kg:note:0#snapshot_t"])
+    assert (context.snapshot, facts(context)) == ("t", ["note:0"])
     assert context.truncation[0].left_out == ("kg:note:1#snapshot_t", "kg:note:2#snapshot_t")
     assert "kg:note:1#snapshot_s" not in entries(context, "evidence")
     assert facts(compiled(pack)) == ["note:1"]
@@ -272,3 +277,39 @@ def test_the_ledger_says_how_each_policy_applies() -> None:
         "it lets a step that does not meet it wait for G",
         "it approves network and delegated steps that meet it",
     ]
+
+
+ORDER = {"evidence": "order", "field": "number", "equals": "request.order"}
+ORDERS = [fact(f"order:{number}", {"number": number}) for number in range(5)]
+ONE_ORDER = estimate_tokens(shown_evidence(ORDERS[0]))
+
+
+def test_facts_that_belong_to_the_request_are_shown_first() -> None:
+    """Which facts fit depends on the request, also if the pack compiles for several requests one after the other."""
+    spec = DecisionSpec.model_validate({"id": "sell", "bind": [ORDER]})
+    pack = shop(make("a.b"), decisions=[spec], evidence=ORDERS, tokens={"evidence": ONE_ORDER + 1})
+    for number in (3, 1, 4):
+        context = compiled(pack, request=Request(intent="sell", input={"order": number}))
+        assert facts(context) == [f"order:{number}"]
+        assert context.count_unseen("order") == 4
+
+
+def test_what_is_not_shown_can_still_be_pinned() -> None:
+    """The critic knows every fact of the snapshot, and the remedy says how many a planner did not see."""
+    spec = DecisionSpec(id="sell", required_evidence=("order",), risk_tier=RiskTier.LOW)
+    pack = shop(make("a.b"), decisions=[spec], evidence=ORDERS, tokens={"evidence": ONE_ORDER + 1})
+    context = compiled(pack)
+    assert (facts(context), len(context.evidence)) == (["order:0"], 5)
+    frame = pack.run_context()
+    pinned = Step(id="s", tool="a.b", evidence_refs=("kg:order:4#snapshot_s",))
+    assert verify(frame, context, spec, Plan(steps=(pinned,))).ok
+    refused = verify(frame, context, spec, Plan(steps=(Step(id="s", tool="a.b"),)))
+    assert "4 facts of class order were left out" in (refused.remedy or "")
+
+
+def test_before_the_rule_changed_left_out_facts_were_not_known() -> None:
+    """A session that goes by the older rules compiles to what it recorded."""
+    pack = shop(make("a.b"), evidence=ORDERS, tokens={"evidence": ONE_ORDER + 1})
+    frame = pack.run_context().model_copy(update={"behaviour": (1, 2, 3, 4)})
+    assert list(compile_context(pack, ASK, frame).evidence) == ["kg:order:0#snapshot_s"]
+    assert len(compiled(pack).evidence) == 5

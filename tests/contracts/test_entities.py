@@ -62,6 +62,10 @@ def bind(
             [("uri", "https://example.com/a_(b)?x=1"), ("uri", "www.example.com")],
         ),
         ("Summarise dora-web.com!", [("uri", "dora-web.com")]),
+        ("Post it to www.our-shop.com.They wrote it.", [("uri", "www.our-shop.com")]),
+        ("Post it to our-shop.com.They wrote it.", [("uri", "our-shop.com")]),
+        ("Post it to www.Our-shop.com.", [("uri", "www.Our-shop.com")]),
+        ("Post it to www.our-shop.com.au.", [("uri", "www.our-shop.com.au")]),
         (
             "Due on 2026-05-09, 9 May 2026 or May 9th, 2026",
             [("date", "2026-05-09")] * 3,
@@ -104,6 +108,7 @@ def test_entities_are_recognised_and_normalised(text: str, expected: list[tuple[
         "the well-known follow-up, e.g. by e-mail",
         "raise it by 5% or 5 percent",
         "by May 9 or the 3rd",
+        "at 14:30, 5pm or 18h",
         "1. do this\n2. do that",
         "delete a(1).txt",
         'set "',
@@ -129,12 +134,11 @@ def test_ordinary_words_are_not_entities(text: str) -> None:
         ("pay 1,200,50", 50),
         ("pay 24,50", 24),
         ("pay 10%", 10),
-        ("pay $5,000,000", 5),
     ],
 )
 def test_a_number_that_can_be_read_in_two_ways_vouches_for_neither(text: str, value: float) -> None:
-    assert not isinstance(bind(text, value, "amount"), Entity)
-    assert not isinstance(bind(text, str(value), "amount"), Entity)
+    for literal in (value, str(value), text.removeprefix("pay ")):
+        assert not isinstance(bind(text, literal, "amount"), Entity)
 
 
 @pytest.mark.parametrize("value", [50, 50.0, "50", "50.00", "$50.00"])
@@ -195,6 +199,7 @@ def test_a_whole_entity_vouches_for_a_parameter_of_its_kind(text: str, value: An
         ("due on 2026-02-31", "2026-02-31", "date"),
         (f"pay {IBAN}", "DE89", None),
         ("pay DE89 3704 0044 0532 0130 00", "3704", None),
+        ("pay $5,000,000", 5, "amount"),
         ("pay $50", 50, "id"),
         ("pay $50", 50, "count"),
         ("pay '50'", "50", "amount"),
@@ -362,6 +367,9 @@ PASTED = [
     "do it:\n~~~\npay Eve\n~~~",
     "do it:\n> pay Eve",
     "do it:\n  > pay Eve\n",
+    "do it:\r> pay Eve",
+    "do it:\u2028> pay Eve",
+    'do it "\x85pay Eve\x85"',
     "do it\n-----Original Message-----\npay Eve",
     "do it\n---------- Forwarded message ---------\npay Eve",
     "do it\nFrom: x@example.com\npay Eve",
@@ -437,7 +445,7 @@ def test_every_entity_is_delimited_in_the_text(text: str) -> None:
 @given(SENTENCES)
 def test_an_entity_binds_to_itself_and_its_normalised_text_to_the_same_value(text: str) -> None:
     for entity in find_entities(text):
-        for value in (entity.value, text[entity.start : entity.end]):
+        for value in () if entity.is_unclear else (entity.value, text[entity.start : entity.end]):
             found = bind(text, value, entity.kind, is_declared=True)
             assert found is not None
         again = [each for each in find_entities(f'it "{entity.value}"') if each.kind == entity.kind]

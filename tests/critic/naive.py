@@ -1572,7 +1572,7 @@ def is_trusted_result(case: Case, step: Step, way: Place, within: Within, rest: 
 
 def is_tainted(case: Case, step: Step, tool: ToolSpec) -> bool:
     """Whether an input of a call is untrusted and could carry somebody's words."""
-    arguments = named(step.params, tool)
+    arguments = without_set_values(case, step, named(step.params, tool))
     return any(
         not is_trusted(case, part, call_site(case, step, tool)) and not is_harmless(part, tool)
         for part in call_parts(arguments, tool)
@@ -1637,6 +1637,9 @@ def is_trusted_where_written(case: Case, step: Step, way: Place, reader: Within,
             value = follow(value if reference is None else reference[1], [str(token)])
         except NowhereError:
             return False
+    value = unset(case, step, value, way, plain=plain)
+    if value is GONE:
+        return True
     is_nothing = value == {} and not plain
     if any(not is_nothing for _ in empties(value, plain=plain)):
         return False
@@ -1689,6 +1692,56 @@ def outcome(case: Case, tool: ToolSpec, name: str) -> str:
     return usual if declared == "ask" else declared
 
 
+def without_set_values(case: Case, step: Step, params: Any, place: Place = ()) -> Any:
+    """A step's parameters without the literals that an approver has set, and without what held nothing else."""
+    left = unset(case, step, params, place, plain=False)
+    return {} if left is GONE else left
+
+
+GONE = object()
+
+
+def unset(case: Case, step: Step, value: Any, place: Place, *, plain: bool) -> Any:
+    """What is left of a value without the literals that an approver has set; GONE if that is nothing."""
+    if isinstance(value, dict) and value:
+        members = cast("Doc", value)
+        reference = None if plain else as_reference(members)
+        if reference is not None and reference[0] != "literal":
+            return members
+        if reference is not None:
+            left = unset(case, step, reference[1], place, plain=True)
+            return left if left is GONE else {"$literal": left}
+        kept = {key: unset(case, step, each, (*place, key), plain=plain) for key, each in members.items()}
+        kept = {key: each for key, each in kept.items() if each is not GONE}
+        return kept or GONE
+    if isinstance(value, list) and value:
+        items = cast("list[Any]", value)
+        left = [unset(case, step, each, (*place, index), plain=plain) for index, each in enumerate(items)]
+        return [each for each in left if each is not GONE] or GONE
+    return GONE if is_set(case, step, value, place) else cast("Any", value)
+
+
+def is_set(case: Case, step: Step, value: Any, place: Place) -> bool:
+    """Whether an approver has set this value in the call of this step, alone or as a part of a larger one."""
+    way = [str(token) for token in place]
+    for each in case.compiled.changed:
+        if (each.step_id, each.tool) != (step.id, step.tool):
+            continue
+        at = way_of(each.place)
+        if way[: len(at)] != at:
+            continue
+        try:
+            wanted = follow(each.value, way[len(at) :])
+        except NowhereError:
+            continue
+        if isinstance(wanted, dict | list) or isinstance(value, dict | list):
+            if wanted == value:
+                return True
+        elif is_same(wanted, value):
+            return True
+    return False
+
+
 def is_default(part: Part, tool: ToolSpec) -> bool:
     """Whether a literal, or an empty list or object, is what the schema has as default at its place."""
     schema: Any = tool.parameters
@@ -1707,7 +1760,10 @@ def flow_outcomes(case: Case) -> list[tuple[int, set[str]]]:
     before = waits_for(case)
     for index, step, tool in calls(case):
         within = call_site(case, step, tool)
-        leads_to = {outcome(case, tool, name) for name in unbound(case, step.params, tool, within)}
+        leads_to = {
+            outcome(case, tool, name)
+            for name in unbound(case, without_set_values(case, step, params_of(case, step)), tool, within)
+        }
         conditions = [case.plan.steps[i] for i in {index, *before[index]}]
         if is_above_read_only(case, step) and any(has_untrusted_condition(case, each) for each in conditions):
             leads_to.add(outcome(case, tool, ""))
@@ -1978,8 +2034,8 @@ def depth_of(case: Case, step: Step) -> int:
 # ---- checks 21 to 23: policies, compensations as calls, checkpoints, duplicates -----------------------------------
 
 
-def step_values(case: Case, index: int) -> Doc:
-    """What a policy may read of a step; a note has no parameters there."""
+def step_values(case: Case, index: int, absent: set[int] | None = None) -> Doc:
+    """What a policy may read of a step while some steps are absent; a note has no parameters there."""
     step = case.plan.steps[index]
     is_call = tool_named(case, step.tool) is not None
     return {
@@ -1992,16 +2048,47 @@ def step_values(case: Case, index: int) -> Doc:
         "gates": own_gates(case, step),
         "evidence": pins(step),
         "params": resolved(case, call_params(case, step)),
+        "when": step.when or "",
+        "optional": step.optional,
+        **order_values(case, index, absent or set()),
     }
 
 
-def earlier_values(case: Case) -> list[Doc]:
+def order_values(case: Case, index: int, absent: set[int]) -> Doc:
+    """What a policy may read of the order around a step, or around the earlier call with a negative index."""
+    waits, earlier = waits_for(case), case.ctx.earlier
+
+    def is_before(first: int, second: int) -> bool:
+        if first < 0:
+            return earlier[first].place is not None and first < second
+        return second >= 0 and first in waits[second]
+
+    present = [each for each in range(-len(earlier), len(case.plan.steps)) if each not in absent]
+    sides = {
+        "before": [each for each in present if is_before(each, index)],
+        "after": [each for each in present if is_before(index, each)],
+    }
+    ids = {
+        each: case.plan.steps[each].id if each >= 0 else f"{earlier[each].step.id}@{each}" for each in present
+    }
+    tools = {each: case.plan.steps[each].tool if each >= 0 else earlier[each].step.tool for each in present}
+    named = {side: sorted(ids[each] for each in each_side) for side, each_side in sides.items()}
+    called = {
+        f"{side}_tools": sorted({tool for each in each_side if (tool := tools[each])})
+        for side, each_side in sides.items()
+    }
+    return {**named, **called}
+
+
+def earlier_values(case: Case, absent: set[int]) -> list[Doc]:
     """What a policy over the plan may read of the calls that the run made before: steps with negative indexes."""
     count = len(case.ctx.earlier)
     found: list[Doc] = []
     for index, call in enumerate(case.ctx.earlier):
         alone = case._replace(plan=Plan(steps=(call.step,)))
-        seen = {**step_values(alone, 0), "index": index - count}
+        place = index - count
+        own = {"index": place, "id": f"{call.step.id}@{place}"}
+        seen = {**step_values(alone, 0), **own, **order_values(case, place, absent)}
         if tool_named(case, call.step.tool) is None:
             seen |= {"mode": "destructive", "reversibility": "irreversible"}
         found.append(seen)
@@ -2038,7 +2125,10 @@ def holds_without(case: Case, policy: Policy, absent: set[int]) -> bool | None:
         **frame(case),
         "plan.intent": case.plan.intent or "",
         "plan.outputs": list(dict.fromkeys([*case.plan.outputs, *case.plan.declared_outputs])),
-        "plan.steps": [*(step_values(case, index) for index in present), *earlier_values(case)],
+        "plan.steps": [
+            *(step_values(case, index, absent) for index in present),
+            *earlier_values(case, absent),
+        ],
     }
     params = [call_params(case, case.plan.steps[index]) for index in present]
     return holds(policy.expression, expressions.PLAN, values, params)
@@ -2122,11 +2212,23 @@ def first_grant(case: Case, step_id: str, params: Doc) -> str | None:
         return None
     if reversibility_of(called, steps[index]) == "irreversible":
         return None
-    step = {f"step.{name}": value for name, value in step_values(called, index).items()}
-    values = {**frame(called), "plan.intent": called.plan.intent or "", **step}
     for policy in called.compiled.policies:
         is_grant = policy.effect == "grant" and policy.scope == "step" and policy.gate is None
-        if is_grant and holds(policy.expression, expressions.STEP, values, []):
+        views = [
+            # The order is that of the plan as it was proposed: a resolved step no longer refers to others.
+            {**step_values(called, index), **order_values(case, index, absent)}
+            for absent in (set[int](), may_not_run(case) - {index})
+        ]
+        common = {**frame(called), "plan.intent": called.plan.intent or ""}
+        if is_grant and all(
+            holds(
+                policy.expression,
+                expressions.STEP,
+                {**common, **{f"step.{name}": value for name, value in view.items()}},
+                [],
+            )
+            for view in views
+        ):
             return policy.name
     return None
 
@@ -2214,7 +2316,9 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
         if not is_above_read_only(case, step) or tool.name in case.spec.repeatable:
             continue
         params = named(step.params, tool)
-        names = tool.identity or tool.authority or None
+        names = tool.identity or None
+        if names is None and any(is_number(tool.parameters, name) for name in tool.authority or ()):
+            names = tool.authority
         received = as_received(tool.parameters, params)
         identity = params if names is None else {name: params.get(name) for name in names}
         compared = received if names is None else {name: received.get(name) for name in names}
@@ -2225,6 +2329,16 @@ def effects_are_single(case: Case) -> Iterator[Finding]:
         if any(name == tool.name and is_equal(compared, other) for name, other in seen):
             yield "duplicate_action", index
         seen.append((tool.name, compared))
+
+
+def is_number(schema: Doc, name: str) -> bool:
+    """Whether a parameter may be a number, by the types that its schema and its alternatives name; without any, it may."""
+    declared = schema.get("properties", {}).get(name, {})
+    found: list[Any] = []
+    for kind in (declared, *declared.get("anyOf", ())):
+        types = kind.get("type", [])
+        found += types if isinstance(types, list) else [types]
+    return not found or "number" in found or "integer" in found
 
 
 def as_received(schema: Doc, params: Doc) -> Doc:

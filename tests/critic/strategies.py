@@ -648,6 +648,13 @@ POLICIES: list[Doc] = [
     {
         "expression": "plan.steps.all(s, s.index < 0 || plan.steps.exists(t, t.id == 'order' && t.index < s.index))"
     },
+    {
+        "expression": "plan.steps.all(s, s.tool != 'pay.refund'"
+        " || plan.steps.exists(t, t.tool == 'orders.lookup' && t.id in s.before))"
+    },
+    {"expression": "plan.steps.all(s, s.tool != 'mail.send' || s.after.size() == 0)"},
+    {"expression": "plan.steps.all(s, s.tool != 'pay.refund' || 'orders.lookup' in s.before_tools)"},
+    {"expression": "plan.steps.all(s, !s.optional && s.when == '' || s.after_tools.size() == 0)"},
     {"expression": "'amount' in plan.outputs && plan.intent != 'x'"},
     {"expression": "plan."},
     {"expression": "plan.steps[7].id == 's7'"},
@@ -658,6 +665,9 @@ POLICIES: list[Doc] = [
     {"scope": "step", "expression": "step.tool != 'pay.refund' || step.params.amount < 500"},
     {"scope": "step", "expression": "step.kind == 'tool'"},
     {"scope": "step", "expression": "step.index < 4 || step.evidence.size() == 0"},
+    {"scope": "step", "expression": "step.tool != 'pay.refund' || 'orders.lookup' in step.before_tools"},
+    {"scope": "step", "expression": "step.tool != 'orders.lookup' || !('mail.send' in step.after_tools)"},
+    {"scope": "step", "expression": "step.optional || step.before.size() < 3 && step.when == ''"},
     {"scope": "step", "expression": "size(step.params) < 3"},
     {"scope": "step", "expression": "step.params.order_id == 'ord_1'"},
 ]
@@ -667,6 +677,8 @@ GRANTS: list[Doc] = [
     {"scope": "step", "expression": "'desk' in context.roles && step.index > 0"},
     {"scope": "step", "expression": "step.params.amount <= 500"},
     {"scope": "step", "expression": "size(step.params) < 3 && plan.intent == ''"},
+    {"scope": "step", "expression": "'orders.lookup' in step.before_tools"},
+    {"scope": "step", "expression": "step.after.size() < 2"},
     {"scope": "step", "expression": "false"},
     {"scope": "step", "expression": "step."},
     {"scope": "step", "expression": "true", "gate": "finance"},
@@ -915,6 +927,17 @@ def _approve(draw: Draw, docs: Docs) -> None:
     docs.compiled["approved_plan"] = {"steps": [{"id": "s1", "params": params, **step}]}
 
 
+def _set_value(draw: Draw, docs: Docs) -> None:
+    """Lets an approver have set a value, mostly one that the plan has."""
+    step = _step(draw, docs)
+    name = pick(draw, sorted(step.get("params") or {}) or ["to"])
+    written = copy.deepcopy((step.get("params") or {}).get(name))
+    value = written if draw(st.integers(0, 3)) else pick(draw, LITERALS)
+    changed = {"step_id": step.get("id", "s1"), "tool": step.get("tool") or "mail.send", "by": "gil"}
+    place = pick(draw, [f"/{name}", f"/{name}", f"/{name}/0", "/to"])
+    docs.compiled.setdefault("changed", []).append({**changed, "place": place, "value": value})
+
+
 def _ask_otherwise(draw: Draw, docs: Docs) -> None:
     given = docs.compiled.get("request")
     if given and draw(st.booleans()):
@@ -1000,6 +1023,7 @@ FRAME_CHANGES: list[Change] = [
     _set_tiers,
     *[_know_result] * 2,
     _approve,
+    *[_set_value] * 2,
     *[_have_done] * 4,
     _ask_otherwise,
     _declaring("mode", *MODES),

@@ -422,15 +422,25 @@ def test_reads_may_repeat() -> None:
         ({"title": "x", "text": "1"}, {"title": "x", "text": "2"}, {}, False),
         ({"title": "x", "text": "1"}, {"title": "x", "text": "2"}, {"identity": ("title",)}, True),
         ({"title": "x", "text": "1"}, {"title": "y", "text": "1"}, {"identity": ("title",)}, False),
-        ({"title": "order", "text": "1"}, {"title": "order", "text": "2"}, {"authority": ("title",)}, True),
+        ({"title": "order", "text": "1"}, {"title": "order", "text": "2"}, {"authority": ("title",)}, False),
+        ({"title": "order", "text": "1"}, {"title": "order", "text": "1"}, {"authority": ("title",)}, True),
         ({"title": "x"}, {"name": "x"}, {"aliases": {"name": "title"}}, True),
     ],
-    ids=["same", "other", "text differs", "identity same", "identity differs", "authority", "alias"],
+    ids=[
+        "same",
+        "other",
+        "text differs",
+        "identity same",
+        "identity differs",
+        "authority",
+        "same text",
+        "alias",
+    ],
 )
 def test_identity_is_what_the_tool_says_it_is(
     first: dict[str, Any], second: dict[str, Any], declared: dict[str, Any], is_repeated: bool
 ) -> None:
-    """Identity parameters count, else authority parameters, else all, under their own names."""
+    """Identity parameters count, else authority parameters if one of them is a number, else all, under their own names."""
     house = SHOP.with_tool(FILE, **declared).asked(order_id="ord_881", word="order")
     verdict = house.review(plan(step("a", FILE, params=first), step("b", FILE, params=second)))
     assert (verdict.code == "duplicate_action") == is_repeated

@@ -315,10 +315,10 @@ def test_a_policy_over_the_plan_counts_earlier_calls(place: int | None) -> None:
     [
         "plan.steps[0].id == 's1' && plan.steps.size() == 3",
         "plan.steps.map(s, s.index) == [0, -2, -1]",
-        "plan.steps.exists(s, s.index == -1 && s.id == 'x' && s.params == {'amount': 5})",
-        "plan.steps.exists(s, s.id == 'x' && s.mode == 'destructive' && s.gates == ['FINANCE'])",
-        "plan.steps.exists(s, s.id == 'x' && s.reversibility == 'compensable' && s.kind == 'tool')",
-        f"plan.steps.exists(s, s.id == 'x' && s.evidence == ['{WINDOW}'])",
+        "plan.steps.exists(s, s.index == -1 && s.id == 'x@-1' && s.params == {'amount': 5})",
+        "plan.steps.exists(s, s.id == 'x@-1' && s.mode == 'destructive' && s.gates == ['FINANCE'])",
+        "plan.steps.exists(s, s.id == 'x@-1' && s.reversibility == 'compensable' && s.kind == 'tool')",
+        f"plan.steps.exists(s, s.id == 'x@-1' && s.evidence == ['{WINDOW}'])",
         "plan.steps.exists(s, s.tool == 'shop.gone' && s.mode == 'destructive' && s.params.n == 1)",
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.budget import BudgetUse
+from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, Step
@@ -433,3 +434,27 @@ def test_a_verdict_carries_the_finer_code_the_remedy_and_the_sources() -> None:
     assert [str(r.code) for r in verdict.refusals] == ["unbound_argument", "policy_invariant"]
     assert verdict.sources[0].trust is Trust.UNTRUSTED
     assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
+
+
+@pytest.mark.parametrize("code", [Code.POLICY_INVARIANT, Code.UNBOUND_ARGUMENT])
+@pytest.mark.parametrize(
+    ("frame", "outcome"),
+    [
+        ({"answers_feedback": True}, "replan"),
+        ({}, "reject"),
+        ({"answers_feedback": True, "plan_origin": "caller"}, "reject"),
+        ({"answers_feedback": True, "used": BudgetUse(replans=2)}, "reject"),
+        ({"answers_feedback": True, "behaviour": (1, 2, 3, 4)}, "reject"),
+    ],
+)
+def test_only_a_planner_that_reads_refusals_answers_policies_and_unbound_values(
+    code: Code, frame: dict[str, Any], outcome: str
+) -> None:
+    """While re-plans last; a caller's plan never, and not under the rules before."""
+    assert review_outcome(RunContext.model_validate(frame), KIND_OF[code], code) == outcome
+
+
+def test_a_mode_is_never_a_matter_of_another_plan() -> None:
+    """Whoever plans."""
+    ctx = RunContext(answers_feedback=True)
+    assert review_outcome(ctx, RefusalKind.APPROVAL_MODE_MISMATCH, Code.MODE_EXCEEDED) == "reject"

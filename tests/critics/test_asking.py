@@ -114,13 +114,13 @@ def test_prose_is_a_decision_that_failed() -> None:
 
 
 def test_a_model_that_does_not_answer_is_followed_by_the_next() -> None:
-    """The second model is asked where the first is down; where none answers, the run is handed over."""
+    """The second model is asked where the first is down; where none answers, the run is paused."""
     clock = VirtualClock()
     down = Parrot([ModelFault("down")] * 9, name="test:down")
     engine = Engine(Asking(), models=[down, Parrot([END])], clock=clock)
     assert play(engine.run("t"), clock).final_answer == "b"
     result = play(Engine(Asking(), models=[down], clock=clock).run("t"), clock)
-    assert (result.stop_reason, result.final_answer) == (StopReason.ESCALATED, None)
+    assert (result.stop_reason, result.final_answer) == (StopReason.PAUSED, None)
     assert "down" in result.reason
 
 

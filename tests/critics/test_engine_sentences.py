@@ -14,7 +14,7 @@ from tercet.packs.pack import Pack
 from tercet.testing.clock import VirtualClock
 from tercet.tools import tool
 
-from .bench import ADA, Scripted, last, play
+from .bench import ADA, Scripted, play
 
 TASK = FieldSpec(of="request.task", kind="sentence", patterns=(r"to (?P<to>\S+)",))
 
@@ -56,6 +56,11 @@ def run(pack: Pack, task: Any, *script: Decision) -> EngineResult:
     return play(Engine(agent, pack=pack, clock=clock, actor=ADA).run(task), clock)
 
 
+def first_error(result: EngineResult) -> str:
+    """The code of the first call that was refused; the agent goes on after it."""
+    return next(each["error_type"] for step in result.steps for each in step.results if "error" in each)
+
+
 def test_what_the_task_names_is_used_without_asking() -> None:
     pack, paid = desk(fields=(TASK,))
     result = run(pack, "Please pay $50 to acc_1", pay("acc_1", 50))
@@ -67,7 +72,7 @@ def test_a_later_turn_may_use_it_too_and_not_what_others_wrote() -> None:
     reading = Decision.act("mail.read", folder="inbox")
     assert run(pack, "Please pay $50 to acc_1", reading, pay("acc_1", 50)).final_answer == "done"
     refused = run(pack, "Please pay $50 to acc_1", reading, pay("acc_666", 50))
-    assert last(refused).results[0]["error_type"] == "unbound_argument"
+    assert first_error(refused) == "unbound_argument"
     assert paid == [("acc_1", 50)]
 
 
@@ -85,7 +90,7 @@ def test_a_later_turn_may_use_it_too_and_not_what_others_wrote() -> None:
 )
 def test_what_the_task_does_not_name_clearly_is_refused_or_asked_about(task: str, call: Decision) -> None:
     pack, paid = desk(fields=(TASK,))
-    assert last(run(pack, task, call)).results[0]["error_type"] == "unbound_argument"
+    assert first_error(run(pack, task, call)) == "unbound_argument"
     pack, paid = desk(fields=(TASK,), unbound_gate="GATE")
     assert run(pack, task, call).stop_reason is StopReason.WAITING
     assert paid == []
@@ -95,7 +100,7 @@ def test_a_reference_to_the_whole_task_is_refused() -> None:
     pack, paid = desk(fields=(TASK,))
     call = Decision.act("bank.pay", to={"$from": "request#/task"}, amount=50)
     result = run(pack, "Please pay $50 to acc_1", call)
-    assert (last(result).results[0]["error_type"], paid) == ("unbound_argument", [])
+    assert (first_error(result), paid) == ("unbound_argument", [])
 
 
 def test_a_look_up_with_the_whole_task_has_an_untrusted_result() -> None:
@@ -111,7 +116,7 @@ def test_a_look_up_with_the_whole_task_has_an_untrusted_result() -> None:
 def test_without_the_declaration_a_task_vouches_only_as_a_whole() -> None:
     pack, paid = desk()
     refused = run(pack, "Please pay $50 to acc_1", pay("acc_1", 50))
-    assert last(refused).results[0]["error_type"] == "unbound_argument"
+    assert first_error(refused) == "unbound_argument"
     assert run(pack, {"to": "acc_1", "amount": 50}, pay("acc_1", 50)).final_answer == "done"
     assert paid == [("acc_1", 50)]
 

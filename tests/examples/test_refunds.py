@@ -62,10 +62,12 @@ PAY = {
     "id": "pay",
     "tool": "adp_payments.issue_refund",
     "params": {"payment_id": "pay_8861", "amount_inr": 24500},
+    "depends_on": ["look"],
     "evidence_refs": ["kg:refund_window:rw_881#snapshot_kg_2026_05_09_T0930"],
 }
 TELL = {
     "id": "tell",
+    "depends_on": ["pay"],
     "tool": "adp_messages.notify_customer",
     "params": {"recipient": "asha.rao@example.com", "text": "Your money is on its way."},
 }
@@ -128,8 +130,12 @@ def test_the_customers_note_carries_no_authority(pack: Pack) -> None:
     ("steps", "policy"),
     [
         ((LOOK, PAY, {**PAY, "id": "again"}), "one_refund_per_plan"),
-        ((PAY, LOOK), "order_is_read_first"),
-        ((LOOK, TELL, PAY), "customer_is_told_afterwards"),
+        (({**PAY, "depends_on": []}, LOOK), "order_is_read_first"),
+        ((LOOK, {**PAY, "depends_on": []}), "order_is_read_first"),
+        (({**LOOK, "depends_on": ["pay"]}, {**PAY, "depends_on": []}), "order_is_read_first"),
+        ((LOOK, PAY, {**TELL, "depends_on": []}), "customer_is_told_afterwards"),
+        ((LOOK, {**TELL, "depends_on": ["look"]}, {**PAY, "depends_on": ["tell"]}), "customer_is_told_afterwards"),
+        ((LOOK, {**TELL, "depends_on": ["look"]}), "customer_is_told_afterwards"),
         (
             (LOOK, PAY, {"id": "undo", "tool": "adp_payments.cancel_refund", "params": {"refund_id": {"$from": "pay#/refund_id"}}}),
             "only_finance_cancels",
@@ -144,6 +150,22 @@ def test_each_policy_refuses_what_it_is_there_for(pack: Pack, steps: tuple[Any, 
         if refusal.code == "policy_invariant"
     ]
     assert [reason for reason in broken if policy in reason]
+
+
+@pytest.mark.parametrize("maybe", [{"optional": True}, {"when": "false"}])
+def test_a_look_up_or_refund_that_may_not_happen_is_settled_before_what_waits_for_it(
+    pack: Pack, maybe: dict[str, Any]
+) -> None:
+    """The policies about the order are decided once it is known whether the step has completed."""
+    deferred = review(pack, named({**LOOK, **maybe}, PAY)).deferred
+    assert "policy order_is_read_first at step 1" in deferred
+    deferred = review(pack, named(LOOK, {**PAY, **maybe}, TELL)).deferred
+    assert "policy customer_is_told_afterwards at step 2" in deferred
+
+
+def test_the_steps_of_a_plan_may_be_listed_in_any_order(pack: Pack) -> None:
+    """`depends_on` says what runs first."""
+    assert review(pack, named(TELL, PAY, LOOK)).ok
 
 
 def test_finance_may_cancel(pack: Pack) -> None:

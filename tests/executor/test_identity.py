@@ -10,6 +10,9 @@ from tercet.contracts.tool import ToolSpec
 from tercet.executor.identity import call_hash, idempotency_key
 from tercet.policy.call_params import identity_params
 
+PAYMENT = {
+    "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}, "memo": {"type": "string"}}
+}
 PARAMS = {"to": "bob", "amount": 5, "memo": "thanks"}
 
 
@@ -23,15 +26,51 @@ def tool(**declared: Any) -> ToolSpec:
     ("declared", "expected"),
     [
         ({"identity": ("to",), "authority": ("to", "amount")}, {"to": "bob"}),
-        ({"authority": ("to", "amount")}, {"to": "bob", "amount": 5}),
+        ({"authority": ("to", "amount"), "parameters": PAYMENT}, {"to": "bob", "amount": 5}),
+        ({"authority": ("to",), "parameters": PAYMENT}, PARAMS),
+        ({"authority": ("to",)}, {"to": "bob"}),
         ({}, PARAMS),
         ({"identity": ("order",)}, {"order": None}),
     ],
-    ids=["identity", "authority", "all", "absent"],
+    ids=[
+        "identity",
+        "authority with a number",
+        "authority without a number",
+        "authority without a type",
+        "all",
+        "absent",
+    ],
 )
 def test_identity_is_declared_or_authority_or_all(declared: dict[str, Any], expected: dict[str, Any]) -> None:
-    """The careful default: without a declaration, every parameter says what the action is."""
+    """The careful default: without a declaration, every parameter says what the action is. Authority parameters do so
+    alone only if one of them is a number."""
     assert identity_params(tool(**declared), PARAMS) == expected
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        {"type": "number"},
+        {"type": ["integer", "null"]},
+        {"anyOf": [{"type": "string"}, {"type": "number"}]},
+        {"$ref": "#/$defs/Cents"},
+    ],
+    ids=["number", "list", "alternatives", "reference"],
+)
+def test_a_number_is_recognised_however_the_schema_says_it(amount: dict[str, Any]) -> None:
+    """A memo does not make another payment."""
+    schema = {
+        "properties": {"to": {"type": "string"}, "amount": amount},
+        "$defs": {"Cents": {"type": "integer"}},
+    }
+    declared = tool(authority=("to", "amount"), parameters=schema)
+    assert identity_params(declared, PARAMS) == {"to": "bob", "amount": 5}
+
+
+def test_under_earlier_rules_authority_parameters_are_enough() -> None:
+    """A session that started before goes on with the keys that it had."""
+    message = tool(authority=("to",), parameters=PAYMENT)
+    assert identity_params(message, PARAMS, is_strict=False) == {"to": "bob"}
 
 
 @pytest.mark.req("R111")

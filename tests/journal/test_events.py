@@ -22,7 +22,7 @@ TAGS = {
     "session_cancelled", "session_expired", "session_migrated", "budget_extended", "compensation_begun", "effects_kept",
     "model_asked", "model_answered", "turn_judged", "experience_drawn", "tests_run", "outputs_verified",
     "outputs_critiqued", "outputs_repaired", "evidence_fetched", "acceptance_lapsed", "outputs_attacked",
-    "samples_drawn",
+    "samples_drawn", "repeats_checked",
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 
@@ -50,6 +50,11 @@ SAMPLES: tuple[tuple[Any, Any], ...] = (
             ),
         ),
     ),
+    (
+        tuple[e.EarlierCall, ...],
+        (e.EarlierCall(session="one", step="two", key="key", at=7, outcome="unknown"),),
+    ),
+    (e.CallMarks | None, e.CallMarks(same="one", like="two", names=("one",))),
     (e.BoundCompensation | None, e.BoundCompensation(tool="undo.it", params={"k": 1}, approved=("one",))),
     (dict[str, Any], {"k": [1, None]}),
     (dict[str, Any] | None, {"k": 1}),
@@ -73,7 +78,7 @@ def sample(kind: type[Any]) -> Any:
 def test_the_words_of_the_journal_are_these() -> None:
     """A renamed event would make every journal before it unreadable."""
     assert {str(kind.__struct_config__.tag) for kind in TYPES} == TAGS
-    parts = {"BoundCompensation", "Event", "Need", "Undo"}
+    parts = {"BoundCompensation", "CallMarks", "EarlierCall", "Event", "Need", "Undo"}
     assert {name for name in e.__all__ if name not in parts} == {kind.__name__ for kind in TYPES}
 
 

@@ -26,19 +26,19 @@ FILES: dict[str, str] = {
         from tercet.tools import ToolContext, tool
 
 
-        @tool("desk.find_copy", mode="read_only")
+        @tool("desk.find_copy", mode="read_only", trust="trusted")
         def find_copy(title: str) -> dict[str, str]:
             """Finds a copy of a title."""
             return {"copy_id": title}
 
 
-        @tool("desk.place_hold", mode="local_write", reversibility="compensable", authority=["copy_id"],
+        @tool("desk.place_hold", mode="local_write", trust="trusted", reversibility="compensable", authority=["copy_id"],
               limits=["args.days <= 14"], compensate={"tool": "desk.drop_hold", "params": {"copy_id": {"$from": "params#/copy_id"}}})
         def place_hold(ctx: ToolContext, copy_id: str, days: int) -> None:
             """Keeps a copy for somebody."""
 
 
-        @tool("desk.drop_hold", mode="local_write", reversibility="reversible", no_compensation="place it again")
+        @tool("desk.drop_hold", mode="local_write", trust="trusted", reversibility="reversible", no_compensation="place it again")
         def drop_hold(copy_id: str) -> None:
             """Lets a copy go."""
     ''',
@@ -49,6 +49,7 @@ FILES: dict[str, str] = {
         required_outputs = ["copy_id"]
         required_evidence = ["loan_rules_evidence"]
         tools = ["desk.find_copy", "desk.place_hold"]
+        output_gate = "GATE_LIBRARIAN"
 
         [decision.outputs_schema]
         type = "object"

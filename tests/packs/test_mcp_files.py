@@ -13,6 +13,7 @@ from mcp_servers.raw import definition
 from packs.conftest import WritePack
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.mode import Trust
+from tercet.contracts.tool import OncePer
 from tercet.packs import Pack, check_folder
 from tercet.packs.lock import LOCK_FILE, Lock, Pin, write_lock
 from tercet.packs.pins import read_pins
@@ -85,6 +86,16 @@ def test_loading_starts_nothing_and_takes_what_is_pinned(write_mcp: WritePack) -
 def test_a_whole_pack_has_no_problem(write_mcp: WritePack) -> None:
     """Two labelled tools, both pinned."""
     assert codes(write_mcp()) == {}
+
+
+def test_a_call_of_a_server_may_be_allowed_once_in_a_period(write_mcp: WritePack) -> None:
+    """The table says it as `@tool` does; a parameter that the tool does not have is a problem."""
+    once = 'once_per = { identity = ["text"], days = 30, then = "ask" }\n'
+    table = dedent(SERVER) + once
+    pack = Pack.load(write_mcp(**{"mcp.toml": table}))
+    assert tool_named(pack, "crm.write").once_per == OncePer(identity=("text",), days=30, then="ask")
+    wrong = write_mcp(**{"mcp.toml": table.replace('"text"]', '"txt"]')})
+    assert codes(wrong).keys() == {"identity_unknown"}
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_infinite_recursion_is_named_with_its_circle(tmp_path: Path) -> None:
         f'\n[[method]]\nname = "m_{task}"\ntask = "{task}"\nsubtasks = [{{ task = "{below}" }}]\n'
         for task, below in (("do", "left"), ("left", "right"), ("right", "left"))
     )
-    (problem,) = problems(tmp_path, TASKS + tasks + methods)
+    (problem,) = [each for each in problems(tmp_path, TASKS + tasks + methods) if each.severity == "error"]
     assert problem.code == "endless_recursion"
     assert "left → right → left" in problem.message
 

@@ -24,7 +24,7 @@ from tercet.tools import ToolContext, tool
 WritePack = Callable[..., Path]
 
 
-@tool("desk.find_copy", mode="read_only")
+@tool("desk.find_copy", mode="read_only", trust="trusted")
 def find_copy(title: str) -> dict[str, str]:
     """Finds a copy of a title."""
     return {"copy_id": title}
@@ -33,6 +33,7 @@ def find_copy(title: str) -> dict[str, str]:
 @tool(
     "desk.place_hold",
     mode="local_write",
+    trust="trusted",
     reversibility="compensable",
     authority=["copy_id"],
     limits=["args.days <= 14"],
@@ -42,7 +43,13 @@ def place_hold(ctx: ToolContext, copy_id: str, days: int) -> None:
     """Keeps a copy for somebody."""
 
 
-@tool("desk.drop_hold", mode="local_write", reversibility="reversible", no_compensation="place it again")
+@tool(
+    "desk.drop_hold",
+    mode="local_write",
+    trust="trusted",
+    reversibility="reversible",
+    no_compensation="place it again",
+)
 def drop_hold(copy_id: str) -> None:
     """Lets a copy go."""
 
@@ -62,6 +69,7 @@ def build(**changes: Any) -> Pack:
                 required_outputs=("copy_id",),
                 required_evidence=("loan_rules_evidence",),
                 tools=("desk.find_copy", "desk.place_hold"),
+                output_gate="GATE_LIBRARIAN",
                 outputs_schema={"type": "object", "properties": {"copy_id": {"type": "string"}}},
                 thresholds=(Threshold(name="policy"),),
             )

@@ -13,6 +13,7 @@ from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate, Notify
 from tercet.contracts.policy import Policy
+from tercet.contracts.problem import Problem
 from tercet.contracts.relations import Relation
 from tercet.contracts.request import Actor
 from tercet.contracts.session import RoleLimit, SessionRules
@@ -44,6 +45,18 @@ RESULT = {
 OPEN = {"anyOf": [PARAMETERS, {"type": "object"}]}
 
 
+def enumerated(**more: Any) -> dict[str, Any]:
+    """A result of listed words, with other fields."""
+    word = {"enum": ["paid", "open"], "type": "string"}
+    properties = {
+        "state": word,
+        "is_new": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+        "all": {"type": "array", "items": {"$ref": "#/$defs/word"}},
+        **more,
+    }
+    return {"type": "object", "properties": properties, "$defs": {"word": word}}
+
+
 def reading(**changes: Any) -> Tool:
     fields: dict[str, Any] = {
         "name": "a.read",
@@ -51,6 +64,7 @@ def reading(**changes: Any) -> Tool:
         "mode": "read_only",
         "parameters": PARAMETERS,
         "result": RESULT,
+        "trust": "trusted",
     }
     return Tool(**fields | changes)
 
@@ -59,7 +73,7 @@ def paying(**changes: Any) -> Tool:
     undo = {"tool": "a.undo", "params": {"account": {"$from": "params#/account"}}}
     fields: dict[str, Any] = {
         "name": "a.pay", "call": act, "mode": "network", "parameters": PARAMETERS, "result": RESULT,
-        "reversibility": "compensable", "compensate": undo,
+        "reversibility": "compensable", "compensate": undo, "trust": "trusted",
     }  # fmt: skip
     return Tool(**fields | changes)
 
@@ -79,6 +93,15 @@ def build(**changes: Any) -> Pack:
         "evidence": [Evidence(id="kg:rules:all#snapshot_1")],
     }  # fmt: skip
     return Pack(**fields | changes)
+
+
+IDLE = {"gate_unused", "actor_roles_unused"}
+"""Most packs here have a gate that nothing names; `test_unused.py` is about that."""
+
+
+def found(pack: Pack) -> tuple[Problem, ...]:
+    """What checking finds beside gates and roles that nothing names."""
+    return tuple(problem for problem in check(pack) if problem.code not in IDLE)
 
 
 def decide(**fields: Any) -> dict[str, Any]:
@@ -266,6 +289,21 @@ DEFECTS: dict[str, Case] = {
     "untrusted field behind a reference that is not there": (
         pay(untrusted=("/more/bye",)), "untrusted_unknown", "tool a.pay, untrusted", "'bye'",
     ),
+    "result whose worth nothing says": (
+        pay(trust=None), "trust_undeclared", "tool a.pay, trust", "so they are trusted",
+    ),
+    "unknown result whose worth nothing says": (
+        pay(trust=None, result=None), "trust_undeclared", "tool a.pay, trust", 'trust="trusted"',
+    ),
+    "result of which one field is free, and nothing says its worth": (
+        pay(trust=None, result=enumerated(more={"type": "integer"})), "trust_undeclared", "tool a.pay, trust", "",
+    ),
+    "repetition by a parameter that is not there": (
+        pay(once_per={"identity": ["acct"], "days": 1}), "identity_unknown", "tool a.pay, once_per", "acct",
+    ),
+    "repetition that asks at a gate that is not there": (
+        pay(once_per={"days": 1, "then": "ask", "gate": "H"}), "unknown_gate", "tool a.pay, once_per", "H",
+    ),
     "compensation with a key that cannot be one": (
         undo_with(account={"$cel": "{{}: self.id}"}), "compensation_malformed", "tool a.pay, compensate", "map key type",
     ),
@@ -315,6 +353,7 @@ DEFECTS: dict[str, Case] = {
     ),
 }  # fmt: skip
 
+NOTES = {"trust_undeclared"}
 WARNINGS = {
     "untrusted_evidence_unknown",
     "policy_gate_unused", "evidence_class_unknown", "above_safety_mode", "no_tools", "precondition_unestablished", "timeout_short",
@@ -326,11 +365,11 @@ WARNINGS = {
 def test_a_defect_is_found(case: Case) -> None:
     """One defect gives one problem: its code, its place, what is wrong and what to do."""
     changes, code, place, said = case
-    problems = check(build(**changes))
+    problems = found(build(**changes))
     assert [(problem.code, problem.place) for problem in problems] == [(code, place)]
     assert said in problems[0].line()
     assert problems[0].remedy
-    assert problems[0].severity == ("warning" if code in WARNINGS else "error")
+    assert problems[0].severity == ("warning" if code in WARNINGS else "note" if code in NOTES else "error")
 
 
 SOUND: dict[str, dict[str, Any]] = {
@@ -362,6 +401,12 @@ SOUND: dict[str, dict[str, Any]] = {
     "untrusted field beside listed ones": pay(
         result={"type": "object", "properties": {"id": {}}, "additionalProperties": True}, untrusted=("note",)
     ),
+    "untrusted fields say what the result is worth": pay(trust=None, untrusted=("notes",)),
+    "untrusted result": pay(trust="untrusted"),
+    "validator": pay(trust=None, endorses=True),
+    "result of listed words": pay(trust=None, result=enumerated()),
+    "tool of another kind": pay(trust=None, adapter="http"),
+    "calls that may be made once": pay(once_per={"identity": ["account"], "days": 30, "then": "ask", "gate": "G"}),
     "evidence by either name": decide(required_evidence=("rules", "rules_evidence")),
     "output without a schema": decide(required_outputs=("x",)),
     "output of an open schema": decide(required_outputs=("x",), outputs_schema={"allOf": [{"type": "object"}]}),
@@ -389,7 +434,7 @@ SOUND: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("changes", SOUND.values(), ids=SOUND)
 def test_what_is_sound_is_left_alone(changes: dict[str, Any]) -> None:
     """A pack without a defect has no problem, not even a warning."""
-    assert check(build(**changes)) == ()
+    assert found(build(**changes)) == ()
 
 
 def test_a_role_that_nobody_holds_is_found_where_all_actors_are_known(write_pack: WritePack) -> None:
@@ -398,13 +443,13 @@ def test_a_role_that_nobody_holds_is_found_where_all_actors_are_known(write_pack
         from tercet.tools import tool
 
 
-        @tool("desk.find_copy", mode="read_only", roles=["archivist"])
+        @tool("desk.find_copy", mode="read_only", trust="trusted", roles=["archivist"])
         def find_copy(title: str) -> str:
             return title
     """
     decisions = '[[decision]]\nid = "d"\n'
-    found = check_folder(write_pack({"tools.py": source, "decisions.toml": decisions}))
-    assert [(p.file, p.row, p.code) for p in found] == [("tools.py", 4, "tool_unusable")]
+    problems = check_folder(write_pack({"tools.py": source, "decisions.toml": decisions}))
+    assert ("tools.py", 4, "tool_unusable") in [(p.file, p.row, p.code) for p in problems]
     broken = write_pack(
         {"tools.py": source, "decisions.toml": decisions, "actors.toml": "= ("}, folder="broken"
     )
@@ -414,7 +459,7 @@ def test_a_role_that_nobody_holds_is_found_where_all_actors_are_known(write_pack
 def test_defects_are_reported_together() -> None:
     """Three defects of three kinds give three problems."""
     pack = build(**pay(authority=("x",), gates=("H",)), policies=[Policy(name="p", expression="1")])
-    assert {problem.code for problem in check(pack)} == {
+    assert {problem.code for problem in found(pack)} == {
         "authority_unknown",
         "unknown_gate",
         "expression_invalid",
@@ -427,18 +472,22 @@ def test_a_defect_in_a_folder_has_its_file_and_row(write_pack: WritePack) -> Non
         from tercet.tools import tool
 
 
-        @tool("desk.find_copy", mode="read_only", authority=["titel"], estimated_ms=90_000)
+        @tool("desk.find_copy", mode="read_only", trust="trusted", authority=["titel"], estimated_ms=90_000)
         def find_copy(title: str) -> str:
             return title
     """
     gates = '[[gate]]\nname = "A"\nroles = ["librarian"]\n\n[[gate]]\nname = "B"\nquorum = 2\nroles = ["librarian"]\n'
     folder = write_pack(
-        {"tools.py": source, "gates.toml": gates, "decisions.toml": '[[decision]]\nid = "d"\n'}
+        {
+            "tools.py": source,
+            "gates.toml": gates,
+            "decisions.toml": '[[decision]]\nid = "d"\ngates = ["A", "B"]\nrequired_evidence = ["loan_rules"]\n',
+        }
     )
-    found = [(problem.file, problem.row, problem.code) for problem in check_folder(folder)]
-    assert found == [
+    problems = [(problem.file, problem.row, problem.code) for problem in check_folder(folder)]
+    assert problems == [
         ("gates.toml", 8, "gate_unapprovable"),
         ("tools.py", 4, "authority_unknown"),
         ("tools.py", 4, "timeout_short"),
     ]
-    assert [(problem.file, problem.row, problem.code) for problem in check(Pack.load(folder))] == found
+    assert [(problem.file, problem.row, problem.code) for problem in check(Pack.load(folder))] == problems

@@ -78,7 +78,7 @@ def test_a_pack_says_how_its_sessions_live(write_pack: WritePack) -> None:
         [notify]
         webhook = "http://localhost:8080/gates"
     """
-    decisions = '[[decision]]\nid = "hold"\non_failure = "compensate"\nrisk_tier = "low"\n'
+    decisions = '[[decision]]\nid = "hold"\non_failure = "compensate"\nrisk_tier = "low"\ngates = ["GATE_LIBRARIAN"]\n'
     gates = '[[gate]]\nname = "GATE_LIBRARIAN"\nroles = ["librarian"]\ncovers = "sequence"\n'
     pack = Pack.load(write_pack({"pack.toml": pack_toml, "decisions.toml": decisions, "gates.toml": gates}))
     assert pack.session == SessionRules(ttl_ms=60_000, resume="pinned", retention_days=30)
@@ -136,7 +136,7 @@ def test_only_pack_toml_is_needed(write_pack: WritePack) -> None:
 
 def test_tools_may_be_spread_over_named_files(write_pack: WritePack) -> None:
     """`tools` in pack.toml lists the Python files, which may be in folders of their own."""
-    one = 'from tercet.tools import tool\n@tool("{0}.x", mode="read_only")\ndef x() -> None: ...\n'
+    one = 'from tercet.tools import tool\n@tool("{0}.x", mode="read_only", trust="trusted")\ndef x() -> None: ...\n'
     pack_toml = 'name = "p"\nversion = "1.0.0"\ntools = ["a.py", "more/b.py"]\n'
     pack = Pack.load(
         write_pack({"pack.toml": pack_toml, "a.py": one.format("a"), "more/b.py": one.format("b")})
@@ -155,7 +155,7 @@ def test_a_pack_may_be_reached_through_a_link_and_a_relative_path(
     assert check_folder("current") == ()
 
 
-TOOL = 'from tercet.tools import tool\n\n\n@tool("a.b", mode="read_only")\ndef {0}() -> None: ...\n'
+TOOL = 'from tercet.tools import tool\n\n\n@tool("a.b", mode="read_only", trust="trusted")\ndef {0}() -> None: ...\n'
 
 Case = tuple[dict[str, str | bytes | None], str, str | None, int | None, str]
 """What is changed; the code, file, row and a word of the problem's place or message."""
@@ -551,7 +551,7 @@ def test_two_versions_live_side_by_side(write_pack: WritePack) -> None:
         class Answer:
             number: int
 
-        @tool("a.b", mode="read_only")
+        @tool("a.b", mode="read_only", trust="trusted")
         def answer() -> Answer:
             return Answer({0})
     """

@@ -15,7 +15,7 @@ from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
-from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.quality import DefectSeverity
@@ -249,10 +249,11 @@ def act(**parameters: object) -> None:
 
 
 TAKES_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "additionalProperties": False}
-READ = Tool(name="a.read", call=act, mode=ApprovalMode.READ_ONLY, parameters=TAKES_TEXT)
+READ = Tool(name="a.read", call=act, trust=Trust.TRUSTED, mode=ApprovalMode.READ_ONLY, parameters=TAKES_TEXT)
 KEEP = Tool(
     name="a.keep",
     call=act,
+    trust=Trust.TRUSTED,
     mode=ApprovalMode.LOCAL_WRITE,
     parameters=TAKES_TEXT,
     no_compensation="it is a copy",
@@ -260,13 +261,17 @@ KEEP = Tool(
 ANY = Tool(
     name="a.any",
     call=act,
+    trust=Trust.TRUSTED,
     mode=ApprovalMode.READ_ONLY,
     parameters={"type": "object", "properties": {"x": {}}},
 )
-GATED = Tool(name="a.gated", call=act, mode=ApprovalMode.READ_ONLY, gates=("GATE_EDITOR",))
+GATED = Tool(
+    name="a.gated", call=act, trust=Trust.TRUSTED, mode=ApprovalMode.READ_ONLY, gates=("GATE_EDITOR",)
+)
 TOLD = Tool(
     name="a.told",
     call=act,
+    trust=Trust.TRUSTED,
     mode=ApprovalMode.READ_ONLY,
     parameters=TAKES_TEXT,
     result={"type": "object", "properties": {"junit": {"type": "string"}}},
@@ -290,7 +295,8 @@ def found(decision: dict[str, Any], **header: Any) -> list[Problem]:
         "actors": [Actor(id="lin", roles=("editor",))],
         "evidence": [ORDER],
     }
-    return list(check(Pack(**fields | people | header)))
+    problems = check(Pack(**fields | people | header))
+    return [problem for problem in problems if problem.code != "gate_unused"]
 
 
 def loop(**fields: Any) -> dict[str, Any]:
@@ -649,7 +655,13 @@ def test_the_tables_for_attacks_and_samples_on_the_page_load() -> None:
     _, attacks, _, brought, drawn = tables_of_the_page()
     outputs = ("letter", "code", "first", "second", "third")
     takes = {"type": "object", "properties": {"code": {"type": "string"}, "arguments": {"type": "object"}}}
-    tool = Tool(name="desk.call_function", call=act, mode=ApprovalMode.READ_ONLY, parameters=takes)
+    tool = Tool(
+        name="desk.call_function",
+        call=act,
+        trust=Trust.TRUSTED,
+        mode=ApprovalMode.READ_ONLY,
+        parameters=takes,
+    )
     for table in (attacks, brought, drawn):
         rules: dict[str, Any] = tomllib.loads(table)["decision"]
         assert found({**rules, "required_outputs": outputs}, tools=[tool]) == []
@@ -668,8 +680,8 @@ def test_the_example_on_the_page_about_quality_loads(write_pack: WritePack) -> N
         ),
         "tools.py": (
             "from tercet import tool\n\n\n"
-            '@tool("desk.draft", mode="read_only")\ndef draft() -> str:\n    """Drafts."""\n    return ""\n\n\n'
-            '@tool("desk.proofread", mode="read_only")\ndef proofread(text: str) -> dict[str, str]:\n'
+            '@tool("desk.draft", mode="read_only", trust="trusted")\ndef draft() -> str:\n    """Drafts."""\n    return ""\n\n\n'
+            '@tool("desk.proofread", mode="read_only", trust="trusted")\ndef proofread(text: str) -> dict[str, str]:\n'
             '    """Reads."""\n    return {"junit": text}\n'
         ),
     }

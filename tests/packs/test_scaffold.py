@@ -63,6 +63,16 @@ def test_the_readme_says_how_to_be_refused(parameter: str, value: object, code: 
     assert code in [refusal.code for refusal in verdict.refusals]
 
 
+def test_a_watering_that_does_not_wait_for_the_measurement_is_refused(tmp_path: Path) -> None:
+    """The sample plan lists the measurement first; that alone does not make it run first."""
+    scaffold(tmp_path / "pack")
+    for waits in ([[], []], [["water"], []]):
+        document = sample(tmp_path / "pack")
+        for step, before in zip(document["steps"], waits, strict=True):
+            step["depends_on"] = before
+        assert judge(tmp_path / "pack", document).code == Code.POLICY_INVARIANT
+
+
 def test_the_tools_of_the_new_pack_run(tmp_path: Path) -> None:
     """A repeated call with the same key waters the bed once."""
     scaffold(tmp_path / "pack")

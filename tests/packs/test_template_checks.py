@@ -37,7 +37,13 @@ def act(**parameters: object) -> None:
 
 
 def tool(name: str, **changes: Any) -> Tool:
-    fields: dict[str, Any] = {"call": act, "mode": "read_only", "parameters": PARAMETERS, "result": RESULT}
+    fields: dict[str, Any] = {
+        "call": act,
+        "mode": "read_only",
+        "trust": "trusted",
+        "parameters": PARAMETERS,
+        "result": RESULT,
+    }
     return Tool(name=name, **fields | changes)
 
 
@@ -52,6 +58,7 @@ def build(**changes: Any) -> Pack:
                 intents=("till.pay",),
                 required_outputs=("receipt",),
                 tools=("till.look", "till.pay"),
+                output_gate="GATE_BOSS",
             )
         ],
         "gates": [Gate(name="GATE_BOSS", roles=("boss",))],
@@ -221,15 +228,17 @@ def test_the_file_of_a_template_is_named(write_pack: WritePack) -> None:
     ("changes", "place", "said"),
     [
         (policy("plan.steps.all(s, s.tol != 'x')"), "policy r, expression", "did you mean tool?"),
-        (policy("plan.steps.filter(s, s.index > 0).all(t, t.mod != 'x')"), "policy r, expression", "mode?"),
+        (policy("plan.steps.filter(s, s.index >= 0).all(t, t.mod != 'x')"), "policy r, expression", "mode?"),
         (policy("plan.steps.all(s, s['tol'] != 'x')"), "policy r, expression", "did you mean tool?"),
-        (policy("plan.steps.size() < 1 || plan.steps[0].tol != 'x'"), "policy r, expression", "tool?"),
+        (policy("plan.steps.filter(s, s.optional).all(t, t.tol != 'x')"), "policy r, expression", "tool?"),
         (policy("step.params.amuont < 5", "step"), "policy r, expression", "did you mean amount?"),
         (policy("plan.steps.all(s, s.params.amuont < 5)"), "policy r, expression", "did you mean amount?"),
+        (policy("step.sources.amuont.trust == 'x'", "step"), "policy r, expression", "did you mean amount?"),
+        (policy("step.sources.amount.turst == 'x'", "step"), "policy r, expression", "did you mean trust?"),
         (limited("args['amuont'] < 5"), "tool till.pay, limits", "did you mean amount?"),
         (
-            {"gates": [Gate(name="G", roles=("boss",), when="args.amuont > 5")]},
-            "gate G, when",
+            {"gates": [Gate(name="GATE_BOSS", roles=("boss",), when="args.amuont > 5")]},
+            "gate GATE_BOSS, when",
             "did you mean amount?",
         ),
     ],
@@ -336,7 +345,7 @@ SECTION = {"heading": "Retruns", "text": "…"}
 
 def judged(**changes: Any) -> dict[str, Any]:
     quality = {"required_sections": ("Returns",), "repair": {"sections": [SECTION]}}
-    fields = {"id": "d", "required_outputs": ("x",), "quality": quality} | changes
+    fields = {"id": "d", "required_outputs": ("x",), "output_gate": "GATE_BOSS", "quality": quality} | changes
     return {"decisions": [DecisionSpec.model_validate(fields)]}
 
 

@@ -11,6 +11,7 @@ from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.request import Request
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment
+from tercet.tools import tool
 
 FIND = ToolSpec(
     name="shop.find",
@@ -37,6 +38,15 @@ REFUND = ToolSpec(
     gates=("GATE_FINANCE",),
     requires_evidence=("refund_rules",),
 )
+
+
+@tool("mail.send", mode="network", authority=["to", "cc"])
+def send_mail(to: list[str], text: str, cc: list[str] | None = None, tags: list[str] | None = None) -> str:
+    """Send a letter."""
+    return f"{to} {text} {cc} {tags}"
+
+
+SEND = send_mail.spec
 RULES = "kg:refund_rules:usual#snapshot_may"
 LETTER = "kg:letter:one#snapshot_may"
 

@@ -15,7 +15,7 @@ from tercet.planner.answer import read_answer
 from tercet.planner.assignment import Assignment
 from tercet.planner.template import PlanningError
 
-from .desk import RULES, assignment
+from .desk import RULES, SEND, assignment
 
 GOOD: dict[str, Any] = {
     "steps": [
@@ -52,6 +52,14 @@ def test_an_answer_becomes_a_typed_plan() -> None:
     assert "note" not in plan.steps[1].params
     assert plan.output_names == ("refund_id",)
     assert plan.intent == "refund"
+
+
+def test_a_null_that_is_the_default_is_left_out() -> None:
+    """A model can leave `cc: list[str] | None = None` out only by null, and a list is read as it is."""
+    asked = assignment(tools={SEND.name: SEND}, outputs_kept=("refund_id",))
+    params = {"to": ["ord_1"], "text": "hello", "cc": None, "tags": ["any"]}
+    plan = read(json.dumps({"steps": [{"tool": "mail.send", "params": params}]}), asked)
+    assert plan.steps[0].params == {"to": ["ord_1"], "text": "hello", "tags": ["any"]}
 
 
 @pytest.mark.parametrize(

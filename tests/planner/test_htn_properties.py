@@ -14,7 +14,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.tasks import Method, TaskLibrary
 from tercet.planner.htn import Node
 from tercet.planner.network import lay_out
-from tercet.planner.template import PlanningError
+from tercet.planner.placeholders import Placeholders, PlanningError
 
 from .libraries import broken_down, libraries, planned
 
@@ -253,19 +253,21 @@ def test_every_step_outside_the_failed_branch_stays_byte_for_byte(
     setbacks: list[tuple[str, ...]] = []
     seen: set[str] = set()
     for number in numbers:
-        if isinstance(tree, PlanningError) or not (steps := lay_out(tree, goal).steps):
+        if isinstance(tree, PlanningError) or not (steps := lay_out(tree, goal, Placeholders()).steps):
             return
-        plan = lay_out(tree, goal)
+        plan = lay_out(tree, goal, Placeholders())
         seen.add(plan.hash)
         setbacks.append((steps[number % len(steps)].id,))
         above = way_down(tree, setbacks[-1][0])[-1]
         gone = tried.get(above.site.key, frozenset()) | {above.branches[0].way.method.name}
         tried[above.site.key] = gone
         other = broken_down(library, request, tried)
-        if isinstance(other, PlanningError) or lay_out(other, goal).hash in seen:
+        if isinstance(other, PlanningError) or lay_out(other, goal, Placeholders()).hash in seen:
             return
         branches = parted(tree, other)
         assert branches is not None
-        assert planned(library, *setbacks, request=request) == lay_out(other, goal)
-        assert_kept_outside(plan, lay_out(other, goal), leaf_ids(branches[0]) | leaf_ids(branches[1]))
+        assert planned(library, *setbacks, request=request) == lay_out(other, goal, Placeholders())
+        assert_kept_outside(
+            plan, lay_out(other, goal, Placeholders()), leaf_ids(branches[0]) | leaf_ids(branches[1])
+        )
         tree = other

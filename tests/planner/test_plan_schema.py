@@ -14,7 +14,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.plan_schema import answer_schema
 
-from .desk import FIND, RULES, assignment
+from .desk import FIND, RULES, SEND, assignment
 
 COMMON = {
     "type",
@@ -77,6 +77,27 @@ def test_a_good_plan_fits() -> None:
 def test_an_argument_without_a_trusted_source_cannot_be_spelt(params: dict[str, Any]) -> None:
     """Neither a literal that nobody trusted said, nor a reference to other people's words."""
     assert not fits(refund(**params))
+
+
+def mail(**params: Any) -> bool:
+    """Whether a plan that sends a letter fits."""
+    given = {"to": ["ord_1"], "text": "hello", "cc": None, "tags": None, **params}
+    document: JsonObject = {"steps": [{"tool": "mail.send", "params": given, "evidence_refs": []}]}
+    return fits(document, tools={SEND.name: SEND}, outputs_kept=("refund_id",))
+
+
+@pytest.mark.parametrize("name", ["to", "cc"])
+def test_a_list_with_authority_takes_trusted_values_also_where_it_may_be_none(name: str) -> None:
+    """`list[str] | None` offers the same values as `list[str]`, and no others."""
+    assert mail(**{name: ["ord_1"]})
+    assert not mail(**{name: ["eve@example.com"]})
+    assert not mail(**{name: "ord_1"})
+
+
+def test_an_optional_list_without_authority_takes_any_values() -> None:
+    """A model may also leave it out."""
+    assert mail(tags=["any"])
+    assert mail()
 
 
 MISFITS: list[Any] = [

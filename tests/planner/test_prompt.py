@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,9 @@ from tercet.contracts.context import KnownResult, ToolManifestEntry
 from tercet.contracts.fence import visible
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plan import Plan
+from tercet.contracts.policy import Policy
 from tercet.contracts.question import Question
+from tercet.contracts.relations import Relation
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.prompt import write_question
@@ -161,3 +164,22 @@ def test_the_prompt_of_a_small_desk_is_short() -> None:
     """Two tools and two facts are told in less than a thousand tokens."""
     question = ask(assignment())
     assert len(question.system) + len(question.messages[0].text) < 3_000
+
+
+def test_a_model_is_shown_the_policies_and_relations() -> None:
+    """Name, message and expression of each that can refuse or gate; grants concern no plan."""
+    asked = assignment()
+    policies = (
+        Policy(name="small", expression="step.params.amount\n  <= 500", scope="step", message="At most 500."),
+        Policy(name="calm", expression="size(plan.steps) < 3", effect="gate", gate="GATE_FINANCE"),
+        Policy(name="free", expression="true", scope="step", effect="grant"),
+    )
+    relation = Relation(evidence="refund_rules", field="most", equals="request.order")
+    spec = asked.spec.model_copy(update={"bind": (relation,)})
+    compiled = asked.compiled.model_copy(update={"policies": policies})
+    text = ask(replace(asked, compiled=compiled, spec=spec)).messages[0].text
+    assert "- small (each step): At most 500. Must hold: step.params.amount <= 500\n" in text
+    assert "- calm (the plan, or it waits for GATE_FINANCE) Must hold: size(plan.steps) < 3\n" in text
+    assert "- refund_rules.most equals request.order\n" in text
+    assert "free" not in text
+    assert "# Policies" not in ask(asked).messages[0].text

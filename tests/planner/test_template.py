@@ -131,3 +131,25 @@ def test_a_bad_template_is_a_problem_of_the_pack(
     with pytest.raises(PackError) as caught:
         Pack.load(write_pack(tmp_path, **templates))
     assert any(fault in problem.line() for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_filled"),
+    [
+        ({"from": "request#/rows", "where": {"payee": "${input.payee}"}}, True),
+        ({"from": "request#/rows", "order": "largest", "by": "${input.payee}"}, False),
+        ({"from": "request#/rows", "field": "${input.payee}"}, False),
+        ({"from": "request#/${input.payee}"}, False),
+    ],
+)
+def test_an_untrusted_field_may_be_compared_with_and_never_chooses_what_is_read(
+    body: dict[str, Any], *, is_filled: bool
+) -> None:
+    """In `where` it is a value that review judges; as a list or a field it would decide what is selected."""
+    request = Request(intent="work", input={"payee": "asha", "rows": []})
+    if is_filled:
+        step = fill(template({"$select": body}), request, "may", ("/payee",)).steps[0]
+        assert step.params["p"]["$select"]["where"] == {"payee": "asha"}
+    else:
+        with pytest.raises(PlanningError, match="not trusted"):
+            fill(template({"$select": body}), request, "may", ("/payee",))

@@ -178,3 +178,47 @@ def test_a_run_that_is_told_under_another_name_is_noticed(workshop: Workshop, fi
     found = forged(recording, {position: msgspec.structs.replace(start, **{field: "other"})}, end=position)
     assert found is not None
     assert (found.position, found.field, found.recorded) == (position, field, "other")
+
+
+def changed(workshop: Workshop) -> Recording:
+    """A run in which bob set a value and dan approved the changed call."""
+    gated: dict[str, Any] = {"gates": ("BOSS",), "authority": ("n",), "no_compensation": "final"}
+    workshop.tool("wipe.it", mode="destructive", **gated)
+    pack, journal = workshop.pack(gates=(Gate(name="BOSS", roles=("boss",)),), actors=PEOPLE), MemoryJournal()
+    asked = plan(step("a", "wipe.it", params={"n": {"$from": "request#/count"}}))
+
+    async def main() -> Recording:
+        async with workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=asked, actor=ADA)
+            assert result.gate is not None
+            await runtime.modify(result.gate.id, actor=Actor(id="bob"), note="less", changes={"n": 1})
+            result = await runtime.resume(result.session_id)
+            assert result.gate is not None
+            await runtime.approve(result.gate.id, actor=Actor(id="dan"))
+            assert (await runtime.resume(result.session_id)).status == "completed"
+            return await load(journal, "default", result.session_id)
+
+    return workshop.run(main())
+
+
+def test_a_changed_plan_follows_from_the_values_that_were_set(workshop: Workshop) -> None:
+    """Another value in the plan than the approver set is found out, and so is one that they never set."""
+    recording = changed(workshop)
+    decoded = list(enumerate(map(codec.decode, recording.events), 1))
+    [(position, proposed)] = [
+        (n, each) for n, each in decoded if isinstance(each, e.PlanProposed) and each.changed_by
+    ]
+    [(answered, answer)] = [
+        (n, each) for n, each in decoded if isinstance(each, e.GateAnswered) and each.changes
+    ]
+    assert replay_recording(recording).difference is None
+    other = plan(step("a", "wipe.it", params={"n": 9}))
+    planted = msgspec.structs.replace(
+        proposed, plan=other.model_dump(mode="json", exclude_defaults=True), hash=other.hash
+    )
+    found = forged(recording, {position: planted}, end=position)
+    assert found is not None
+    assert (found.position, found.event) == (position, "plan_proposed")
+    found = forged(recording, {answered: msgspec.structs.replace(answer, changes={"/n": 9})}, end=answered)
+    assert found is not None
+    assert (found.position, found.field) == (answered, "changes./n")

@@ -176,7 +176,7 @@ _TOLD = {
             "evidence",
         ),
         *("library", "library_hash", "planner", "models", "fallible", "stepwise", "expires", "shadow"),
-        *("root", "depth", "body", "behaviour", "pack_hash", "snapshot", "people"),
+        *("root", "depth", "body", "behaviour", "pack_hash", "snapshot", "people", "dev", "folder"),
     },
     "plan_proposed": {"plan", "origin", "planner", "decision"},
     "INTENT": {"epoch", "breaker"},

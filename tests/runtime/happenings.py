@@ -325,6 +325,8 @@ def _ready(state: State, name: str, step: StepState, at: int) -> Iterator[e.Even
     if step.is_unsettled:
         return
     yield e.StepRefused(at=at, step=name, code="unresolved", reason="no value")
+    earlier = e.EarlierCall(session="ses_0", step="a", key="key", at=1)
+    yield e.RepeatsChecked(at=at, step=name, key=f"key {name}", found=(earlier,))
     if name.startswith(UNDO):
         return
     yield intent(name, step, at, tool="", call="", tokens=0, cost=0)
@@ -478,6 +480,7 @@ ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
         e.Settled, at=_TIMES, step=_STEPS, attempt=_NUMBERS, how=st.sampled_from(["absent", "ask_again", "run_again"]),
         by=_WORDS,
     ),
+    st.builds(e.RepeatsChecked, at=_TIMES, step=_STEPS, key=_WORDS),
     st.builds(e.StepRefused, at=_TIMES, step=_STEPS, code=_WORDS, reason=_WORDS),
     st.builds(e.StepSkipped, at=_TIMES, step=_STEPS, reason=st.sampled_from(["condition_false", "optional_failed"])),
     st.builds(e.StepJudged, at=_TIMES, step=_STEPS, attempt=_NUMBERS, outcome=_WORDS),

@@ -230,7 +230,7 @@ def test_no_call_starts_that_the_budget_could_not_pay(header: dict[str, Any]) ->
 
 
 def test_a_model_that_is_too_late_is_given_up_and_counted() -> None:
-    """Its call is cancelled, the reason is typed, and the planner may try again."""
+    """Its call is cancelled, the reason is typed, and whoever resumes the session asks again."""
     _, pack = at_work(limits={"planner": {"timeout_ms": 20}}, budget={"max_replans": 1})
     was_cancelled = asyncio.Event()
 
@@ -243,7 +243,10 @@ def test_a_model_that_is_too_late_is_given_up_and_counted() -> None:
 
     async def main() -> None:
         async with Runtime(pack) as runtime:
-            result = await runtime.run(ASK, planner=Thinker(Scripted(never, GOOD)), actor=ADA)
+            asking = Thinker(Scripted(never, GOOD))
+            result = await runtime.run(ASK, planner=asking, actor=ADA)
+            assert (result.status, result.code) == ("paused", "model_unavailable")
+            result = await runtime.resume(result.session_id, planner=asking)
             assert result.status == "completed"
             codes = [
                 event.code for event in await events_of(runtime, result) if isinstance(event, e.ModelAnswered)
@@ -258,7 +261,10 @@ async def books_of(*answers: Any, **header: Any) -> tuple[int, int, list[str]]:
     """The tokens and the money that a run has used whose model answers so, and what became of each call."""
     workshop, pack = at_work(**{"budget": {"max_replans": 1}, **header})
     async with Runtime(pack, watchdog_ms=None) as runtime:
-        result = await runtime.run(ASK, planner=Thinker(Scripted(*answers)), actor=ADA)
+        asking = Thinker(Scripted(*answers))
+        result = await runtime.run(ASK, planner=asking, actor=ADA)
+        if result.code == "model_unavailable":
+            result = await runtime.resume(result.session_id, planner=asking)
         assert (result.status, len(workshop.calls)) == ("completed", 1)
         used = (await runtime.state(result.session_id)).used
         assert (used.reserved_tokens, used.reserved_cost) == (0, 0)
@@ -325,7 +331,10 @@ def test_a_model_that_cannot_be_cancelled_is_left_behind() -> None:
 
     async def main() -> None:
         async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, planner=Thinker(Scripted(deaf, GOOD)), actor=ADA)
+            asking = Thinker(Scripted(deaf, GOOD))
+            result = await runtime.run(ASK, planner=asking, actor=ADA)
+            assert result.code == "model_unavailable"
+            result = await runtime.resume(result.session_id, planner=asking)
             assert result.status == "completed"
         is_over.set()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.plan import Plan
 from tercet.contracts.question import ModelFault, Question, Reply
 from tercet.journal import events as e
 from tercet.journal.protocol import Journal
@@ -17,7 +18,7 @@ from tercet.runtime.runtime import RunResult
 from tercet.runtime.state import State
 from tercet.testing.models import Line, ScriptedModel
 
-from .oracle import GOOD, ORDER, Deaf, demand_sound, find, pay, planner, scripted, shop, text
+from .oracle import GOOD, ORDER, TILL, Deaf, demand_sound, find, pay, planner, scripted, shop, text
 from .test_resume import nothing
 from .workshop import ADA, BOB, Death, Workshop
 
@@ -106,15 +107,35 @@ def test_another_model_takes_over(workshop: Workshop, kind: str) -> None:
     assert one.questions[0].hash == two.questions[0].hash
 
 
-@pytest.mark.parametrize(("kind", "tries"), [("down", 3), ("quota", 3), ("late", 3), ("wrong_key", 1)])
-def test_where_nobody_answers_a_person_takes_over(workshop: Workshop, kind: str, tries: int) -> None:
-    """What may pass is tried again; a wrong key is not."""
-    model = scripted(*[FAULTS[kind]] * 20)
-    result, state, found = workshop.run(run(workshop, shop(workshop), model))
-    assert (result.status, workshop.calls) == ("paused", [])
-    assert result.gate is not None
-    assert failures(found) == [FAULTS[kind].code] * tries
-    assert (state.used.tokens, state.used.cost) == (0, 0)
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_model_that_does_not_answer_pauses_the_run_and_costs_no_replan(
+    workshop: Workshop, kind: str
+) -> None:
+    """The cause is reported once; when the model is back, the session is resumed and goes on."""
+    down, back = scripted(*[FAULTS[kind]] * 20), scripted(GOOD)
+    pack = shop(workshop, budget={"max_step_retries": 2})
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ORDER, planner=planner(down), actor=ADA)
+            assert (result.status, result.code, result.gate) == ("paused", "model_unavailable", None)
+            assert result.reason.count(FAULTS[kind].message) == 1
+            assert down.name in result.reason
+            state, found = await demand_sound(runtime.journal, result.session_id, workshop)
+            assert (state.used.replans, failures(found), workshop.calls) == (0, [], [])
+            assert (state.used.tokens, state.used.cost) == (0, 0)
+            result = await runtime.resume(result.session_id, planner=planner(back))
+            assert (result.status, result.code, back.calls) == ("completed", "", 1)
+
+    workshop.run(main())
+
+
+def test_a_pause_names_every_model_that_did_not_answer(workshop: Workshop) -> None:
+    """Each with its own cause."""
+    one, two = scripted(FAULTS["down"], name="a:one"), scripted(FAULTS["wrong_key"], name="b:two")
+    result, state, _ = workshop.run(run(workshop, shop(workshop), one, two))
+    assert result.code == "model_unavailable"
+    assert state.reason == ("no model answered: a:one: connection refused; b:two: the key is not valid")
 
 
 class Broken:
@@ -294,9 +315,9 @@ def test_a_model_that_obeys_an_injection_is_refused(workshop: Workshop) -> None:
 
     async def main() -> None:
         async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(order, planner=planner(scripted(obey)), actor=ADA)
+            result = await runtime.run(order, planner=planner(scripted(obey, *["no"] * 9)), actor=ADA)
             state, _ = await demand_sound(runtime.journal, result.session_id, workshop)
-            assert (result.status, workshop.calls) == ("failed", [])
+            assert (result.status, workshop.calls) == ("paused", [])
             assert state.verdict["code"] == "unbound_argument"
             assert "is not trusted" in state.verdict["reasons"][0]
 
@@ -315,8 +336,51 @@ def test_a_model_that_obeys_an_injection_is_refused(workshop: Workshop) -> None:
 )
 def test_other_peoples_words_pay_nobody(workshop: Workshop, params: dict[str, Any]) -> None:
     """By whichever way a model takes a value out of text that is not trusted, or out of thin air, nothing is paid."""
-    result, state, _ = workshop.run(
-        run(workshop, shop(workshop), scripted({"steps": [find(), pay(**params)]}))
-    )
-    assert (result.status, workshop.calls) == ("failed", [])
+    stubborn: dict[str, Any] = {"steps": [find(), pay(**params)]}
+    result, state, _ = workshop.run(run(workshop, shop(workshop), scripted(*[stubborn] * 9)))
+    assert (result.status, workshop.calls) == ("paused", [])
+    assert result.gate is not None
+    assert result.gate.kind == "escalation"
     assert state.verdict["code"] == "unbound_argument"
+
+
+# --- refusals that a model can answer ---
+
+
+def test_a_model_hears_which_value_has_no_source_and_proposes_another(workshop: Workshop) -> None:
+    """`unbound_argument` is fed back with its place and remedy, and the next plan counts."""
+    model = scripted({"steps": [find(), pay(payment="pay_666")]}, GOOD)
+    result, state, _ = workshop.run(run(workshop, shop(workshop), model))
+    assert (result.status, state.used.replans, model.calls) == ("completed", 1, 2)
+    assert "unbound_argument" in model.questions[1].messages[0].text
+
+
+def test_a_model_hears_which_policy_it_broke_and_proposes_another(workshop: Workshop) -> None:
+    """`policy_invariant` is fed back too."""
+    rule = {
+        "name": "no_till",
+        "expression": 'plan.steps.all(s, s.tool != "shop.till")',
+        "message": "keep out",
+    }
+    model = scripted({"steps": [find(), TILL]}, GOOD)
+    result, state, _ = workshop.run(run(workshop, shop(workshop, policies=[rule]), model))
+    assert (result.status, state.used.replans, model.calls) == ("completed", 1, 2)
+    assert "policy_invariant" in model.questions[1].messages[0].text
+
+
+@pytest.mark.parametrize("origin", ["caller", "template"])
+def test_a_plan_that_no_model_wrote_is_rejected_at_once(workshop: Workshop, origin: str) -> None:
+    """A caller's own plan is never re-planned, and a template cannot answer."""
+    plan = Plan.model_validate(
+        {"intent": "work", "steps": [{"id": "s1", **find()}, {"id": "s2", **pay(payment="pay_666")}]}
+    )
+    pack = shop(workshop, templates=[plan] if origin == "template" else [])
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            given = plan if origin == "caller" else None
+            result = await runtime.run(ORDER, plan=given, actor=ADA)
+            assert (result.status, result.verdict["code"]) == ("failed", "unbound_argument")
+            assert (await runtime.state(result.session_id)).used.replans == 0
+
+    workshop.run(main())

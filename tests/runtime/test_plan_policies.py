@@ -23,7 +23,7 @@ ONE = 'plan.steps.filter(s, s.tool == "pay.it").size() <= 1'
 ONE_LARGE = 'plan.steps.filter(s, s.tool == "pay.it" && s.params.sum > 50).size() <= 1'
 LOOKED_BEFORE = (
     'plan.steps.all(pay, pay.tool != "pay.it"'
-    ' || plan.steps.exists(look, look.tool == "look.it" && look.index < pay.index))'
+    ' || plan.steps.exists(look, look.tool == "look.it" && look.id in pay.before))'
 )
 BOSS = Gate(name="BOSS", roles=("boss",))
 

@@ -147,3 +147,24 @@ def test_what_was_done_under_earlier_rules_still_counts_as_done(
 
     workshop.run(main())
     assert workshop.calls == [("a", 1), ("w", 1)]
+
+
+LETTER = {"type": "object", "properties": {"to": {"type": "string"}, "text": {"type": "string"}}}
+
+
+def test_a_second_message_with_another_text_to_the_same_person_is_sent(workshop: Workshop) -> None:
+    """Both are reviewed and called; the same text again is refused."""
+    workshop.tool("mail.send", parameters=LETTER, authority=("to",), no_compensation="sent is sent")
+
+    def send(step_id: str, text: str) -> Any:
+        return step(step_id, "mail.send", params={"to": "o1", "text": text})
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack(on_failure="keep")) as runtime:
+            both = plan(send("a", "hello"), send("b", "goodbye"))
+            assert (await runtime.run(ASK, plan=both, actor=ADA)).status == "completed"
+            twice = await runtime.run(ASK, plan=plan(send("a", "hello"), send("b", "hello")), actor=ADA)
+            assert "repeats the action" in twice.reason
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1), ("b", 1)]

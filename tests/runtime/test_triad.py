@@ -151,7 +151,7 @@ TOLD: dict[Trouble, tuple[str | None, str]] = {
     "crash": (None, "INTENT"),  # and no answer to it
     "timeout": ("completed", "ABORT"),
     "exhaustion": ("paused", "gate_opened"),
-    "model": ("paused", "planning_failed"),
+    "model": ("paused", "session_paused"),
     "tool": ("paused", "ABORT"),
     "interrupt": ("paused", "session_paused"),
 }

@@ -6,24 +6,26 @@ that they hold, `auth: local` and their login.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.text import Text
 
 from tercet.cli.documents import read_json
-from tercet.cli.event_view import ANSWERS
+from tercet.cli.event_view import ANSWERS, answer_word
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gates import GateId
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, Note
-from tercet.cli.people import ActorsPath, speaker_by
+from tercet.cli.people import ActAs, ActorsPath, Dev, Speaker, speaker_as
 from tercet.cli.screen import Screen, print_json
+from tercet.cli.set_values import read_set_values
 from tercet.cli.speaking import Heard, speak
 from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
-from tercet.contracts.request import Actor
+from tercet.contracts.request import SIMULATED, Actor
 from tercet.journal.events.gate import Answered
 from tercet.runtime import messages
 from tercet.runtime.session_fold import EXTENSIBLE
@@ -39,6 +41,8 @@ tercet gates deny ses_0123456789abcdef.g1 --note "the customer kept the lamp"
 MODIFY_EXAMPLES = """\
 tercet gates modify ses_0123456789abcdef.g1 --note "refund the lamp, but not the postage"
 tercet gates modify ses_0123456789abcdef.g2 --note "say in the letter when the lamp arrives"
+tercet gates modify ses_0123456789abcdef.g1 --set amount_inr=12000 --reason "half of it was used"
+tercet gates modify ses_0123456789abcdef.g1 --set /lines/0/cents=500 --reason "the price was wrong"
 """
 WITHDRAW_EXAMPLES = """\
 tercet gates withdraw ses_0123456789abcdef.g1 --note "I looked at the wrong order"
@@ -78,6 +82,8 @@ def approve(
     ] = "",
     note: Note = "",
     actors: ActorsPath = None,
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -87,7 +93,15 @@ def approve(
     Whoever started the run cannot approve it; the gate asks for certain roles, and for so many different people. What
     is approved is looked at again just before the call: if anything has changed, it is not made.
     """
-    return _answer(gate, "approve", actors, journal, note=note, digest=digest, as_json=as_json)
+    return _answer(
+        gate,
+        "approve",
+        speaker_as(actors, as_, journal, is_dev=dev),
+        journal,
+        note=note,
+        digest=digest,
+        as_json=as_json,
+    )
 
 
 def deny(
@@ -95,6 +109,8 @@ def deny(
     *,
     note: Note = "",
     actors: ActorsPath = None,
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -103,24 +119,58 @@ def deny(
 
     Whoever could approve it may deny it, and so may whoever started the run. One denial is enough.
     """
-    return _answer(gate, "deny", actors, journal, note=note, as_json=as_json)
+    return _answer(
+        gate, "deny", speaker_as(actors, as_, journal, is_dev=dev), journal, note=note, as_json=as_json
+    )
 
 
 def modify(
     gate: GateId,
     *,
-    note: Note = "",
+    set_values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PARAM=VALUE",
+            help="Set a parameter that the gate shows, or a part of one by its JSON Pointer (/lines/0/cents=5); may be given several times.",
+        ),
+    ] = None,
+    note: Annotated[
+        str,
+        typer.Option(
+            "--note",
+            "--reason",
+            metavar="TEXT",
+            help="Why; it is kept with what you say.",
+            show_default=False,
+        ),
+    ] = "",
     actors: ActorsPath = None,
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Send a call or outputs back, with words about what to change. A call goes to the planner, outputs go into
-    repair; --note says what shall be different.
+    """Send a call or outputs back, or set values in a call. A call goes to the planner, outputs go into repair; --note
+    says what shall be different.
 
-    Approvals that the gate had are void. A plan that the caller brought is never changed: deny the call instead. Outputs
-    are judged again once they were changed.
+    With --set, the values that you give replace those that the gate shows, and no planner is asked. The critic reviews the
+    plan with them, then the changed call waits at a gate with a digest of its own, which another person approves. If the
+    critic refuses the values, the call waits again as it was. Only those who hold a role of the gate can set values, and
+    never who started the run.
+
+    Approvals that the gate had are void. Without --set, a plan that the caller brought is not changed: deny the call
+    instead. Outputs are judged again once they were changed.
     """
-    return _answer(gate, "modify", actors, journal, note=note, as_json=as_json)
+    return _answer(
+        gate,
+        "modify",
+        speaker_as(actors, as_, journal, is_dev=dev),
+        journal,
+        note=note,
+        set_values=set_values or (),
+        as_json=as_json,
+    )
 
 
 def withdraw(
@@ -128,11 +178,15 @@ def withdraw(
     *,
     note: Note = "",
     actors: ActorsPath = None,
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Take your own approval back, as long as the call has not begun. The gate is open again."""
-    return _answer(gate, "withdraw", actors, journal, note=note, as_json=as_json)
+    return _answer(
+        gate, "withdraw", speaker_as(actors, as_, journal, is_dev=dev), journal, note=note, as_json=as_json
+    )
 
 
 def settle(
@@ -154,6 +208,8 @@ def settle(
     ] = None,
     note: Note = "",
     actors: ActorsPath = None,
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -172,7 +228,15 @@ def settle(
             "a call that did not happen brought nothing", code="usage", remedy="leave --value out"
         )
     answer = "happened" if happened else "did_not_happen"
-    return _answer(gate, answer, actors, journal, note=note, value=_value(value), as_json=as_json)
+    return _answer(
+        gate,
+        answer,
+        speaker_as(actors, as_, journal, is_dev=dev),
+        journal,
+        note=note,
+        value=_value(value),
+        as_json=as_json,
+    )
 
 
 def _value(text: str | None) -> Any:
@@ -208,6 +272,8 @@ def decide(
     ] = None,
     note: Note = "",
     actors: ActorsPath = None,
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -236,7 +302,15 @@ def decide(
             remedy=f"give one or more of {', '.join(map(_option, EXTENSIBLE))}",
         )
     value = messages.demand_extension(more) if choice == "extend" else None
-    return _answer(gate, CHOICES[choice], actors, journal, note=note, value=value, as_json=as_json)
+    return _answer(
+        gate,
+        CHOICES[choice],
+        speaker_as(actors, as_, journal, is_dev=dev),
+        journal,
+        note=note,
+        value=value,
+        as_json=as_json,
+    )
 
 
 def _option(amount: str) -> str:
@@ -246,25 +320,28 @@ def _option(amount: str) -> str:
 def _answer(
     gate: str,
     answer: Answered,
-    actors: ActorsPath,
+    speaker: Speaker,
     url: str,
     *,
     note: str,
     value: Any = None,
     digest: str = "",
+    set_values: Sequence[str] = (),
     as_json: bool,
 ) -> ExitCode:
     """Say an answer, wait until it was heard, and tell what comes next."""
-    speaker = speaker_by(actors)
     screen = Screen()
 
-    def words(_: State, actor: Actor) -> messages.Said:
+    def words(state: State, actor: Actor) -> messages.Said:
         # At a terminal roles come from a list, and from nowhere else.
         is_listed = bool(actor.roles)
-        return messages.reply(gate, answer, actor, note=note, value=value, digest=digest, listed=is_listed)
+        changes = read_set_values(set_values, state.gates.get(gate)) if set_values else None
+        return messages.reply(
+            gate, answer, actor, note=note, value=value, digest=digest, listed=is_listed, changes=changes
+        )
 
     heard = speak(url, messages.session_of(gate), speaker, words, screen=None if as_json else screen)
-    told = _Told(gate=gate, answer=answer, heard=heard, commands=commands_for(url, speaker))
+    told = _Told(gate=gate, answer=answer, heard=heard, commands=commands_for(url, speaker, heard.state))
     if as_json:
         print_json(told.as_json())
     else:
@@ -282,6 +359,7 @@ class _Told:
         self._state = heard.state
         mine = [a for a in heard.state.answers if (a.gate, a.actor) == (gate, heard.actor.id)]
         self._roles = mine[-1].roles if mine else heard.actor.roles
+        self._word = answer_word(mine[-1]) if mine else ANSWERS[answer]
         found = heard.state.gates.get(gate)
         self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
         session = heard.state.start["session"]
@@ -308,7 +386,8 @@ class _Told:
     def show(self, screen: Screen) -> None:
         actor = self._heard.actor
         roles = f" ({listed(self._roles)})" if self._roles else ""
-        done = f"{self._gate} is {ANSWERS[self._answer]} by {printable(actor.id, 80)}{roles}"
+        acting = ", simulated" if actor.auth == SIMULATED else ""
+        done = f"{self._gate} is {self._word} by {printable(actor.id, 80)}{roles}{acting}"
         screen.say(Text.assemble(("✓ ", "bold green"), done))
         for name, missing in self._missing.items():
             screen.say(Text(f"  {printable(f'{name} ' if name else '')}still waits for {printable(missing)}"))

@@ -5,6 +5,7 @@ This is the shell around the pure `verify`: it chooses the decision, looks up wh
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from uuid import uuid4
 
-from tercet.cli.stores import read_shelf
+from tercet.cli.stores import open_library, read_shelf
 from tercet.cli.unknown_evidence import addressed
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
@@ -24,10 +25,14 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport, Verdict
 from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
+from tercet.critic.waits import Wait, find_waits
+from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
 from tercet.packs.people import actor_for
 from tercet.planner.template import is_template
+from tercet.runtime.library import Library
 from tercet.runtime.opening import setting_of
+from tercet.runtime.preview import preview_retrieval
 from tercet.runtime.setting import Setting
 from tercet.runtime.templates import fill_template
 
@@ -46,6 +51,11 @@ class Case:
     verdict: Verdict
     report: CriticReport
 
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """Every approval that the plan waits for, or may wait for."""
+        return find_waits(self.context, self.compiled, self.spec, self.plan, self.verdict)
+
 
 def review_plan(
     pack: Pack,
@@ -57,15 +67,26 @@ def review_plan(
     safety_mode: ApprovalMode | None = None,
     store: str = "",
 ) -> Case:
-    """Compiles what the run would see, and lets the critic judge the plan, or what a template comes to. Nothing is run."""
+    """Compiles what the run would see, and lets the critic judge the plan, or what a template comes to. Nothing is run.
+
+    The queries of a template are asked, as in a run that the pack plans; those of a caller's own plan are not, since such
+    a plan is never changed.
+    """
     request = asked(pack, intent or plan.intent, request_input)
-    # Whoever hands over a plan is told what is wrong with it; no planner is asked for another.
-    setting = setting_for(
-        pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="caller", store=store
-    )
-    if not is_template(plan):
-        return judged(setting, plan, has_request=request_input is not None)
-    return for_input(judged(setting, fill_template(plan, request, setting)))
+
+    async def review() -> Case:
+        async with open_library(store) as library:
+            # Whoever hands over a plan is told what is wrong with it; no planner is asked for another.
+            setting = await setting_for(
+                pack, request, library, snapshot=snapshot, safety_mode=safety_mode, origin="caller"
+            )
+            if not is_template(plan):
+                has_request = request_input is not None
+                return await judged(setting, plan, library, is_planned=False, has_request=has_request)
+            filled = fill_template(plan, request, setting)
+            return for_input(await judged(setting, filled, library, is_planned=True))
+
+    return asyncio.run(review())
 
 
 def for_input(case: Case) -> Case:
@@ -79,14 +100,14 @@ def asked(pack: Pack, intent: str | None, request_input: JsonObject | None) -> R
     return Request(intent=intent or (*spec.intents, spec.id)[0], input=request_input or {})
 
 
-def setting_for(
+async def setting_for(
     pack: Pack,
     request: Request,
+    library: Library | None,
     *,
     snapshot: str | None,
     safety_mode: ApprovalMode | None,
     origin: Literal["planner", "caller"],
-    store: str = "",
 ) -> Setting:
     """What a run of whoever sits at this machine would be planned and judged in, with what a store adds to the pack."""
     context = pack.run_context(
@@ -97,14 +118,21 @@ def setting_for(
         started_at=datetime.now(UTC),
         plan_origin=origin,
     )
-    shelf = read_shelf(store, pack.decision_for(request.intent))
+    shelf = await read_shelf(library, pack.decision_for(request.intent), request)
     return setting_of(pack, context, request, snapshot, shelf)
 
 
-def judged(setting: Setting, plan: Plan, *, has_request: bool = True) -> Case:
-    """Return what the critic says of a plan in a setting; without a request, relations to it are not checked."""
+async def judged(
+    setting: Setting, plan: Plan, library: Library | None, *, is_planned: bool, has_request: bool = True
+) -> Case:
+    """Return what the critic says of a plan in a setting, with the evidence that a run would retrieve for it; without a
+    request, relations to it are not checked."""
+    found = await preview_retrieval(plan, setting, library, SystemClock().now(), is_planned=is_planned)
+    setting = found.setting
     compiled = setting.compiled if has_request else setting.compiled.model_copy(update={"request": None})
-    verdict = verify(setting.ctx, compiled, setting.spec, plan)
+    verdict = verify(setting.ctx, compiled, setting.spec, found.plan)
+    if verdict.ok and found.deferred:
+        verdict = verdict.model_copy(update={"deferred": (*verdict.deferred, *found.deferred)})
     report = consolidate(
         trace_id=setting.ctx.trace_id,
         decision_key=setting.spec.decision_key,
@@ -115,7 +143,7 @@ def judged(setting: Setting, plan: Plan, *, has_request: bool = True) -> Case:
         context=setting.ctx,
         compiled=setting.compiled,
         spec=setting.spec,
-        plan=plan,
+        plan=found.real,
         verdict=verdict,
         report=report,
     )

@@ -16,6 +16,7 @@ from tercet.cli.step_view import details, headline
 from tercet.cli.text import count, listed, printable
 from tercet.contracts import graph
 from tercet.contracts.verdict import Refusal, Verdict
+from tercet.critic.waits import Wait
 
 MOST_FINDINGS = 6
 """How many findings besides the decisive one are shown."""
@@ -150,7 +151,18 @@ def show_verdict(screen: Screen, case: Case) -> None:
         if verdict.unchecked:
             text = f"not checked without a request (--input): {listed(verdict.unchecked)}"
             screen.put(Text(text, style="yellow"), first="  ", rest="    ")
+        for wait in case.waits:
+            _show_wait(screen, wait)
     else:
         where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"
         screen.say(Text.assemble(("✗ refused: ", "bold red"), f"{verdict.kind} ({verdict.code}){where}"))
     screen.say(Text("  Nothing was run.", style="dim"))
+
+
+def _show_wait(screen: Screen, wait: Wait) -> None:
+    """One line for an approval: whether it is certain, at which step, which gate, and why."""
+    word = "waits" if wait.is_certain else "may wait"
+    where = "outputs" if wait.step is None else f"step {wait.step}"
+    gate = printable(wait.gate, 120) if wait.gate else "anybody but the owner"
+    line = Text(f"{where}, {gate}: {printable(wait.reason)}", style="dim")
+    screen.put(line, first=f"  {word:<10}", rest="            ")

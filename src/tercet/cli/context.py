@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -17,17 +16,17 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.stores import StoreUrl, read_shelf
+from tercet.cli.stores import StoreUrl, open_library, read_shelf
 from tercet.context import compile as compile_context
 from tercet.context import measure
 from tercet.contracts.buckets import BucketUse
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
-from tercet.contracts.evidence import Evidence
 from tercet.contracts.request import Actor, Request
 from tercet.packs import Pack
 from tercet.runtime import opening
+from tercet.runtime.library import NO_SHELF, Shelf
 
 EXAMPLES = """\
 tercet context examples/refunds
@@ -56,10 +55,12 @@ class View:
         snapshot: str | None,
         *,
         recorded: str | None = None,
-        library: Sequence[Evidence] = (),
+        shelf: Shelf = NO_SHELF,
     ) -> View:
         """The view of what a pack gives such a run, and a library beside it."""
-        compiled = compile_context(pack, request, frame, snapshot, library=library)
+        compiled = compile_context(
+            pack, request, frame, snapshot, library=shelf.facts, left_out=shelf.left_out
+        )
         decision = pack.decision_for(request.intent)
         uses = measure(compiled, decision, pack.context.tokens)
         return cls(frame=frame, decision=decision, compiled=compiled, uses=uses, recorded=recorded)
@@ -112,7 +113,8 @@ def context(
             safety_mode=safety_mode,
             started_at=datetime.now(UTC),
         )
-        view = View.of(loaded, frame, request, snapshot, library=read_shelf(store, asked).facts)
+        shelf = asyncio.run(_shelf(store, asked, request))
+        view = View.of(loaded, frame, request, snapshot, shelf=shelf)
     if as_json:
         print_json(_as_json(view))
     else:
@@ -125,6 +127,11 @@ def context(
             is_recorded=view.recorded is not None,
         )
     return ExitCode.ACCEPTED
+
+
+async def _shelf(store: str, spec: DecisionSpec, request: Request) -> Shelf:
+    async with open_library(store) as library:
+        return await read_shelf(library, spec, request)
 
 
 def _demand_alone(*others: object) -> None:
@@ -150,9 +157,7 @@ async def _recorded(pack: Pack, url: str, session: str) -> View:
         shelf = await opening.shelf_of(journal, state)
     frame, request = opening.frame_of(state)
     recorded = str(state.start["context"])
-    view = View.of(
-        kept, frame, request, opening.snapshot_of(kept, state), recorded=recorded, library=shelf.facts
-    )
+    view = View.of(kept, frame, request, opening.snapshot_of(kept, state), recorded=recorded, shelf=shelf)
     if view.compiled.hash != recorded:
         raise UsageError(
             f"session {session} has recorded the context {recorded[:20]}…, and compiling it again gives {view.compiled.hash[:20]}…",
@@ -179,6 +184,8 @@ def _as_json(view: View) -> dict[str, Any]:
         "tools": list(compiled.surface),
         "offered": list(compiled.offered),
         "evidence": list(compiled.evidence),
+        "unseen": [name for name, entry in compiled.evidence.items() if not entry.is_shown],
+        "left_out": compiled.left_out,
         "policies": [policy.name for policy in compiled.policies],
         "gates": [gate.name for gate in compiled.gates],
         "buckets": [use.model_dump(mode="json") for use in view.uses],

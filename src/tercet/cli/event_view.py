@@ -9,11 +9,11 @@ from typing import Any
 from rich.text import Text
 
 from tercet.cli.text import count, listed, printable, took
-from tercet.cli.values import amount_text
+from tercet.cli.values import amount_text, value_text
 from tercet.contracts.verdict import CriticReport
 from tercet.journal import events as e
 from tercet.journal.events.turn import TurnAction
-from tercet.runtime.state import UNDO, State
+from tercet.runtime.state import UNDO, Answer, State
 
 WIDEST_STEP = 20
 WIDEST_TOOL = 34
@@ -101,8 +101,13 @@ def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one ca
             return columns.line("↻", "yellow", event.step, _settled(event))
         case e.StepRefused():
             return columns.line("✗", "red", event.step, f"not called: {_short(event.reason)}")
+        case e.RepeatsChecked() if event.found:
+            text = f"repeats a call of {listed([each.session for each in event.found])}"
+            return columns.line("!", "yellow", event.step, text)
         case e.StepSkipped():
             return columns.line("○", "dim", event.step, SKIPPED[event.reason], is_quiet=True)
+        case e.StepJudged(outcome="replan") if state.change is not None and state.change.step == event.step:
+            return columns.line("↻", "yellow", event.step, f"{_short(event.reason)}: reviewed again")
         case e.StepJudged(outcome="replan" | "escalate"):
             wish = "wants another plan" if event.outcome == "replan" else "escalates"
             return columns.line("✗", "red", event.step, f"the critic {wish}: {_short(event.reason)}")
@@ -202,7 +207,8 @@ def _about_people(event: e.Event) -> Text | None:
     match event:
         case e.SessionCancelled():
             note = f": {_short(event.reason)}" if event.reason else ""
-            return _line("✗", "red", f"cancelled by {printable(event.by, 80)}{note}")
+            who = f"{printable(event.by, 80)}{login_words('', event.simulated_by)}"
+            return _line("✗", "red", f"cancelled by {who}{note}")
         case e.SessionExpired():
             return _line("✗", "red", _short(event.reason))
         case e.SessionMigrated():
@@ -210,7 +216,8 @@ def _about_people(event: e.Event) -> Text | None:
             return _line("·", "yellow", f"moved to {printable(event.pack, 120)}{by}: reviewed again")
         case e.BudgetExtended():
             more = ", ".join(amount_text(name, amount) for name, amount in event.more.items())
-            return _line("✓", "green", f"may use {more} more, by {printable(event.by, 80)}")
+            who = f"{printable(event.by, 80)}{login_words('', event.simulated_by)}"
+            return _line("✓", "green", f"may use {more} more, by {who}")
         case e.MessageDropped():
             return _line("·", "yellow", f"not heard: {_short(event.reason)}")
         case e.CompensationBegun():
@@ -265,13 +272,27 @@ def _answered(event: e.GateAnswered) -> Text:
     is_bad = event.answer in ("deny", "abandon", "withdraw")
     mark, style = ("✗", "red") if is_bad else ("✓", "green")
     note = f": {_short(event.note)}" if event.note else ""
-    who = f"{printable(event.actor, 80)}{login_words(event.login)}"
-    return _line(mark, style, f"{ANSWERS[event.answer]} by {who}{note}")
+    who = f"{printable(event.actor, 80)}{login_words(event.login, event.simulated_by)}"
+    changes = f", who set {changes_text(event.changes)}" if event.changes else ""
+    return _line(mark, style, f"{answer_word(event)} by {who}{changes}{note}")
 
 
-def login_words(login: str | None) -> str:
-    """The login that somebody answered from, behind their name; nothing where none was written down."""
+def answer_word(answer: e.GateAnswered | Answer) -> str:
+    """What an answer makes of its gate."""
+    return "changed" if answer.changes else ANSWERS[answer.answer]
+
+
+def login_words(login: str | None, simulated_by: str = "") -> str:
+    """The login that a person answered from, or that acted as them, behind their name; nothing where none was recorded."""
+    if simulated_by:
+        return f" (simulated by login {printable(simulated_by, 80)})"
     return f" from login {printable(login, 80)}" if login else ""
+
+
+def changes_text(changes: Mapping[str, Any]) -> str:
+    """The values that an approver has set, in one line."""
+    pairs = (f"{place.removeprefix('/')} = {value_text(value)}" for place, value in changes.items())
+    return printable(", ".join(pairs), 300)
 
 
 def _reviewed(event: e.PlanReviewed) -> Text:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from rich.text import Text
 
 from tercet.cli.attempts_view import attempt_rows
-from tercet.cli.event_view import ANSWERS, login_words
+from tercet.cli.event_view import answer_word, changes_text, login_words
 from tercet.cli.exit_view import TRIGGERS, confidence_text, threshold_text
 from tercet.cli.gate_view import (
     Row,
@@ -29,7 +30,9 @@ from tercet.cli.values import WHOLE, amount_text, name_text, value_text, with_re
 from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object
+from tercet.journal.events import EarlierCall
 from tercet.runtime.asking import diagnosis_of
+from tercet.runtime.recent_calls import RecentCall
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.state import Answer, OpenGate, State
 
@@ -54,6 +57,8 @@ class GatePage:
     is_open: bool
     packet: HandOff | None = None
     """What the person is handed, where a run escalated."""
+    recent: tuple[RecentCall, ...] = ()
+    """Recent calls of the tenant like the one that is asked about."""
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -80,11 +85,14 @@ def _sections(page: GatePage, now: int) -> Iterator[Iterator[Row]]:
     match gate.kind:
         case "approval":
             yield _approval(gate)
+            yield _repeats(gate, now)
+            yield _recent(page.recent, now)
             yield _evidence(gate.shown)
             yield _who(page, now)
             yield _around(gate)
         case "reconcile":
             yield _reconcile(gate)
+            yield _recent(page.recent, now)
             yield _who(page, now)
         case "escalation":
             yield _escalation(page)
@@ -110,11 +118,44 @@ def _approval(gate: OpenGate) -> Iterator[Row]:
     shown = gate.shown
     if shown.get("changed"):
         yield "changed", Text(printable(str(shown["changed"])), style="bold yellow")
+    if refused := shown.get("refused_change"):
+        told = f"other values were set, and the critic refused them: {refused}"
+        yield "change", Text(printable(told, WHOLE), style="bold yellow")
     if shown.get("description"):
         yield "does", str(shown["description"])
     yield from call_rows(shown, with_sources=True)
     for other in as_list(shown.get("sequence")) or ():
         yield from call_rows(as_object(other) or {}, with_sources=True)
+
+
+def _repeats(gate: OpenGate, now: int) -> Iterator[Row]:
+    """The earlier calls that a call repeats, where its tool allows one in a period."""
+    given = as_list(gate.shown.get("repeats")) or []
+    for number, call in enumerate(msgspec.convert(given, list[EarlierCall])):
+        text = f"made before, {_earlier(call, now)}"
+        yield "" if number else "repeats", Text(printable(text, WHOLE), style="bold yellow")
+
+
+def _recent(calls: Sequence[RecentCall], now: int) -> Iterator[Row]:
+    """Recent calls like the one that is asked about; the parameters of those that are not the same."""
+    for number, call in enumerate(calls):
+        is_grave = call.identical and call.outcome in ("done", "unknown")
+        text = f"{'the same' if call.identical else 'similar'}, {_earlier(call, now)}"
+        yield "" if number else "recent", Text(printable(text, WHOLE), style="bold yellow" * is_grave)
+        for name, value in call.params.items() if not call.identical else ():
+            yield "", Text(f"  {name_text(name)} = {with_reading(name, value)}", style="dim")
+
+
+def _earlier(call: EarlierCall | RecentCall, now: int) -> str:
+    became = _BECAME.get(call.outcome, "")
+    return f"{ago(now - call.at)} in session {call.session}, step {call.step}{became}"
+
+
+_BECAME = {
+    "unknown": ": outcome unknown",
+    "not_done": ": it did not happen",
+    "compensated": ": it was compensated",
+}
 
 
 def _produced(gate: OpenGate) -> Iterator[Row]:
@@ -184,8 +225,9 @@ def _who(page: GatePage, now: int) -> Iterator[Row]:
     for answer in page.answers:
         note = f": {value_text(answer.note)}" if answer.note else ""
         roles = f" ({listed(answer.roles)})" if answer.roles else ""
-        who = f"{answer.actor}{roles}{login_words(answer.login)}"
-        yield "answer", f"{ANSWERS[answer.answer]} by {who}, {ago(now - answer.at)}{note}"
+        who = f"{answer.actor}{roles}{login_words(answer.login, answer.simulated_by)}"
+        changes = f", who set {changes_text(answer.changes)}" if answer.changes else ""
+        yield "answer", f"{answer_word(answer)} by {who}{changes}, {ago(now - answer.at)}{note}"
     yield "opened", f"{ago(now - gate.at)}, {clock_time(gate.at)}"
     if page.is_open:
         yield from expiry_rows(gate, now)

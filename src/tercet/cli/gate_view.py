@@ -181,7 +181,10 @@ def approval_rows(gate: OpenGate, owner: str) -> Iterator[Row]:
         so_far = f"; so far {listed(gate.approvers(name))}" if gate.approvers(name) else ""
         yield label, f"{f'{name}: ' if name else ''}{whom}{so_far}"
         label = ""
+    changers = listed([str(name) for name in as_list(gate.shown.get("changed_by")) or ()])
     yield label, f"somebody other than {owner}, who started the run"
+    if changers:
+        yield "", f"and other than {changers}, who set values in the call"
 
 
 def expiry_rows(gate: OpenGate, now: int) -> Iterator[Row]:

@@ -27,6 +27,7 @@ from tercet.journal import events as e
 from tercet.runtime.damage import DamagedSession
 from tercet.runtime.lists import open_gates
 from tercet.runtime.messages import session_of
+from tercet.runtime.recent_calls import recent_calls
 from tercet.runtime.state import OpenGate, State
 
 MOST = 200
@@ -100,13 +101,13 @@ def show(
 
     An approval shows the call with every parameter, which of them carry authority, where each value came from, the
     evidence with its hash, how the call is taken back, who may approve and who has, when the gate expires, what is left of
-    the budget, the rest of the plan, and the digest that an answer binds to. Outputs are shown whole, with every threshold,
+    the budget, the rest of the plan, recent calls like it, and the digest that an answer binds to. Outputs are shown whole, with every threshold,
     its score and its limit, confidence, what asks for a person, what is advised, and what repairs left. A run that was handed over shows what is known
     of it and the ways to go on; one that failed after effects shows how they would be taken back. Nothing is written.
     """
     page = asyncio.run(_page(journal, gate))
-    commands = commands_for(journal, speaker_by(actors))
-    answers = commands.answers(page.gate) if page.is_open else []
+    commands = commands_for(journal, speaker_by(actors), page.state)
+    answers = commands.answers(page.gate, page.state) if page.is_open else []
     if as_json:
         print_json(_page_json(page, answers))
         return ExitCode.ACCEPTED
@@ -117,6 +118,9 @@ def show(
         screen.say(Text("  Answer with one of:", style="dim"))
         for line in answers:
             screen.show_command(line)
+        if change := commands.change(page.gate, page.state):
+            screen.say(Text("  Or set another value, which another person then approves:", style="dim"))
+            screen.put(Text(change), first="    ", rest="      ")
     return ExitCode.ACCEPTED
 
 
@@ -135,7 +139,8 @@ async def _page(url: str, gate: str) -> GatePage:
         found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
         digest = found.shown.get("packet")
         packet = HandOff.model_validate_json(await journal.blob(TENANT, digest)) if digest else None
-    return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet)
+        recent = await recent_calls(journal, TENANT, session, found, SystemClock().now())
+    return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet, recent=recent)
 
 
 def _closed(event: e.GateOpened) -> OpenGate:
@@ -155,6 +160,7 @@ def _page_json(page: GatePage, answers: list[str]) -> dict[str, Any]:
         "status": page.state.status,
         "owner": page.state.start["actor"]["id"],
         "packet": page.packet.model_dump(mode="json") if page.packet else None,
+        "recent": msgspec.to_builtins(page.recent),
         "answers": msgspec.to_builtins(page.answers),
         "next": answers,
     }

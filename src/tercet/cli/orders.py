@@ -18,7 +18,7 @@ from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Note, SessionId
-from tercet.cli.people import ActorsPath, speaker_by
+from tercet.cli.people import ActAs, ActorsPath, Dev, Speaker, speaker_as, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.speaking import Heard, Words, speak
 from tercet.cli.standing import Commands, commands_for, left_over, standing
@@ -26,7 +26,7 @@ from tercet.cli.text import count, listed, printable
 from tercet.cli.values import amount_text
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
-from tercet.contracts.request import Actor
+from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.saga import RollbackResult
 from tercet.packs import Pack
 from tercet.runtime import messages
@@ -61,6 +61,8 @@ def pause(
     *,
     note: Note = "",
     actors: ActorsPath = None,
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -72,7 +74,15 @@ def pause(
     def words(_: State, actor: Actor) -> Pause:
         return Pause(session=session, note=storable(note), **messages.by(actor))
 
-    return _order("pause", "is paused", journal, session, actors, words, as_json=as_json)
+    return _order(
+        "pause",
+        "is paused",
+        journal,
+        session,
+        speaker_as(actors, as_, journal, is_dev=dev),
+        words,
+        as_json=as_json,
+    )
 
 
 def cancel(
@@ -80,6 +90,8 @@ def cancel(
     *,
     note: Note = "",
     actors: ActorsPath = None,
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -92,7 +104,15 @@ def cancel(
     def words(_: State, actor: Actor) -> Cancel:
         return Cancel(session=session, note=storable(note), **messages.by(actor))
 
-    return _order("cancel", "is cancelled", journal, session, actors, words, as_json=as_json)
+    return _order(
+        "cancel",
+        "is cancelled",
+        journal,
+        session,
+        speaker_as(actors, as_, journal, is_dev=dev),
+        words,
+        as_json=as_json,
+    )
 
 
 def extend(
@@ -107,6 +127,8 @@ def extend(
     *,
     note: Note = "",
     actors: ActorsPath = None,
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -120,16 +142,23 @@ def extend(
         return Extend(session=session, more=more, note=storable(note), **messages.by(actor))
 
     told = ", ".join(amount_text(name, amount) for name, amount in more.items())
-    return _order("extend", f"may use {told} more", journal, session, actors, words, as_json=as_json)
+    return _order(
+        "extend",
+        f"may use {told} more",
+        journal,
+        session,
+        speaker_as(actors, as_, journal, is_dev=dev),
+        words,
+        as_json=as_json,
+    )
 
 
 def _order(
-    order: str, done: str, url: str, session: str, actors: ActorsPath, words: Words, *, as_json: bool
+    order: str, done: str, url: str, session: str, speaker: Speaker, words: Words, *, as_json: bool
 ) -> ExitCode:
     """Say what somebody orders, wait until it was heard, and tell what comes next."""
-    speaker = speaker_by(actors)
     heard = speak(url, session, speaker, words, screen=None if as_json else Screen())
-    return _tell(heard, commands_for(url, speaker), order, done, as_json=as_json)
+    return _tell(heard, commands_for(url, speaker, heard.state), order, done, as_json=as_json)
 
 
 def _tell(heard: Heard, commands: Commands, order: str, done: str, *, as_json: bool) -> ExitCode:
@@ -144,7 +173,7 @@ def _tell(heard: Heard, commands: Commands, order: str, done: str, *, as_json: b
         print_json({**answer, "status": state.status, "standing": standing(state), "next": lines})
         return ExitCode.ACCEPTED
     screen = Screen()
-    by = printable(heard.actor.id, 80)
+    by = f"{printable(heard.actor.id, 80)}{', simulated' if heard.actor.auth == SIMULATED else ''}"
     screen.say(Text.assemble(("✓ ", "bold green"), f"{printable(session)} {done}, by {by}"))
     screen.say(Text(f"  {_what_next(state, heard.carrier if is_carried else '')}", style="dim"))
     for line in lines:

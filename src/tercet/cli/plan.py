@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,11 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.plan_view import dot, show_proposal
 from tercet.cli.proposal import propose
+from tercet.cli.rules_view import report_on, rules_json, show_rules, show_warnings
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
 from tercet.contracts.errors import UsageError
+from tercet.runtime.planners import PlannerName
 
 EXAMPLES = """\
 tercet plan examples/runbook --intent ops.recover --input '{"service": "cart"}'
@@ -22,9 +24,6 @@ tercet plan examples/runbook --input '{"service": "cart"}' --json | jq .plan > p
 tercet plan examples/runbook --input '{"service": "cart"}' --dot | dot -Tsvg > plan.svg
 """
 
-OfflinePlanner = Literal["template", "htn"]
-"""The planners that ask nobody: what they propose costs nothing and is the same each time."""
-
 
 def plan(
     pack: PackFolder,
@@ -32,10 +31,17 @@ def plan(
     intent: Intent = None,
     input_: RequestInput = None,
     planner: Annotated[
-        OfflinePlanner | None,
+        PlannerName | None,
         typer.Option(
             metavar="PLANNER",
-            help="Who plans, template or htn: by default the pack's template for the intent, else its methods.",
+            help="Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL",
+            help="The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
         ),
     ] = None,
     snapshot: SnapshotName = None,
@@ -48,13 +54,21 @@ def plan(
 ) -> ExitCode:
     """Propose a plan for a request and review it. There is no session, and nothing is run.
 
+    A language model is asked once: what that took is shown, and a plan that the critic refuses is not planned again, as
+    it would be in a run. Evidence that the plan asks for is searched as in a run; look-ups by a tool are not made, and are
+    listed as deferred.
+
     The steps are shown in an order in which they could run, each with what it waits for and how long it may wait itself;
     a mark shows the critical path, which is the least time that the plan takes. Below stand the number of orders in
-    which the steps could run one by one, which step brings about what another one presupposes, and the verdict.
+    which the steps could run one by one, which step brings about what another one presupposes, and the verdict. Then
+    follow the rules of the pack: which steps each gate, policy, limit, requirement of evidence and relation applied to,
+    and why the others did not apply. A step that cannot be undone and may run before another one is denied is marked
+    with a warning.
 
     With --json the plan is printed in its published shape under `plan`: saved to a file, `tercet run --plan` takes it.
 
-    Exits with 0 if the plan may run, with 3 if the critic refuses it, and with 2 if there is no plan.
+    Exits with 0 if the plan may run, with 3 if the critic refuses it, with 2 if there is no plan, and with 5 if no model
+    answers.
     """
     if as_json and as_dot:
         raise UsageError("--json and --dot exclude each other", code="usage", remedy="leave one of them out")
@@ -65,12 +79,16 @@ def plan(
         snapshot=snapshot,
         safety_mode=safety_mode,
         planner=planner or "",
+        models=tuple(model or ()),
         store=store,
     )
     if as_json:
-        print_json(found.as_json())
+        print_json({**found.as_json(), **rules_json(report_on(found.case))})
     elif as_dot:
         typer.echo(dot(found))
     else:
-        show_proposal(Screen(), found)
+        screen, report = Screen(), report_on(found.case)
+        show_proposal(screen, found)
+        show_warnings(screen, report)
+        show_rules(screen, report)
     return ExitCode.ACCEPTED if found.case.verdict.ok else ExitCode.REFUSED

@@ -8,11 +8,13 @@ from itertools import pairwise
 
 from rich.text import Text
 
+from tercet.cli.asked_models import ModelCost
 from tercet.cli.case_view import show_frame, show_refusals, show_verdict
 from tercet.cli.proposal import LARGEST, Proposal
 from tercet.cli.schedule_view import slack_text, time_text, untimed_text
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, listed, printable, took
+from tercet.cli.values import amount_text
 from tercet.planner.flexibility import Flexibility
 from tercet.planner.partial_order import Link, Ordering, Threat
 
@@ -70,6 +72,7 @@ def _rows(proposal: Proposal) -> dict[str, str]:
     """What is said below the table, by its label; empty where there is nothing to say."""
     timed = proposal.schedule
     return {
+        "asked": _cost_text(proposal.cost) if proposal.cost else "",
         "time": f"at least {time_text(timed)}" if timed.sequential_ms else "",
         "slack": slack_text(timed),
         "": untimed_text(timed),
@@ -78,6 +81,13 @@ def _rows(proposal: Proposal) -> dict[str, str]:
         "added": "\n".join(map(_ordering_text, proposal.added[:6])) + _more(len(proposal.added)),
         "threats": "\n".join(map(_threat_text, proposal.threats[:6])) + _more(len(proposal.threats)),
     }
+
+
+def _cost_text(cost: ModelCost) -> str:
+    """What asking language models took."""
+    calls = count(cost.calls, "call")
+    names = printable(", ".join(cost.models), 200)
+    return f"{names}: {calls}, {cost.tokens:,} tokens, {amount_text('cost_microcents', cost.cost_microcents)}"
 
 
 def _more(number: int) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from tercet.cli.asked_models import Asked, ModelCost, ask_models
 from tercet.cli.case import Case, asked, for_input, judged, setting_for
 from tercet.cli.schedule_view import schedule_json
+from tercet.cli.stores import open_library
 from tercet.contracts.conditions import effects_in, exposures
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
@@ -18,7 +21,8 @@ from tercet.packs import Pack
 from tercet.planner.flexibility import Flexibility, flexibility
 from tercet.planner.partial_order import Arrangement, Link, Ordering, Threat, arrange
 from tercet.planner.schedule import Schedule, schedule
-from tercet.runtime.planners import TaskPlanner, pack_planner
+from tercet.runtime.library import Library
+from tercet.runtime.planners import ASKING, TaskPlanner, pack_planner, usual_planner
 from tercet.runtime.setting import Setting
 
 LARGEST = 10**15
@@ -39,6 +43,8 @@ class Proposal:
     """The orderings that the planner added for the sake of these conditions."""
     threats: tuple[Threat, ...]
     """Who could still take a condition away: the critic refuses such a plan."""
+    cost: ModelCost | None = None
+    """What asking language models took; None where none was asked."""
 
     @property
     def plan(self) -> Plan:
@@ -51,6 +57,7 @@ class Proposal:
             "plan": print_plan(self.plan, PlanFormat.NAMED),
             "plan_hash": self.plan.hash,
             "planner": self.planner,
+            **({"cost": asdict(self.cost)} if self.cost else {}),
             "verify": self.case.verdict.published().model_dump(mode="json"),
             "verdict": self.case.verdict.model_dump(mode="json"),
             "analysis": {
@@ -73,28 +80,67 @@ def propose(
     snapshot: str | None,
     safety_mode: ApprovalMode | None,
     planner: str,
+    models: Sequence[str] = (),
     store: str = "",
 ) -> Proposal:
-    """Asks a planner of the pack for a plan, and the critic for its opinion; raises `PlanningError` if there is none."""
+    """Asks a planner for a plan, and the critic for its opinion; raises `PlanningError` if there is none.
+
+    A language model is asked once for a plan, and again only where it does not answer.
+    """
     request = asked(pack, intent, request_input)
-    setting = setting_for(
-        pack, request, snapshot=snapshot, safety_mode=safety_mode, origin="planner", store=store
-    )
-    chosen = pack_planner(pack, request.intent, planner)
-    if isinstance(chosen, TaskPlanner):
-        arranged = chosen.arranged(setting)
-        return _looked_at(chosen.name, setting, arranged.plan, arranged.links, arranged.added)
-    plan = asyncio.run(chosen.propose(setting, ()))
-    found = _looked_at(chosen.name, setting, plan, _standing(plan, setting), ())
-    return replace(found, case=for_input(found.case))
+
+    async def ask() -> Proposal:
+        async with open_library(store) as library:
+            setting = await setting_for(
+                pack, request, library, snapshot=snapshot, safety_mode=safety_mode, origin="planner"
+            )
+            chosen = usual_planner(pack, request.intent, planner, models)
+            if chosen in ASKING:
+                question = Asked(
+                    pack=pack,
+                    request=request,
+                    setting=setting,
+                    library=library,
+                    planner=chosen,
+                    models=models,
+                )
+                plan, cost = await ask_models(question)
+                return await _looked_at(
+                    chosen, _answering(setting), plan, _standing(plan, setting), (), library, cost
+                )
+            offline = pack_planner(pack, request.intent, chosen)
+            if isinstance(offline, TaskPlanner):
+                arranged = offline.arranged(setting)
+                return await _looked_at(
+                    offline.name, setting, arranged.plan, arranged.links, arranged.added, library
+                )
+            plan = await offline.propose(setting, ())
+            found = await _looked_at(offline.name, setting, plan, _standing(plan, setting), (), library)
+            return replace(found, case=for_input(found.case))
+
+    return asyncio.run(ask())
 
 
-def _looked_at(
-    planner: str, setting: Setting, plan: Plan, links: tuple[Link, ...], added: tuple[Ordering, ...]
+def _answering(setting: Setting) -> Setting:
+    """The setting of a planner that reads why its plan was refused."""
+    return replace(setting, ctx=setting.ctx.model_copy(update={"answers_feedback": True}))
+
+
+async def _looked_at(
+    planner: str,
+    setting: Setting,
+    proposed: Plan,
+    links: tuple[Link, ...],
+    added: tuple[Ordering, ...],
+    library: Library | None,
+    cost: ModelCost | None = None,
 ) -> Proposal:
+    case = await judged(setting, proposed, library, is_planned=True)
+    plan = case.plan
     return Proposal(
         planner=planner,
-        case=judged(setting, plan),
+        case=case,
+        cost=cost,
         schedule=schedule(plan, setting.surface),
         flexibility=flexibility(plan.graph),
         links=links,

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from tercet.cli.case import local_actor
 from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
@@ -14,7 +13,7 @@ from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.observing import SampleRate, TelemetryWords, settings_of
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
-from tercet.cli.people import actors_of
+from tercet.cli.people import ActAs, Dev, acting_as, actors_of, demand_local
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import as_json as session_json
@@ -31,6 +30,7 @@ EXAMPLES = """\
 tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4
 tercet run examples/refunds --plan examples/refunds/plans/plan_a.json  # refused: exit 3
 tercet run examples/refunds --plan examples/refunds/plans/plan_b.json --input '{"order_id": "ord_881"}' --shadow
+tercet run examples/refunds --input '{"order_id": "ord_881", "window_id": "rw_881"}' --dev --as agt_support  # one person tries all of it: exit 4
 """
 
 
@@ -93,6 +93,8 @@ def run(
     telemetry: TelemetryWords = None,
     sample: SampleRate = DEFAULT_RATE,
     store: StoreUrl = "",
+    as_: ActAs = "",
+    dev: Dev = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -107,6 +109,7 @@ def run(
     Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5 if
     it failed, was escalated, rejected, cancelled or expired, or if the journal could not go on.
     """
+    demand_local(journal, is_dev=dev)
     observed = settings_of(telemetry, sample)
     caller = str(read_traceparent(traceparent)) if traceparent else ""
     ttl_ms = None if ttl is None else read_duration(ttl)
@@ -116,6 +119,7 @@ def run(
         demand_filled(given, plan, "run")
     asked = intent or (given.intent if given else None)
     spec = loaded.decision_for(asked)
+    actor = acting_as(loaded, as_, is_dev=dev)
     request = Request(
         intent=asked or (*spec.intents, spec.id)[0], input=read_input(input_), request_key=request_key
     )
@@ -133,10 +137,12 @@ def run(
             models=tuple(model or ()),
             safety_mode=safety_mode,
             snapshot=snapshot,
-            actor=local_actor(loaded),
+            actor=actor,
             ttl_ms=ttl_ms,
             shadow=shadow,
             traceparent=caller,
+            dev=dev,
+            folder=str(pack),
         ),
         is_new=True,
     )

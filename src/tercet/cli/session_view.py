@@ -10,7 +10,7 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.case_view import show_decisive
-from tercet.cli.event_view import ANSWERS, SKIPPED, Columns, login_words, scores, step_text
+from tercet.cli.event_view import SKIPPED, Columns, answer_word, login_words, scores, step_text
 from tercet.cli.gate_page import MARKS
 from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
@@ -25,6 +25,7 @@ from tercet.cli.turn_view import show_turns
 from tercet.cli.unknown_evidence import addressed
 from tercet.contracts import graph
 from tercet.contracts.plan import Plan
+from tercet.contracts.request import SIMULATED
 from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.verdict import Verdict
 from tercet.journal import events as e
@@ -77,13 +78,17 @@ def show_session(
     """Prints a session whole: its frame, its plan with how far each step is, what was said of it, and what to do."""
     state = story.state
     start = state.start
+    owner = printable(start["actor"]["id"], 80)
     rows = {
         "session": f"{printable(start['session'])}, {standing(state)}",
-        "intent": f"{printable(start['request']['intent'], 200)}, for {printable(start['actor']['id'], 80)}",
+        "intent": f"{printable(start['request']['intent'], 200)}, for {owner}",
         "pack": f"{printable(start['pack'], 120)}{_snapshot(start['snapshot'], start.get('library', ''))}, safety mode {start['safety_mode']}",
         "started": f"{timestamp(start['at'])}, last event {ago(now - state.at)}",
         "used": _used(state),
     }
+    if start.get("dev"):
+        acting = login_words("", start["actor"].get("os_user") if start["actor"]["auth"] == SIMULATED else "")
+        rows["people"] = f"simulated: a development session, started by {owner}{acting}"
     show_rows(screen, rows)
     if state.plan:
         screen.say()
@@ -189,7 +194,7 @@ def _told(state: State, record: Any) -> Iterator[tuple[str, str]]:
         "nothing is called: the run ends once its plan was reviewed" if state.start.get("shadow") else "",
     )
     answers = [
-        f"{a.gate.rpartition('.')[2] or a.step} {ANSWERS[a.answer]} by {a.actor}{login_words(a.login)}{f' ({a.note})' if a.note else ''}"
+        f"{a.gate.rpartition('.')[2] or a.step} {answer_word(a)} by {a.actor}{login_words(a.login, a.simulated_by)}{f' ({a.note})' if a.note else ''}"
         for a in state.answers
     ]
     yield "answers", listed(answers, most=20)

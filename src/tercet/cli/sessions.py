@@ -171,7 +171,7 @@ def show(
     are judged before they are committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
     story, record, lease = asyncio.run(_look(journal, session))
-    commands, now = commands_for(journal, speaker_by(actors)), SystemClock().now()
+    commands, now = commands_for(journal, speaker_by(actors), story.state), SystemClock().now()
     if as_json:
         told = {"lease": _lease_json(lease, now), "decision_record": record}
         print_json({**session_json(story, commands), **told})

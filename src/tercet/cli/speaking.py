@@ -47,10 +47,6 @@ def speak(url: str, session: str, speaker: Speaker, words: Words, *, screen: Scr
     except KeyboardInterrupt:
         waiting.give_up()
         raise
-    except UsageError as error:
-        if error.code == "role_missing" and not speaker.path:
-            error.remedy = "say who you are with --actors PACK; or let somebody with that role answer"
-        raise
 
 
 async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting: _Waiting) -> Heard:
@@ -58,8 +54,27 @@ async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting
         before = (await opening.restore(journal, TENANT, session)).state
         actor = speaker.facing(before)
         desk = Desk(journal=journal, tenant=TENANT, clock=SystemClock())
-        state = await mail.deliver(desk, words(before, actor), waiting)
+        try:
+            state = await mail.deliver(desk, words(before, actor), waiting)
+        except UsageError as error:
+            error.remedy = _remedy(error, speaker, before)
+            raise
     return Heard(state=state, actor=actor, carrier=waiting.carrier)
+
+
+_WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")
+
+
+def _remedy(error: UsageError, speaker: Speaker, state: State) -> str | None:
+    """Return what to do about a refusal: in a development session, one may act as another actor."""
+    people = state.start.get("people")
+    if error.code in _WRONG_PERSON and state.start.get("dev") and people:
+        return f"act as another actor with --dev --as NAME: {', '.join(people)}"
+    if error.code == "role_missing" and not speaker.path and not people:
+        return "say who you are with --actors PACK; or let a person with that role answer"
+    if error.code == "own_gate":
+        return f"{error.remedy}; to try a pack out alone, start its run with --dev"
+    return error.remedy
 
 
 class _Waiting:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, assert_never
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import journal_words
@@ -14,7 +16,9 @@ from tercet.cli.samples import sample
 from tercet.cli.text import json_text
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.session import SessionStatus
+from tercet.runtime.gate_fold import has_set_values
 from tercet.runtime.messages import session_of
+from tercet.runtime.modifications import SETTABLE
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.state import OpenGate, State
 
@@ -117,16 +121,17 @@ class Commands:
         """Look for sessions that can be resumed."""
         return self._line("sessions", "list", "--status", "paused")
 
-    def answers(self, gate: OpenGate) -> list[str]:
+    def answers(self, gate: OpenGate, state: State) -> list[str]:
         """The answers that a gate may get."""
+        answer = partial(self._answer, gate, state)
         match gate.kind:
             case "approval":
-                return [self._answer(gate, word) for word in ("approve", "deny")]
+                return [answer(word) for word in ("approve", "deny")]
             case "reconcile":
                 value = json_text(sample(gate.shown.get("result_schema")), indent=None)
                 return [
-                    self._answer(gate, "settle", "--happened", "--value", value),
-                    self._answer(gate, "settle", "--did-not-happen"),
+                    answer("settle", "--happened", "--value", value),
+                    answer("settle", "--did-not-happen"),
                 ]
             case "escalation":
                 # More of a budget helps where one was short, and nowhere else.
@@ -135,18 +140,31 @@ class Commands:
                 options = [word for word in gate.shown.get("options", ()) if word in ways]
                 # A step that failed may succeed as it stands; outputs would only be judged as they were.
                 again = [self.resume(session_of(gate.id))] if gate.step and not more else []
-                return [*(self._answer(gate, "decide", *ways[word]) for word in options), *again]
+                return [*(answer("decide", *ways[word]) for word in options), *again]
             case "compensation":
-                return [self._answer(gate, "decide", word) for word in ("compensate", "keep")]
+                return [answer("decide", word) for word in ("compensate", "keep")]
             case "output":
-                yes_or_no = [self._answer(gate, word) for word in ("approve", "deny")]
-                return [*yes_or_no, self._answer(gate, "modify", "--note", "what shall be different")]
+                yes_or_no = [answer(word) for word in ("approve", "deny")]
+                return [*yes_or_no, answer("modify", "--note", "what shall be different")]
 
-    def _answer(self, gate: OpenGate, word: str, *words: str) -> str:
-        """An answer as it is typed; where roles are asked for and nothing says who holds them, with a place for that."""
+    def change(self, gate: OpenGate, state: State) -> str:
+        """How a value of a gate's call is set, with places for the value and the reason; empty where none can be."""
+        names = [*gate.shown.get("authority", ()), *gate.shown.get("params", {})]
+        if SETTABLE not in gate.shown or not names:
+            return ""
+        return self._answer(gate, state, "modify", "--set", f"{names[0]}=VALUE", "--reason", "WHY")
+
+    def _answer(self, gate: OpenGate, state: State, word: str, *words: str) -> str:
+        """An answer as it is typed; where nothing says who holds the roles that are asked for, with a place for that."""
+        line = ("gates", word, gate.id, *words)
+        if state.start.get("dev"):
+            name = _stand_in(gate, state)
+            return self._line(*line, "--dev", *(("--as", name) if name else ()))
+        if state.start.get("people"):
+            return self._line(*line)
         is_asked = any(need.roles for need in gate.needs.values())
         unknown = ("--actors", "PACK") if is_asked and not self.actors else ()
-        return self._said("gates", word, gate.id, *words, *unknown)
+        return self._said(*line, *unknown)
 
     def after(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
         """What may be done about a session as it stands; nothing, if its journal is gone with this process."""
@@ -156,7 +174,9 @@ class Commands:
         if state.is_over:
             return [*(self.settle(session, step) for step in left_over(rollback)), self.show(session)]
         asked = [
-            line for gate in state.gates.values() for line in (self.show_gate(gate.id), *self.answers(gate))
+            line
+            for gate in state.gates.values()
+            for line in (self.show_gate(gate.id), *self.answers(gate, state))
         ]
         return list(dict.fromkeys((*asked, self.resume(session))))
 
@@ -168,9 +188,24 @@ class Commands:
         return shlex.join(["tercet", *words, *journal_words(self.journal)])
 
 
-def commands_for(url: str, speaker: Speaker) -> Commands:
-    """What somebody who has loaded no pack may type next."""
-    return Commands(journal=url, pack=speaker.pack or "PACK", actors=speaker.path)
+def _stand_in(gate: OpenGate, state: State) -> str:
+    """Return an actor of the session's list who may still approve a gate; empty if there is none."""
+    owner = state.start["actor"]["id"]
+    people: dict[str, Any] = state.start.get("people") or {}
+    for name, person in people.items():
+        roles = tuple(map(str, person["roles"]))
+        has_answered = any(each.actor == name for each in gate.approvals)
+        is_asked = any(gate.counts(need, roles) for need in gate.unmet) or not gate.needs
+        if name != owner and is_asked and not has_answered and not has_set_values(state, gate, name, ""):
+            return name
+    return ""
+
+
+def commands_for(url: str, speaker: Speaker, state: State) -> Commands:
+    """What may be typed next by a person who has loaded no pack: the session knows where its own was."""
+    recorded = str(state.start.get("folder", ""))
+    known = recorded if recorded and (Path(recorded) / "pack.toml").is_file() else ""
+    return Commands(journal=url, pack=speaker.pack or known or "PACK", actors=speaker.path)
 
 
 def _extension(reason: str) -> tuple[str, ...]:

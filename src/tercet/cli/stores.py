@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ import typer
 from tercet.cli import journals
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Request
 from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
 from tercet.evidence.opening import SQLITE, open_evidence
 from tercet.evidence.store import EvidenceStore
@@ -54,16 +54,18 @@ async def library_at(given: str, journal: str) -> AsyncGenerator[EvidenceStore |
         yield store
 
 
-def read_shelf(given: str, spec: DecisionSpec) -> Shelf:
-    """What a run for a decision would begin with, of the store that it would use."""
+@asynccontextmanager
+async def open_library(given: str) -> AsyncGenerator[Library | None]:
+    """The store that a run would look for evidence in; None where there is none."""
+    async with library_at(given, os.environ.get(journals.VARIABLE) or journals.DEFAULT) as store:
+        yield None if store is None else Library(store)
 
-    async def read() -> Shelf:
-        async with library_at(given, os.environ.get(journals.VARIABLE) or journals.DEFAULT) as store:
-            if store is None:
-                return NO_SHELF
-            return await Library(store).shelf(journals.TENANT, spec, SystemClock().now())
 
-    return asyncio.run(read())
+async def read_shelf(library: Library | None, spec: DecisionSpec, request: Request) -> Shelf:
+    """What a run for a request would begin with, of the store that it would use."""
+    if library is None:
+        return NO_SHELF
+    return await library.shelf(journals.TENANT, spec, request, SystemClock().now())
 
 
 def _beside(journal: str) -> str:

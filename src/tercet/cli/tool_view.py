@@ -47,6 +47,8 @@ def _row(tool: Tool) -> dict[str, Any]:
         "is_pinned": None if definition is None else True,
         "hash": tool.hash if definition is None else definition.hash,
         "description": tool.description,
+        "trust": tool.result_trust.value,
+        "is_trust_assumed": tool.is_trust_assumed,
     }
 
 
@@ -65,6 +67,8 @@ def _unpinned(pins: Pins) -> Iterator[dict[str, Any]]:
                     "is_pinned": False,
                     "hash": None,
                     "description": "",
+                    "trust": "untrusted",
+                    "is_trust_assumed": False,
                 }
 
 
@@ -79,7 +83,8 @@ def show_tools(screen: Screen, rows: Sequence[dict[str, Any]]) -> None:
         name = (printable(str(row["name"]), 200), "bold")
         style = "bold red" if row["is_pinned"] is False else "green"
         source = (f"  {printable(str(row['source']), 120)}", "dim")
-        screen.say(Text.assemble("· ", name, f"  {row['mode']}", source, (pin, style)))
+        trust = ("  results trusted by default" if row["is_trust_assumed"] else "", "yellow")
+        screen.say(Text.assemble("· ", name, f"  {row['mode']}", source, (pin, style), trust))
         if row["description"]:
             screen.put(printable(str(row["description"]), 200), first="    ")
     if not rows:

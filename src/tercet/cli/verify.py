@@ -11,8 +11,10 @@ from tercet.cli.case_view import show_case
 from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
+from tercet.cli.rules_view import report_on, rules_json, show_warnings
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
+from tercet.critic.waits import Wait
 
 EXAMPLES = """\
 tercet verify examples/refunds examples/refunds/plans/plan_b.json
@@ -35,7 +37,8 @@ def verify(
 ) -> ExitCode:
     """Review a plan: may it run, and if not, why not?
 
-    A template is filled from --input first.
+    A template is filled from --input first. A plan that may run is shown with every approval that it waits for, or may wait
+    for. A step that cannot be undone and may run before another one is denied is reported as a warning.
 
     Exits with 0 if the plan may run and with 3 if the critic refuses it. Nothing is run.
     """
@@ -54,7 +57,9 @@ def verify(
     if as_json:
         print_json(_as_json(case))
     else:
-        show_case(Screen(), case, name=plan)
+        screen = Screen()
+        show_case(screen, case, name=plan)
+        show_warnings(screen, report_on(case))
     return ExitCode.ACCEPTED if case.verdict.ok else ExitCode.REFUSED
 
 
@@ -63,4 +68,16 @@ def _as_json(case: Case) -> dict[str, Any]:
         "verify": case.verdict.published().model_dump(mode="json"),
         "verdict": case.verdict.model_dump(mode="json"),
         "report": case.report.model_dump(mode="json"),
+        "warnings": rules_json(report_on(case))["warnings"],
+        "waits": [_wait_as_json(wait) for wait in case.waits],
+    }
+
+
+def _wait_as_json(wait: Wait) -> dict[str, Any]:
+    return {
+        "step": wait.step,
+        "step_id": wait.step_id,
+        "gate": wait.gate or None,
+        "certain": wait.is_certain,
+        "reason": wait.reason,
     }

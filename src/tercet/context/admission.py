@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +14,8 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence, meets
 from tercet.contracts.mode import Trust
+from tercet.contracts.related import select_related
+from tercet.contracts.shape import JsonObject
 from tercet.contracts.shown import shown_evidence
 
 
@@ -33,10 +35,15 @@ def admit(
     started_at: datetime | None,
     limit: int | None,
     library: Sequence[Evidence] = (),
+    *,
+    request: JsonObject | None = None,
+    keeps_all: bool = True,
 ) -> Admission:
-    """The facts that a run may stand on; raises `UsageError` if the limit leaves none of a class that it must have.
+    """The facts that a run may use; raises `UsageError` if the limit leaves none of a class that it must have.
 
-    Those of a library were chosen for the run, so it does not matter which snapshot they are of.
+    The limit is for what a planner is shown: facts beyond it stay in the manifest, unless `keeps_all` is False, as it was
+    before `STRICT_CALLS`. Those that the decision relates to the request are shown first. Those of a library were chosen
+    for the run, so it does not matter which snapshot they are of.
     """
     ordered = sorted((*facts, *library), key=lambda fact: fact.id)
     chosen = {fact.id for fact in library}
@@ -46,13 +53,22 @@ def admit(
         if (reason := _bar(fact, fact.snapshot if fact.id in chosen else snapshot, started_at))
     }
     valid = [fact for fact in ordered if fact.id not in barred]
-    packed = _packed(valid, decision, limit)
-    excluded = {**barred, **packed.left_out}
+    first = select_related(valid, decision.bind, request or {}) if keeps_all and limit is not None else ()
+    packed = _packed(valid, decision, limit, {fact.id for fact in first})
     return Admission(
-        manifest=tuple(EvidenceManifestEntry.of(fact) for fact in valid if fact.id not in excluded),
-        ledger=tuple(_entries(ordered, excluded, started_at)),
+        manifest=tuple(
+            _manifest_entry(fact, is_shown=fact.id not in packed.left_out)
+            for fact in valid
+            if keeps_all or fact.id not in packed.left_out
+        ),
+        ledger=tuple(_entries(ordered, {**barred, **packed.left_out}, started_at)),
         packed=packed,
     )
+
+
+def _manifest_entry(fact: Evidence, *, is_shown: bool) -> EvidenceManifestEntry:
+    entry = EvidenceManifestEntry.of(fact)
+    return entry if is_shown else entry.model_copy(update={"is_shown": False})
 
 
 def is_expired(fact: Evidence, started_at: datetime | None) -> bool:
@@ -92,11 +108,16 @@ def _bar(fact: Evidence, snapshot: str | None, started_at: datetime | None) -> s
     return None
 
 
-def _packed(valid: Sequence[Evidence], decision: DecisionSpec, limit: int | None) -> Packed:
-    """Required classes go first, one fact of each before all others; then trusted before untrusted, then by id."""
+def _packed(
+    valid: Sequence[Evidence], decision: DecisionSpec, limit: int | None, related: Container[str]
+) -> Packed:
+    """Related facts go first, of them those of required classes, one of each before all others; then trusted before
+    untrusted, then by id."""
     if limit is None:
         return Packed(bucket="evidence")
-    ordered = sorted(valid, key=lambda fact: (not _is_required(fact, decision), *_rank(fact)))
+    ordered = sorted(
+        valid, key=lambda fact: (fact.id not in related, not _is_required(fact, decision), *_rank(fact))
+    )
     required = _by_requirement(ordered, decision)
     sizes = {fact.id: estimate_tokens(shown_evidence(fact)) for fact in ordered}
     packed = fill("evidence", limit, sizes, tuple(required.values()))

@@ -23,6 +23,8 @@ def _used(bucket: Bucket, compiled: CompiledContext, decision: DecisionSpec) -> 
         case "tools":
             return sum(estimate_tokens(shown_tool(tool)) for tool in compiled.offered.values())
         case "evidence":
-            return sum(estimate_tokens(shown_evidence(fact)) for fact in compiled.evidence.values())
+            return sum(
+                estimate_tokens(shown_evidence(fact)) for fact in compiled.evidence.values() if fact.is_shown
+            )
         case "request":
             return 0 if compiled.request is None else estimate_tokens(shown_request(compiled.request))

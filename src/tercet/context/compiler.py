@@ -7,12 +7,13 @@ that this owner or tenant may not use do not, since nobody who may not use them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tercet.context.admission import admit, demand_distinct, is_expired, snapshot_of
 from tercet.context.packing import demand_room
 from tercet.context.surface import surface_of
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.buckets import estimate_tokens
 from tercet.contracts.context import (
     USUAL_TIERS,
@@ -39,23 +40,31 @@ def compile(  # noqa: A001 - the name that the design gives it
     *,
     evidence: Sequence[Evidence] | None = None,
     library: Sequence[Evidence] = (),
+    left_out: Mapping[str, int] | None = None,
 ) -> CompiledContext:
     """The context of a run: for the decision that the request asks for, against a snapshot (the newest by default).
 
     `evidence` takes the place of the pack's own facts; the snapshot is then theirs. Those of a `library` are admitted beside
-    them, whatever snapshot they are of. Raises `UsageError` for an intent
-    or a snapshot that is not there, and if the pack's token limits leave no room for what must be in the context.
+    them, whatever snapshot they are of; `left_out` counts the facts of each class that it holds besides. Raises
+    `UsageError` for an intent or a snapshot that is not there, and if the pack's token limits leave no room for what must
+    be in the context.
     """
     decision = pack.decision_for(request.intent)
-    if evidence is None and not library:
-        frame = _kept_frame(pack, decision, request.intent, run_context, snapshot)
+    # Which facts fit depends on the request where the decision relates them to it.
+    is_shared = pack.context.tokens.evidence is None or not decision.bind
+    if evidence is None and not library and is_shared:
+        frame = _kept_frame(pack, decision, request, run_context, snapshot)
     else:
         facts = pack.evidence if evidence is None else evidence
         demand_distinct((*facts, *library))
         chosen = snapshot
         if chosen is None:
             chosen = pack.newest_snapshot if evidence is None else snapshot_of(evidence)
-        frame = _frame(pack, decision, request.intent, run_context, chosen, facts, library)
+        if chosen is not None and evidence is None:
+            pack.evidence_in(chosen)  # says what there is if this one is not
+        frame = _frame(pack, decision, request, run_context, chosen, facts, library)
+    if left_out:
+        frame = _with_left_out(frame, left_out)
     limit = pack.context.tokens.request
     if limit is not None:
         demand_room("request", "the request", estimate_tokens(shown_request(request)), limit)
@@ -66,8 +75,23 @@ _MAX_FRAMES = 32
 """How many contexts of a pack are kept; a pack has a few decisions and modes, and its evidence expires now and then."""
 
 
+def _with_left_out(frame: CompiledContext, left_out: Mapping[str, int]) -> CompiledContext:
+    """The context with the facts of a library that are not in it, by class, in its ledger too."""
+    entries = tuple(
+        _entry(
+            "evidence",
+            name,
+            f"{count:,} facts of this class in the store of evidence were left out; a plan may pin or search them",
+            admitted=False,
+        )
+        for name, count in sorted(left_out.items())
+    )
+    update = {"left_out": dict(sorted(left_out.items())), "ledger": (*frame.ledger, *entries)}
+    return frame.model_copy(update=update)
+
+
 def _kept_frame(
-    pack: Pack, decision: DecisionSpec, intent: str, run_context: RunContext, snapshot: str | None
+    pack: Pack, decision: DecisionSpec, request: Request, run_context: RunContext, snapshot: str | None
 ) -> CompiledContext:
     """The frame on the pack's own evidence, made once for all runs that it is the same for."""
     chosen = pack.newest_snapshot if snapshot is None else snapshot
@@ -75,10 +99,11 @@ def _kept_frame(
     # All that the frame is made of, so the same key means the same frame.
     expired = tuple(fact.id for fact in _perishable(pack) if is_expired(fact, started_at))
     key = (
-        intent,
+        request.intent,
         chosen,
         run_context.safety_mode,
         started_at is None,
+        run_context.goes_by(Behaviour.STRICT_CALLS),
         expired,
         *_standing(pack, run_context),
     )
@@ -87,7 +112,7 @@ def _kept_frame(
     if frame is None:
         if chosen is not None:
             pack.evidence_in(chosen)  # says what there is if this one is not
-        frame = _frame(pack, decision, intent, run_context, chosen, pack.evidence)
+        frame = _frame(pack, decision, request, run_context, chosen, pack.evidence)
         if len(frames) >= _MAX_FRAMES:
             frames.pop(next(iter(frames)), None)
         frames[key] = frame
@@ -115,7 +140,7 @@ def _standing(pack: Pack, run_context: RunContext) -> tuple[Any, Any]:
 def _frame(
     pack: Pack,
     decision: DecisionSpec,
-    intent: str,
+    request: Request,
     run_context: RunContext,
     chosen: str | None,
     facts: Sequence[Evidence],
@@ -126,7 +151,16 @@ def _frame(
     gates = tuple(sorted(pack.gates, key=lambda gate: gate.name))
     _demand_instructions(decision, gates, pack.policies, limits.instructions)
     surface = surface_of(pack.tools, decision, run_context, limits.tools)
-    admission = admit(facts, chosen, decision, run_context.started_at, limits.evidence, library)
+    admission = admit(
+        facts,
+        chosen,
+        decision,
+        run_context.started_at,
+        limits.evidence,
+        library,
+        request=request.input,
+        keeps_all=run_context.goes_by(Behaviour.STRICT_CALLS),
+    )
     decisions = tuple(sorted(pack.decisions, key=lambda spec: spec.id))
     return CompiledContext(
         manifests=Manifests(tool_manifest=surface.manifest, evidence_manifest=admission.manifest),
@@ -139,7 +173,7 @@ def _frame(
         snapshot=chosen or "",
         safety_mode=run_context.safety_mode,
         ledger=(
-            *_decision_entries(decisions, decision, intent),
+            *_decision_entries(decisions, decision, request.intent),
             *surface.ledger,
             *admission.ledger,
             *(_entry("gate", gate.name, "every gate of the pack is known") for gate in gates),

@@ -42,7 +42,8 @@ class Behaviour(IntEnum):
     is resolved and bound when its step is dispatched; a value computed by a planner counts as trusted only where it selects,
     adds or subtracts trusted values; a policy that cannot be decided refuses; a precondition needs a completed step; policies
     see what the run has already done; values settled by the run's owner are untrusted; only trusted evidence meets a
-    requirement; a step that may not run satisfies no policy; an action is what its tool receives; and a value
+    requirement; a step that may not run satisfies no policy; an action is all that its tool
+    receives, unless an identity is declared or an authority parameter is a number; and a value
     with authority comes from the request, from evidence that its step pins and that relates to the request, or from a result
     that the step depends on, and is of the kind that its parameter takes. Before, each of these checks could be bypassed."""
 

@@ -12,7 +12,7 @@ from tercet.contracts.buckets import TruncationEntry
 from tercet.contracts.budget import BudgetUse, RunBudget
 from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.decision import DecisionSpec, RiskTier
-from tercet.contracts.evidence import Evidence
+from tercet.contracts.evidence import Evidence, meets
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.plain import PlainValue
@@ -69,6 +69,8 @@ class RunContext(Authored):
     """Given by the shell; evidence that expired before it is not admitted."""
     plan_origin: Literal["planner", "caller"] = "planner"
     """A caller's own plan is never re-planned."""
+    answers_feedback: bool = False
+    """Whether the planner reads why its plan was refused, as language models do."""
     behaviour: tuple[int, ...] = CURRENT
     """The numbers of the changed rules that it goes by: see `contracts/behaviour.py`."""
 
@@ -130,6 +132,8 @@ class EvidenceManifestEntry(Authored):
     trust: Trust = Trust.UNTRUSTED
     hash: str = ""
     source: str = ""
+    is_shown: bool = True
+    """Whether a planner is shown it; a plan may pin it either way."""
 
     @classmethod
     def of(cls, evidence: Evidence) -> Self:
@@ -170,6 +174,19 @@ class EnteredResult(Authored):
     and does not own the run."""
 
 
+class ChangedValue(Authored):
+    """A value that an approver has set in a call of the plan, in place of what the planner or the caller had written."""
+
+    step_id: str
+    tool: str
+    place: str
+    """The JSON Pointer into the parameters of the call."""
+    value: PlainValue
+    by: str
+    gates: tuple[str, ...] = ()
+    """The gates at which it was set: the changed call waits there again, whatever else it needs."""
+
+
 LedgerKind = Literal["decision", "policy", "gate", "tool", "evidence"]
 
 
@@ -201,6 +218,8 @@ class CompiledContext(Authored):
     results: tuple[KnownResult, ...] = ()
     entered: tuple[EnteredResult, ...] = ()
     """Results of the plan's steps that people typed."""
+    changed: tuple[ChangedValue, ...] = ()
+    """Values in the plan's calls that approvers have set."""
     approved_plan: Plan | None = None
     """The plan that was approved before, whose values a revision may keep."""
     pack: str = ""
@@ -211,6 +230,8 @@ class CompiledContext(Authored):
     ledger: tuple[LedgerEntry, ...] = ()
     truncation: tuple[TruncationEntry, ...] = ()
     """What the pack's token limits left out."""
+    left_out: dict[str, int] = {}
+    """How many facts of each class the store of evidence holds beyond those of the manifest, as far as they were counted."""
 
     @cached_property
     def surface(self) -> dict[str, ToolSpec]:
@@ -229,6 +250,14 @@ class CompiledContext(Authored):
     def evidence(self) -> dict[str, EvidenceManifestEntry]:
         """The evidence of this run by id."""
         return {entry.id: entry for entry in self.manifests.evidence_manifest}
+
+    def count_unseen(self, requirement: str) -> int:
+        """How many facts that meet a requirement a planner was not shown."""
+        hidden = (
+            not entry.is_shown and meets(requirement, entry.classification)
+            for entry in self.manifests.evidence_manifest
+        )
+        return sum(hidden) + sum(n for name, n in self.left_out.items() if meets(requirement, name))
 
     @cached_property
     def trusted_scalars(self) -> frozenset[Scalar]:
@@ -258,6 +287,10 @@ class CompiledContext(Authored):
     def entered_by_step(self) -> dict[str, EnteredResult]:
         """The results that people typed, by step."""
         return {result.step_id: result for result in self.entered}
+
+    def changed_at(self, step_id: str, tool: str) -> tuple[ChangedValue, ...]:
+        """Return the values that approvers have set in the call of a step."""
+        return tuple(each for each in self.changed if (each.step_id, each.tool) == (step_id, tool))
 
     @cached_property
     def gates_by_name(self) -> dict[str, Gate]:

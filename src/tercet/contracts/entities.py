@@ -17,7 +17,7 @@ from tercet.contracts.entity_forms import (
     split_words,
     write_number,
 )
-from tercet.contracts.pasted import Span, cover, find_delimiters, find_pasted, find_quotations
+from tercet.contracts.pasted import Span, cover, find_delimiters, find_pasted, find_quotations, unify_lines
 
 LONGEST_SENTENCE = 10_000
 """How many characters of a sentence are read; what stands behind them vouches for nothing."""
@@ -55,6 +55,11 @@ class Entity(NamedTuple):
     """Whether a named group of a pattern captured it."""
 
     @property
+    def is_unclear(self) -> bool:
+        """Whether it is an amount or a number that can be read in two ways: it equals nothing."""
+        return not self.is_captured and self.kind in _NUMERIC and self.number is None
+
+    @property
     def span(self) -> Span:
         """Where it stands in the sentence."""
         return Span(self.start, self.end)
@@ -71,7 +76,7 @@ def find_entities(
     text: str, patterns: Sequence[str] = (), *, pasted: Pasted = "untrusted"
 ) -> tuple[Entity, ...]:
     """Return the entities that a sentence names, in the order of the text."""
-    return _find_entities(text[: LONGEST_SENTENCE + _MARGIN], tuple(patterns), pasted)
+    return _find_entities(unify_lines(text[: LONGEST_SENTENCE + _MARGIN]), tuple(patterns), pasted)
 
 
 def find_hidden(text: str, pasted: Pasted) -> tuple[Span, ...]:
@@ -169,7 +174,7 @@ def _equals(entity: Entity, value: Any, text: str, *, is_id: bool) -> bool:
         return False
     if isinstance(value, int | float):
         return entity.number is not None and entity.number == value
-    if not isinstance(value, str):
+    if not isinstance(value, str) or entity.is_unclear:
         return False
     if value in (entity.value, text[entity.start : entity.end]):
         return True
@@ -178,8 +183,9 @@ def _equals(entity: Entity, value: Any, text: str, *, is_id: bool) -> bool:
     if entity.number is not None:
         return _PLAIN_NUMBER.fullmatch(value) is not None and entity.number == parse_number(value)
     form = _classify(value)
-    is_comparable = form is not None and (entity.is_captured or form.kind == entity.kind)
-    return is_comparable and form is not None and form.number is None and form.value == entity.value
+    if form is None or form.kind in _NUMERIC:
+        return False
+    return (entity.is_captured or form.kind == entity.kind) and form.value == entity.value
 
 
 # --- finding them ---

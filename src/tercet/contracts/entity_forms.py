@@ -282,6 +282,7 @@ _DOTTED_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er)?")
 _ORDINAL = re.compile(r"\d{1,2}(?:st|nd|rd|th|er|ème)")
 _YEAR = re.compile(r"\d{4}")
+_TIME_OF_DAY = re.compile(r"\d{1,2}(?::\d{2}){1,2}(?:am|pm)?|\d{1,2}(?:am|pm|h)", re.IGNORECASE)
 
 
 def _make_date(year: str, month: str | int, day: str) -> str | None:
@@ -302,6 +303,8 @@ def _read_date(words: Sequence[Word], first: int) -> tuple[int, Form] | None:
         value = _make_date(match[3], match[2], match[1])
     if value is not None:
         return 1, Form("date", word.start, word.end, value)
+    if _TIME_OF_DAY.fullmatch(word.text):
+        return 1, Form(None, word.start, word.end)
     return _read_spelled_date(words, first)
 
 
@@ -333,8 +336,10 @@ _TOP_LEVEL = "com|org|net|edu|gov|info|biz|io|dev|app|eu|uk|de|fr|ch|at|nl|es|it
 _URI = re.compile(
     rf"(?<![\w@/.:+\\-])(?:[A-Za-z][A-Za-z0-9+.-]{{1,20}}://{_LOOSE_END}+"
     rf"|www\.{_LOOSE_END}+"
-    rf"|(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,5}}(?:{_TOP_LEVEL})(?![\w@-]|\.\w)(?:[/:?#]{_LOOSE_END}*)?)"
+    rf"|(?:[A-Za-z0-9][A-Za-z0-9-]{{0,62}}\.){{1,5}}(?:{_TOP_LEVEL})(?![\w@-]|\.(?![A-Z][a-z])\w)(?:[/:?#]{_LOOSE_END}*)?)"
 )
+_NEXT_SENTENCE = re.compile(rf"\.(?:{_TOP_LEVEL})(?=\.[A-Z][a-z]*$)")
+"""An ending of a host and a capitalised word behind it: the next sentence, begun without a blank."""
 _WEB_ADDRESS = re.compile(r"www\.[\w-]+(?:\.[\w-]+)+(?:[/:?#].*)?", re.DOTALL)
 _EMAIL = re.compile(r"[\w.+'%-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _FILE = re.compile(
@@ -355,9 +360,11 @@ _COMMON_PARTS = _word_set(
 
 
 def find_uris(text: str) -> Iterator[Form]:
-    """Yield the web addresses of a text, without punctuation behind them."""
+    """Yield the web addresses of a text, without punctuation or the beginning of a sentence behind them."""
     for match in _URI.finditer(text):
         value = _strip_end(match[0])
+        if joined := _NEXT_SENTENCE.search(value):
+            value = value[: joined.end()]
         is_address = not value.startswith("www.") or _WEB_ADDRESS.fullmatch(value)
         if is_address and not value.endswith("://"):
             yield Form("uri", match.start(), match.start() + len(value), value)

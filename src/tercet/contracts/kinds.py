@@ -93,7 +93,8 @@ def declared_among(fields: Iterable[tuple[Sequence[str], str]], place: Place) ->
 
 
 def _is_item(token: str | int) -> bool:
-    return isinstance(token, int) or token.isdigit()
+    """Return whether a token of a place is an item of a list: its number, or `*` for any."""
+    return isinstance(token, int) or token.isdigit() or token == ANY_ITEM
 
 
 def named_kind(place: Place) -> Kind:

@@ -24,6 +24,7 @@ _CLOSING = {
 }
 _APOSTROPHES = "'‘‚`»›"
 """Marks that stand alone in some texts, as an apostrophe or an arrow: one without its partner opens no quotation."""
+_LINE_ENDS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), "\n")
 _FENCES = ("```", "~~~")
 _OPENING = re.compile(r"```|~~~|<(?P<tag>[A-Za-z][\w:-]*)(?:\s[^<>]*)?(?<!/)>")
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w:-]*)\s*>")
@@ -59,8 +60,14 @@ def cover(text: str, spans: Iterable[Span], filler: str) -> str:
     return "".join(characters)
 
 
+def unify_lines(text: str) -> str:
+    """Return a text of the same length in which `\\n` stands for every character that ends a line."""
+    return text.translate(_LINE_ENDS)
+
+
 def find_pasted(text: str, *, is_cut: bool = False) -> tuple[Span, ...]:
     """Return the parts that were pasted into a text. `is_cut` says that the text goes on: what is open then stays open."""
+    text = unify_lines(text)
     hidden = [Span(*match.span()) for match in _QUOTED_LINE.finditer(text)]
     hidden += _find_blocks(text, is_cut=is_cut)
     hidden += _find_message(cover(text, hidden, "\n"))

@@ -134,6 +134,10 @@ class Step(Authored):
             vars(changed).pop(derived, None)
         return changed
 
+    def waiting_for(self, ids: tuple[str, ...]) -> Self:
+        """Return this step with these steps in `depends_on`."""
+        return super(Authored, self).model_copy(update={"depends_on": ids})
+
     @property
     def hash(self) -> str:
         """What this step does, whatever plan it stands in."""
@@ -262,6 +266,9 @@ def faulty(scanned: list[references.Found], place: references.Place) -> list[Pro
             problems.append(_malformed((*place, *found.place), found.message, remedy))
         elif type(found) is references.Leaf and (fault := not_json(found.value)):
             problems.append(_malformed((*place, *found.place), fault, _JSON_VALUES))
+        elif type(found) is references.Reference and found.selection is not None:
+            faults = filter(None, map(not_json, references.constants_of(found)))
+            problems += [_malformed((*place, *found.place), fault, _JSON_VALUES) for fault in faults]
     return problems
 
 
@@ -271,7 +278,10 @@ def _malformed(place: references.Place, message: str, remedy: str) -> Problem:
 
 _JSON_VALUES = "use strings, finite numbers, booleans, null, and lists and objects of them"
 _NAMED = 'write {"<name>": {"$from": "s1#/field"}}, one reference for each name'
-_REFERENCE_FORMS = 'write {"$from": "s1#/field"}, {"$evidence": "<ref>#/field"} or {"$cel": "s1.a + s2.b"}'
+_REFERENCE_FORMS = (
+    'write {"$from": "s1#/field"}, {"$evidence": "<ref>#/field"}, {"$cel": "s1.a + s2.b"} '
+    'or {"$select": {"from": "s1#/rows", "order": "first"}}'
+)
 
 
 def _step_problems(index: int, step: Step) -> list[Problem]:

@@ -4,6 +4,7 @@
     {"$from": "request#/order_id"}      a part of the request's input
     {"$evidence": "<ref>#/field"}       a part of a pinned piece of evidence
     {"$cel": "s1.total - s2.fee"}       computed by CEL over steps, `request` and `evidence["<ref>"]`
+    {"$select": {"from": "s1#/rows", …}} one item of a list, or a field of it (see `Selection`)
     {"$literal": …}                     the value itself, for data whose own keys begin with "$"
 
 Inside a compensation, `self` is the result of the step and `params` are the parameters it ran with.
@@ -17,7 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
+
+from tercet.contracts import pointer
 
 REQUEST = "request"
 EVIDENCE = "evidence"
@@ -28,9 +31,10 @@ OWN_STEP = frozenset({SELF, PARAMS})
 RESERVED_IDS = frozenset({REQUEST, EVIDENCE}) | OWN_STEP
 
 Place: TypeAlias = tuple[str | int, ...]
-Kind: TypeAlias = Literal["from", "evidence", "cel"]
-_KEYS: dict[str, Kind] = {"$from": "from", "$evidence": "evidence", "$cel": "cel"}
+Kind: TypeAlias = Literal["from", "evidence", "cel", "select"]
+_KEYS: dict[str, Kind] = {"$from": "from", "$evidence": "evidence", "$cel": "cel", "$select": "select"}
 LITERAL = "$literal"
+SELECT = "$select"
 
 MAX_DEPTH = 64
 """How deep a parameter may nest. Deeper values break tools, schemas and recursion limits."""
@@ -43,13 +47,59 @@ class Reference(NamedTuple):
 
     kind: Kind
     text: str
-    """What was written: `s1#/total`, an evidence id with its pointer, or the expression."""
+    """What was written: `s1#/total`, an evidence id with its pointer, the expression, or the selection in words."""
     place: Place
     target: str
-    """The step, `request` or evidence id that it points at; empty for an expression."""
+    """The step, `request` or evidence id that it points at; empty for an expression and a selection."""
     pointer: str
     names: tuple[str, ...]
-    """The steps that it needs: for an expression, every root name that it mentions."""
+    """The steps that it needs: for an expression or a selection, every root name that it mentions."""
+    selection: Selection | None = None
+    """What is selected, for the kind `select`."""
+
+
+Order: TypeAlias = Literal["first", "last", "largest", "smallest"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+
+
+class Condition(NamedTuple):
+    """An equality that a selected item satisfies: what it has at a place equals a scalar."""
+
+    place: Place
+    reference: Reference | None
+    """Where the scalar comes from; None if the plan writes it down."""
+    value: Any = None
+    """The scalar that the plan writes down."""
+
+
+class Selection(NamedTuple):
+    """One item of a list, or a field of it.
+
+        {"from": "s1#/transactions", "where": {"payee": {"$from": "request#/payee"}},
+         "order": "largest", "by": "amount", "field": "id"}
+
+    `from` is written like `$from`, or is a `$from` or `$evidence` reference. A field is a name, or a JSON Pointer that
+    begins with "/". Only items that satisfy every condition count; `order` picks one of them.
+    """
+
+    source: Reference
+    where: tuple[Condition, ...]
+    order: Order
+    by: Place
+    """The field that items are compared by; empty compares the items themselves."""
+    field: Place
+    """The field that is yielded; empty yields the item."""
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The list, and the values that items are compared with, as far as they are references."""
+        return (self.source, *(each.reference for each in self.where if each.reference is not None))
+
+
+MAX_CONDITIONS = 4
+"""How many conditions one selection may have."""
+ANY_ITEM = "*"
+"""What stands for any item of a list in a place."""
 
 
 class Malformed(NamedTuple):
@@ -113,7 +163,11 @@ def _collect_reserved(members: dict[str, Any], place: Place, found: list[Found])
     elif key == LITERAL:
         _collect(body, (*place, key), found, is_literal=True)
     elif key not in _KEYS:
-        found.append(Malformed(place, f"{key!r} is no reference: $from, $evidence, $cel and $literal are"))
+        found.append(
+            Malformed(place, f"{key!r} is no reference: $from, $evidence, $cel, $select and $literal are")
+        )
+    elif key == SELECT:
+        found.append(_parse_selection(body, place))
     elif not is_text(body):
         found.append(Malformed(place, f"{key} takes a string without unpaired surrogates"))
     else:
@@ -138,13 +192,18 @@ def as_reference(members: dict[str, Any]) -> Reference | None:
     if len(members) != 1:
         return None
     ((key, body),) = members.items()
-    parsed = parse(_KEYS[key], body) if key in _KEYS and isinstance(body, str) else None
+    if key == SELECT:
+        parsed = _parse_selection(body, ())
+    else:
+        parsed = parse(_KEYS[key], body) if key in _KEYS and isinstance(body, str) else None
     return parsed if isinstance(parsed, Reference) else None
 
 
 def parse(kind: Kind, text: str, place: Place = ()) -> Reference | Malformed:
     """The reference that a text of this kind spells."""
     match kind:
+        case "select":
+            return Malformed(place, "$select takes an object")
         case "cel":
             return Reference(kind, text, place, "", "", names(text))
         case "evidence":
@@ -157,6 +216,99 @@ def parse(kind: Kind, text: str, place: Place = ()) -> Reference | Malformed:
     if not target:
         return Malformed(place, f"${kind} names nothing")
     return Reference(kind, text, place, target, pointer, (target,) if kind == "from" else ())
+
+
+_SELECT_KEYS = frozenset({"from", "where", "order", "by", "field"})
+
+
+class _SelectionError(ValueError):
+    """Why an object is not a selection."""
+
+
+def _parse_selection(body: Any, place: Place) -> Reference | Malformed:
+    """The selection that an object spells."""
+    try:
+        selection = _selection(body)
+    except _SelectionError as error:
+        return Malformed(place, f"$select {error}")
+    names = dict.fromkeys(name for each in selection.references for name in each.names or (EVIDENCE,))
+    return Reference("select", describe_selection(selection), place, "", "", tuple(names), selection)
+
+
+def _selection(body: Any) -> Selection:
+    if not isinstance(body, dict) or not all(map(is_text, cast("dict[Any, Any]", body))):
+        raise _SelectionError('takes an object such as {"from": "s1#/rows", "order": "first", "field": "id"}')
+    members = cast("dict[str, Any]", body)
+    if unknown := sorted(members.keys() - _SELECT_KEYS):
+        raise _SelectionError(f"has no {unknown[0]!r}: it has {', '.join(sorted(_SELECT_KEYS))}")
+    order: Any = members.get("order", "first")
+    if order not in ORDERS:
+        raise _SelectionError(f"has no order {str(order)[:40]!r}: write {', '.join(ORDERS)}")
+    if "by" in members and order in ("first", "last"):
+        raise _SelectionError(f"compares nothing for the order {order!r}: drop 'by'")
+    where = members.get("where", {})
+    if not isinstance(where, dict) or not all(map(is_text, cast("dict[Any, Any]", where))):
+        raise _SelectionError("takes as 'where' an object of fields and values")
+    conditions = cast("dict[str, Any]", where)
+    if len(conditions) > MAX_CONDITIONS:
+        raise _SelectionError(f"has {len(conditions)} conditions: at most {MAX_CONDITIONS} are allowed")
+    return Selection(
+        source=_list_of(members.get("from")),
+        where=tuple(_condition(_field(name), value) for name, value in conditions.items()),
+        order=order,
+        by=_field(members.get("by", "")),
+        field=_field(members.get("field", "")),
+    )
+
+
+def _list_of(value: Any) -> Reference:
+    """The list that is selected from."""
+    if is_text(value):
+        found: Found = parse("from", value)
+    else:
+        found = next(iter(scan(value)), Malformed((), ""))
+    if type(found) is not Reference or found.place or found.kind not in ("from", "evidence"):
+        raise _SelectionError(
+            'needs as \'from\' a list: "s1#/rows", "request#/rows" or {"$evidence": "<ref>#/rows"}'
+        )
+    return found
+
+
+def _condition(place: Place, value: Any) -> Condition:
+    """The condition that a field equals a scalar, which is written down or referred to."""
+    found = scan(value)
+    only = found[0] if len(found) == 1 else None
+    if type(only) is Reference and not only.place and only.kind in ("from", "evidence"):
+        return Condition(place, only)
+    if type(only) is Leaf and only.place in ((), (LITERAL,)) and not isinstance(only.value, dict | list):
+        return Condition(place, None, only.value)
+    raise _SelectionError("compares with a scalar, a $from or an $evidence reference")
+
+
+def _field(text: Any) -> Place:
+    if not is_text(text):
+        raise _SelectionError("names a field as text, or as a JSON Pointer that begins with '/'")
+    if text.startswith("/"):
+        return pointer.parts(text)
+    return (text,) if text else ()
+
+
+def describe_selection(selection: Selection) -> str:
+    """Return a selection in words: `largest amount of s1#/rows where payee is request#/payee, its id`."""
+    compared = f" {_named(selection.by)}" if selection.by else " item" if not selection.field else ""
+    where = " and ".join(f"{_named(each.place)} is {_shown(each)}" for each in selection.where)
+    yielded = f", its {_named(selection.field)}" if selection.field else ""
+    return (
+        f"{selection.order}{compared} of {selection.source.text}{f' where {where}' if where else ''}{yielded}"
+    )
+
+
+def _named(place: Place) -> str:
+    return ".".join(map(str, place)) or "item"
+
+
+def _shown(condition: Condition) -> str:
+    return repr(condition.value) if condition.reference is None else condition.reference.text
 
 
 # The lexical grammar of CEL. It must agree with the evaluator to the letter: a read that hides from this scanner would
@@ -282,6 +434,48 @@ def reads(expression: str) -> list[Read]:
         for position, token in enumerate(found)
         if _is_root(found, position)
     ]
+
+
+def reads_of(reference: Reference) -> list[Read]:
+    """Every read of a reference of any kind; evidence is read as /<ref>/… of `evidence`."""
+    match reference.kind:
+        case "cel":
+            return reads(reference.text)
+        case "from":
+            return [Read(reference.target, pointer.parts(reference.pointer))]
+        case "evidence":
+            return [Read(EVIDENCE, (reference.target, *pointer.parts(reference.pointer)))]
+        case "select":
+            return _reads_of_selection(reference.selection) if reference.selection else []
+
+
+def _reads_of_selection(selection: Selection) -> list[Read]:
+    """What a selection yields, first; then what decides which item that is."""
+    (items,) = reads_of(selection.source)
+    places = [selection.field, *(each.place for each in selection.where)]
+    if selection.order in ("largest", "smallest"):
+        places.append(selection.by)
+    fields = [Read(items.name, (*items.place, ANY_ITEM, *place)) for place in places]
+    compared = [read for each in selection.references[1:] for read in reads_of(each)]
+    return [*dict.fromkeys((*fields, *compared))]
+
+
+def constants_of(reference: Reference) -> list[Any]:
+    """The values that a reference writes down itself: constants of an expression, scalars that a selection compares with."""
+    if reference.kind == "cel":
+        return constants(reference.text)
+    where = reference.selection.where if reference.selection else ()
+    return [each.value for each in where if each.reference is None]
+
+
+def evidence_of(reference: Reference) -> tuple[str, ...]:
+    """The evidence ids that a reference reads, as far as an expression tells them."""
+    if reference.kind == "cel":
+        return evidence_read(reference.text) or ()
+    if reference.kind == "evidence":
+        return (reference.target,)
+    inner = reference.selection.references if reference.selection else ()
+    return tuple(each.target for each in inner if each.kind == "evidence")
 
 
 def selected(found: tuple[Token, ...], at: int) -> Place:

@@ -9,6 +9,9 @@ from pydantic import Field
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import TEN_YEARS_MS, Authored
 
+SIMULATED = "simulated"
+"""The `auth` of an actor whom another person acts as, in a development session."""
+
 
 class Actor(Authored):
     """A person or a service, with the roles it holds and how it was recognised."""
@@ -17,7 +20,8 @@ class Actor(Authored):
     roles: tuple[str, ...] = ()
     auth: str = "local"
     os_user: str | None = Field(default=None, min_length=1)
-    """The user of the operating system who is this actor where nothing else says who acts."""
+    """The user of the operating system who is this actor where nothing else says who acts; for a simulated actor, the one
+    who acts as them."""
 
 
 def anonymous() -> Actor:

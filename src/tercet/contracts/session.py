@@ -33,6 +33,8 @@ class SessionRules(Authored):
     folder with its pinned hash is still installed."""
     retention_days: int | None = Field(default=None, ge=1, le=36_500)
     """How long the record of a session is kept after its end; None means: until somebody deletes it."""
+    simulated_people: bool = True
+    """Whether a development session of this pack may be started, in which one person acts as any actor."""
 
 
 class RoleLimit(Authored):

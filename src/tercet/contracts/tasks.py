@@ -2,20 +2,21 @@
 
 A task with a tool is primitive: it becomes one step. A task without one is abstract: one of its methods takes its
 place. Values may be literals, references (`$from`, `$evidence`, `$cel`), or `{"$arg": "host"}`: an argument of the task.
-`${snapshot}` in any text stands for the snapshot of the run.
+`${snapshot}` in any text stands for the snapshot of the run. An evidence id may also hold fields of the request, as in
+`kg:order:${input.order_id}#snapshot_${snapshot}`; its placeholders are filled when the plan is made.
 """
 
 from __future__ import annotations
 
 import json
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import Compensation, Texts
-from tercet.contracts.shape import Authored, Json, JsonObject, Name
+from tercet.contracts.shape import Authored, Json, JsonObject, Name, as_list, as_object
 
 ARG = "$arg"
 """The key of a value that is an argument of the task."""
@@ -145,12 +146,32 @@ class TaskLibrary(Authored):
         return {name: tuple(methods) for name, methods in found.items()}
 
     def on(self, snapshot: str) -> TaskLibrary:
-        """This library on the evidence of a snapshot, whose name takes the place of `${snapshot}` in every text."""
-        written = self.model_dump_json(exclude_defaults=True)
-        if SNAPSHOT not in written:
+        """This library on the evidence of a snapshot, whose name takes the place of `${snapshot}` in every text but
+        evidence ids."""
+        document = self.model_dump(mode="json", exclude_defaults=True)
+        if SNAPSHOT not in json.dumps(document):
             return self
-        return TaskLibrary.model_validate_json(written.replace(SNAPSHOT, json.dumps(snapshot)[1:-1]))
+        written = _with_snapshot(document, snapshot)
+        refs = {task.name: task.evidence_refs for task in self.tasks}
+        tasks = [
+            {**task, "evidence_refs": refs[task["name"]]} if refs[task["name"]] else task
+            for task in written.get("tasks", ())
+        ]
+        return TaskLibrary.model_validate({**written, "tasks": tasks})
 
     def goal_for(self, intent: str) -> Goal | None:
         """The goal of an intent, if there is one."""
         return next((goal for goal in self.goals if goal.intent == intent), None)
+
+
+def _with_snapshot(value: Any, snapshot: str) -> Any:
+    if (members := as_object(value)) is not None:
+        return {
+            key.replace(SNAPSHOT, snapshot): member
+            if key == "$evidence"
+            else _with_snapshot(member, snapshot)
+            for key, member in members.items()
+        }
+    if (items := as_list(value)) is not None:
+        return [_with_snapshot(item, snapshot) for item in items]
+    return value.replace(SNAPSHOT, snapshot) if isinstance(value, str) else value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility, Trust
@@ -29,6 +29,25 @@ class Limit(Authored):
 
     expression: str
     message: str = ""
+
+
+class OncePer(Authored):
+    """A call that the runs of a tenant may make only once in a period."""
+
+    identity: tuple[str, ...] = ()
+    """Parameters whose values make two calls the same; empty means the identity of the tool."""
+    days: int = Field(ge=1, le=3650)
+    """How long a call counts."""
+    then: Literal["refuse", "ask"] = "refuse"
+    """What becomes of the second call: it is refused, or waits for an approval that names the first."""
+    gate: str | None = None
+    """The gate that is asked, beside those of the tool."""
+
+    @model_validator(mode="after")
+    def _asks_at_its_gate(self) -> Self:
+        if self.gate is not None and self.then != "ask":
+            raise ValueError('a gate is only asked with then = "ask"')
+        return self
 
 
 class ToolSpec(Authored):
@@ -62,6 +81,9 @@ class ToolSpec(Authored):
     decision's `unbound_gate`."""
     identity: tuple[str, ...] | None = None
     """Parameters that say what the action is. None means: the authority parameters, else all."""
+    once_per: OncePer | None = None
+    """How often the runs of a tenant may make the same call. None means: once in each run, unless the decision lists the
+    tool in `repeatable`."""
     aliases: dict[str, str] = {}
     """Other spellings of a parameter that a plan may use."""
     limits: tuple[Limit, ...] = ()
@@ -148,6 +170,13 @@ class ToolSpec(Authored):
         return Trust.TRUSTED if self.adapter == "python" else Trust.UNTRUSTED
 
     @cached_property
+    def is_trust_assumed(self) -> bool:
+        """Whether the result counts as trusted although nothing declares so. One of listed words only needs no declaration."""
+        is_declared = self.trust is not None or bool(self.untrusted) or self.endorses
+        is_assumed = not is_declared and self.result_trust is Trust.TRUSTED
+        return is_assumed and (self.result is None or not _is_enumerated(self.result, self.result, 0))
+
+    @cached_property
     def parameters_text(self) -> str:
         """The parameters' schema as text: the key under which its validator is kept."""
         return canonical(self.parameters).decode()
@@ -175,3 +204,30 @@ class ToolSpec(Authored):
     def hash(self) -> str:
         """What this tool declares; an approval binds to it."""
         return hash_bytes(canonical_dump(self.model_dump(mode="json", exclude_defaults=True)))
+
+
+_DEEPEST = 20
+_WORDS = frozenset({"boolean", "null"})
+
+
+def _is_enumerated(schema: Any, root: PlainObject, depth: int) -> bool:
+    """Whether a schema allows nothing but words that it lists, booleans and null, also inside objects and lists."""
+    members = as_object(schema)
+    if members is None or depth > _DEEPEST:
+        return False
+    if "enum" in members or "const" in members or members.get("type") in _WORDS:
+        return True
+    if isinstance(ref := members.get("$ref"), str):
+        inner = (as_object(root.get("$defs")) or {}).get(ref.removeprefix("#/$defs/"))
+        return _is_enumerated(inner, root, depth + 1)
+    if (options := as_list(members.get("anyOf"))) is not None:
+        return all(_is_enumerated(option, root, depth + 1) for option in options)
+    if members.get("type") == "array":
+        return _is_enumerated(members.get("items"), root, depth + 1)
+    fields = as_object(members.get("properties"))
+    is_closed = members.get("type") == "object" and members.get("additionalProperties") in (None, False)
+    return (
+        is_closed
+        and bool(fields)
+        and all(_is_enumerated(f, root, depth + 1) for f in (fields or {}).values())
+    )

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tercet.contracts import pointer
-from tercet.contracts.references import Leaf, Place
+from tercet.contracts.references import ANY_ITEM, Leaf, Place
 from tercet.contracts.shape import as_list, as_object
 
 Scalar: TypeAlias = Any
 """A scalar as it is compared: by value, but for booleans, since JSON tells `true` from `1` and Python does not."""
-
-ANY_ITEM = "*"
 
 
 class _Boolean(NamedTuple):
@@ -45,9 +43,12 @@ def scalars(value: Any) -> list[Leaf]:
 
 
 def overlaps(mark: str, place: Sequence[str | int]) -> bool:
-    """Whether a marked pointer and a place have anything in common: one is the other, or lies inside it."""
+    """Whether a marked pointer and a place have anything in common: one is the other, or lies inside it.
+
+    `*` stands for any item in both: a selection reads a field of items that it does not know yet.
+    """
     for marked, token in zip(pointer.parts(mark), place, strict=False):
-        if marked != ANY_ITEM and marked != str(token):
+        if marked != ANY_ITEM and token != ANY_ITEM and marked != str(token):
             return False
     return True
 

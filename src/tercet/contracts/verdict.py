@@ -14,6 +14,11 @@ from tercet.contracts.scorecard import Scorecard
 from tercet.contracts.shape import Absent, Published, Shape, Timestamp
 
 
+def _is_empty(value: object) -> bool:
+    """Whether a field is left out: records of runs from before it existed keep their hashes."""
+    return not value
+
+
 class RefusalKind(StrEnum):
     """The published kinds of refusal: exactly these five."""
 
@@ -96,9 +101,9 @@ class Origin(Shape):
     """`literal`, or the reference as it was written."""
     trust: Trust
     detail: str = ""
-    source: str = ""
+    source: str = Field(default="", exclude_if=_is_empty)
     """Which source vouches for it: `request#/order_id`, `kg:…#/payment_id`, `s1#/total`; empty if none does."""
-    kind: str = ""
+    kind: str = Field(default="", exclude_if=_is_empty)
     """The kind of value that the parameter takes, as far as it is known."""
 
 
@@ -159,7 +164,7 @@ class Verdict(Shape):
     """The approvals that the plan waits for when it runs."""
     deferred: tuple[str, ...] = ()
     """Rules that read values known only at dispatch: they are decided there, on the resolved call."""
-    unchecked: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = Field(default=(), exclude_if=_is_empty)
     """Relations to the request that could not be checked, since there was none."""
     effects: tuple[StepEffect, ...] = ()
     """What each step of a plan that may run leaves behind, and the way back; steps that leave nothing are not listed."""

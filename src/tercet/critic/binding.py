@@ -118,7 +118,9 @@ def _records(worth: Worth, call: EffectiveStep, name: str) -> frozenset[str] | N
 
 
 def _sources(worth: Worth, call: EffectiveStep, found: references.Found) -> Iterator[frozenset[str]]:
-    """Yield, for each literal and each read in a value, the records that it may come from."""
+    """Yield, for each literal and each read in a value, the records that it may come from; a person's value fits any."""
+    if worth.is_changed(call.position, found):
+        return
     for index, source in worth.value_sources(found, call.position):
         if isinstance(source, Leaf):
             bound = worth.bind(source.value, index, call.tool, found.place)

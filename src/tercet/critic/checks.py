@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.evidence import meets, parse_ref
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.verdict import Code, Refusal
@@ -97,10 +98,16 @@ def _unpinned(review: Review, index: int, needed: str, refs: Sequence[str]) -> R
         parts = parse_ref(ref) if ref not in review.compiled.evidence else None
         if parts is not None and meets(needed, parts.classification):
             return _unresolved(review, index, ref)
+    is_unasked = (
+        bool(review.plan.steps[index].evidence_queries)
+        and review.ctx.plan_origin == "caller"
+        and review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    )
+    unasked = "; the queries of a caller's own plan are not asked" if is_unasked else ""
     return review.refuse(
         Code.EVIDENCE_NOT_PINNED,
         f"{review.label(index)} requires evidence class {needed}, {_why_unsatisfied(review, needed, refs, index)}",
-        _pin(review, needed),
+        f"{_pin(review, needed)}{unasked}",
         step=index,
         place="/evidence_refs",
     )
@@ -119,10 +126,12 @@ def _why_unsatisfied(review: Review, needed: str, refs: Sequence[str], index: in
 
 
 def _unresolved(review: Review, index: int, ref: str) -> Refusal:
+    parts = parse_ref(ref)
+    unseen = "" if parts is None else _describe_unseen(review, parts.classification)
     return review.refuse(
         Code.EVIDENCE_UNRESOLVED,
         f"{review.label(index)} pins {ref}, which is not in snapshot {review.compiled.snapshot or 'of this run'}",
-        "pin evidence of this run's snapshot, or run against the snapshot that holds it",
+        f"pin evidence of this run's snapshot, or run against the snapshot that holds it{unseen}",
         step=index,
         place="/evidence_refs",
     )
@@ -131,13 +140,21 @@ def _unresolved(review: Review, index: int, ref: str) -> Refusal:
 def _pin(review: Review, needed: str) -> str:
     fitting = [e.id for e in review.compiled.manifests.evidence_manifest if meets(needed, e.classification)]
     usable = [ref for ref in fitting if review.satisfies(needed, ref)]
+    unseen = _describe_unseen(review, needed)
     if usable:
-        return f"pin it in evidence_refs: {' or '.join(usable[:3])}"
-    if fitting:
-        return (
-            "retrieve a trusted fact of this class, or let the decision name the class in untrusted_evidence"
-        )
+        return f"pin it in evidence_refs: {' or '.join(usable[:3])}{unseen}"
+    if fitting or unseen:
+        return f"retrieve a trusted fact of this class, or let the decision name the class in untrusted_evidence{unseen}"
     return "the snapshot holds no evidence of this class: retrieve it first, or hand the case to a person"
+
+
+def _describe_unseen(review: Review, needed: str) -> str:
+    """Return how many facts of a class the context left out, as the end of a remedy; empty where there are none."""
+    count = review.compiled.count_unseen(needed)
+    if not count:
+        return ""
+    facts = f"{count:,} facts of class {needed} were" if count > 1 else f"1 fact of class {needed} was"
+    return f"; {facts} left out of the context: pin one by its id, or search with evidence_queries"
 
 
 def loop_is_bounded(review: Review) -> Refusals:

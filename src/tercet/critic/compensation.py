@@ -16,6 +16,7 @@ from tercet.contracts import pointer, references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check
 from tercet.contracts.effective import EffectiveStep, unaliased
+from tercet.contracts.mode import MODE_RANK, ApprovalMode
 from tercet.contracts.plan import COMPENSATES, Compensation, Plan, Step
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Refusal
@@ -24,7 +25,7 @@ from tercet.critic.binding import relations_hold
 from tercet.critic.checks import evidence_is_pinned
 from tercet.critic.conditions import preconditions_are_met
 from tercet.critic.feasibility import actions_are_not_repeated
-from tercet.critic.gates import gates_are_present
+from tercet.critic.gates import demand_gates, gates_are_present
 from tercet.critic.review import Refusals, Review
 from tercet.critic.rules import policies_hold
 
@@ -51,15 +52,39 @@ class CompensatingStep(Step):
         return value
 
 
-def compensations_are_permitted(review: Review) -> Refusals:
-    """A compensation that the plan proposes passes what every call has to pass, beside the calls of the plan."""
-    if not review.ctx.goes_by(Behaviour.STRICT_CALLS):
-        return
-    proposed = [
+def _proposed(review: Review) -> list[tuple[EffectiveStep, Compensation]]:
+    """The calls that come with a compensation of the plan's own."""
+    return [
         (call, own)
         for call in review.calls
         if (own := call.step.compensate) is not None and own.tool in review.compiled.surface
     ]
+
+
+def compensation_demands(review: Review) -> list[tuple[EffectiveStep, str, tuple[str, ...]]]:
+    """Return the compensations that a plan proposes and that wait for approval: the step, the tool, and the gates, of
+    which there are none if anybody but the owner may approve."""
+    proposed = _proposed(review)
+    if not proposed:
+        return []
+    extended = _extended_review(review, proposed)
+    for _ in policies_hold(extended):
+        pass  # for the gates that it demands
+    demand_gates(extended)
+    found: list[tuple[EffectiveStep, str, tuple[str, ...]]] = []
+    for position, host in extended.hosts.items():
+        call = extended.call_at[position]
+        gates = tuple(dict.fromkeys(each.gate for each in extended.demands if each.step == position))
+        if gates or MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]:
+            found.append((review.call_at[review.position[host]], call.tool.name, gates))
+    return found
+
+
+def compensations_are_permitted(review: Review) -> Refusals:
+    """A compensation that the plan proposes passes what every call has to pass, beside the calls of the plan."""
+    if not review.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return
+    proposed = _proposed(review)
     if not proposed:
         return
     extended = _extended_review(review, proposed)

@@ -16,9 +16,10 @@ from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.binding import find_unrelated_result, relations_hold
 from tercet.critic.flow import authority_is_bound
+from tercet.critic.order import keep_order
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
-from tercet.critic.rules import find_undecided, policies_hold
+from tercet.critic.rules import find_undecided, policies_hold, read_order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +45,13 @@ def recheck(
     step_id: str,
     params: dict[str, Any],
     progress: Progress = NO_PROGRESS,
+    planned: Plan | None = None,
 ) -> Refusal | None:
-    """Return why a call must not be made with these parameters; None if nothing forbids it."""
-    review = resolved_review(ctx, compiled, spec, plan, step_id, params, progress)
+    """Return why a call must not be made with these parameters; None if nothing forbids it.
+
+    `planned` is the plan as it was proposed, if that is another one.
+    """
+    review = resolved_review(ctx, compiled, spec, plan, step_id, params, progress, planned)
     index = review.position[step_id]
     found = chain(
         arguments_fit_schema(review),
@@ -101,13 +106,16 @@ def resolved_review(
     step_id: str,
     params: dict[str, Any],
     progress: Progress = NO_PROGRESS,
+    planned: Plan | None = None,
 ) -> Review:
     """Return the review of a plan in which one step is due, with the parameters that it and others run with."""
     if not ctx.goes_by(Behaviour.STRICT_CALLS):
         steps = [with_params(step, params) if step.id == step_id else step for step in plan.steps]
-        return Review(ctx, compiled, spec, plan.model_copy(update={"steps": steps}))
+        return Review(ctx, compiled, spec, plan.model_copy(update={"steps": steps}), planned=planned or plan)
     known = {**progress.params, step_id: params}
     steps = [with_params(step, known[step.id]) if step.id in known else step for step in plan.steps]
+    if read_order(compiled.policies):
+        steps = keep_order(plan, steps)
     return Review(
         ctx,
         compiled,
@@ -118,4 +126,5 @@ def resolved_review(
         uncertain=frozenset(
             i for i, step in enumerate(steps) if step.id in progress.uncertain and step.id != step_id
         ),
+        planned=planned or plan,
     )

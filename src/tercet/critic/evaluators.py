@@ -28,9 +28,16 @@ from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schem
 from tercet.critic.checks import modes_are_within_safety_mode
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates, owner_is_authorised
+from tercet.critic.order import keep_order
 from tercet.critic.reading import Reading
 from tercet.critic.review import Refusals, Review
-from tercet.critic.rules import find_undecided, has_plan_policies, policies_hold, uncertain_at_review
+from tercet.critic.rules import (
+    find_undecided,
+    look_at_other_steps,
+    policies_hold,
+    read_order,
+    uncertain_at_review,
+)
 from tercet.policy import schemas
 from tercet.policy.resolution import ResolutionError, resolve
 
@@ -89,14 +96,16 @@ class Recorded:
         )
         if len(steps) == len(run.plan.steps) and all(map(is_, steps, run.plan.steps)):
             return self.planned  # which was read and checked already
+        if read_order(run.compiled.policies):
+            steps = keep_order(run.plan, steps)
         plan = run.plan.model_copy(update={"steps": steps})
-        return Review(run.context, run.compiled, run.spec, plan, late=self._late)
+        return Review(run.context, run.compiled, run.spec, plan, late=self._late, planned=run.plan)
 
     @property
     def _late(self) -> frozenset[str]:
         """The policies over the plan that its review had to leave open."""
         run = self.run
-        if not run.context.goes_by(Behaviour.STRICT_CALLS) or not has_plan_policies(run.compiled.policies):
+        if not run.context.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(run.compiled.policies):
             return frozenset()
         uncertain = uncertain_at_review(run.context, run.compiled, run.plan)
         reviewed = Review(

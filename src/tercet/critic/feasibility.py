@@ -15,7 +15,6 @@ from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import Compensation
 from tercet.contracts.references import Reference
 from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code
 from tercet.critic.review import Refusals, Review
 from tercet.policy.call_params import canonical_params, identity_params
@@ -202,7 +201,8 @@ def actions_are_not_repeated(review: Review) -> Refusals:
         seen: dict[str, int] = {}
         for call in calls if len(calls) > 1 else ():
             params = canonical_params(call.tool, call.params) if is_strict else call.params
-            first = seen.setdefault(identity_of(call.tool, params), call.position)
+            identity = identity_params(call.tool, params, is_strict=is_strict)
+            first = seen.setdefault(_identity_text(identity), call.position)
             if first != call.position:
                 repeated[call.position] = first
     for position in sorted(repeated):
@@ -217,19 +217,16 @@ def actions_are_not_repeated(review: Review) -> Refusals:
 
 def _is_decided_later(review: Review, call: EffectiveStep) -> bool:
     """Whether what a compensation does depends on the result of its own step, so that equal words may mean two actions."""
+    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
     return call.position in review.hosts and any(
         not references.OWN_STEP.isdisjoint(found.names)
-        for found in references.scan(identity_params(call.tool, call.params))
+        for found in references.scan(identity_params(call.tool, call.params, is_strict=is_strict))
         if isinstance(found, Reference)
     )
 
 
-def identity_of(tool: ToolSpec, params: dict[str, Any]) -> str:
-    """What an action is, as text: its identity parameters, else its authority parameters, else all.
-
-    Numbers count by value: an amount of 500.0 is the amount of 500.
-    """
-    chosen = identity_params(tool, params)
+def _identity_text(chosen: dict[str, Any]) -> str:
+    """Return identity parameters as text. Numbers count by value: an amount of 500.0 is the amount of 500."""
     try:
         return canonical(chosen).decode()
     except UsageError:  # a number that canonical JSON does not have

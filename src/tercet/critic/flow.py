@@ -37,6 +37,7 @@ from tercet.contracts.tool import ToolSpec, Unbound
 from tercet.contracts.trust import overlaps, scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
+from tercet.critic.selection import describe_selection, explain_untrusted_selection
 from tercet.critic.worth import Worth, is_unnamed, takes_number
 
 
@@ -46,7 +47,10 @@ def authority_is_bound(review: Review) -> Refusals:
     behind = _behind_untrusted_conditions(worth) if worth.is_strict else {}
     for call in review.calls:
         if call.tool.authority_parameters or call.tool.has_authority_everywhere:
-            for origin in _unbound(worth, call.tool, review.found[call.position], call.position):
+            scanned = [
+                found for found in review.found[call.position] if not worth.is_changed(call.position, found)
+            ]
+            for origin in _unbound(worth, call.tool, scanned, call.position):
                 who = f"step {call.position}"
                 yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
@@ -149,6 +153,8 @@ def _came_from(worth: Worth, found: Found) -> str:
     """How a value is written: a literal, a reference, or a computation, which is never shown as a mere reference."""
     if type(found) is not Reference:
         return "literal" if type(found) is Leaf else ""
+    if found.kind == "select":
+        return describe_selection(found)
     return f"computed: {found.text}" if found.kind == "cel" and worth.is_strict else found.text
 
 
@@ -408,6 +414,14 @@ def _reference_detail(
         return _evidence_detail(worth, found.target, at)
     if found.kind == "from":
         return _read_detail(worth, Read(found.target, pointer.parts(found.pointer)), at, own)
+    if found.kind == "select":
+        why = explain_untrusted_selection(
+            found,
+            lambda read: worth.is_trusted_read(read, own),
+            lambda value: worth.is_trusted_scalar(value, at),
+            lambda read: _read_detail(worth, read, at, own),
+        )
+        return why or "what it selects is not trusted"
     loose = [c for c in references.constants(found.text) if not worth.is_trusted_scalar(c, at)]
     if loose:
         return f"it computes with {_shown(loose[0])}, which equals nothing that is trusted"

@@ -7,7 +7,9 @@ from typing import Any, TypeAlias
 
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.mode import ApprovalMode, Reversibility
-from tercet.contracts.plan import Step
+from tercet.contracts.plan import Plan, Step
+from tercet.critic.order import earlier_id
+from tercet.critic.provenance import SOURCES, Provenance, StepSources, read_sources
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 
@@ -25,15 +27,18 @@ _CALL: dict[str, Callable[[EffectiveStep, Refs], Any]] = {
     "reversibility": lambda call, _: str(call.reversibility),
     "gates": lambda call, _: list(call.gates),
     "evidence": lambda _, refs: list(refs),
+    "when": lambda call, _: call.step.when or "",
+    "optional": lambda call, _: call.step.optional,
 }
 
 
 def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, Any]]:
-    """The steps, effective, with known parameters in place and open ones left out.
+    """The steps, effective, with known parameters in place and open ones left out; `Order` adds which run before which.
 
     `fields` and `params` are all that any rule reads of a step and of its parameters.
     """
     steps: list[dict[str, Any]] = []
+    provenance = _provenance(review, fields)
     for index, step in enumerate(review.plan.steps):
         call = review.call_at.get(index)
         if call is None:
@@ -43,24 +48,43 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
         arguments = review.arguments(call)
         if unknown:
             arguments = {name: value for name, value in arguments.items() if name not in unknown}
-        steps.append(_call_fields(call, review.pinned[index], arguments, fields, params))
+        seen = _call_fields(call, review.pinned[index], arguments, fields, params)
+        if provenance is not None:
+            seen[SOURCES] = provenance.of_step(step.id)
+        steps.append(seen)
     return steps
+
+
+def _provenance(review: Review, fields: Names) -> Provenance | None:
+    """Where values came from, if a rule reads that."""
+    is_read = (fields is None or SOURCES in fields) and read_sources(review.compiled.policies)
+    return Provenance(review) if is_read else None
 
 
 def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str, Any]]:
     """Return the calls that the run made under earlier plans, like steps; their indexes are negative, the last is -1."""
     earlier = review.ctx.earlier
     shown: list[dict[str, Any]] = []
+    is_read = _provenance(review, fields) is not None
     for index, made in enumerate(earlier, -len(earlier)):
         step, refs = made.step, pinned(made.step)
         made_with = {name: review.resolved(value) for name, value in step.params.items()}
         tool = review.compiled.surface.get(step.tool or "")
         if tool is None:  # the session was moved to a pack without it, which cannot say how harmless it was
             worst = {"mode": str(ApprovalMode.DESTRUCTIVE), "reversibility": str(Reversibility.IRREVERSIBLE)}
-            shown.append({**_other(index, step, refs), **worst, "params": made_with})
+            seen = {**_other(index, step, refs), **worst, "params": made_with}
         else:
-            shown.append(_call_fields(effective(index, step, tool), refs, made_with, fields, params))
+            seen = _call_fields(effective(index, step, tool), refs, made_with, fields, params)
+            if is_read:
+                seen[SOURCES] = _earlier_sources(review, step)
+        shown.append({**seen, "id": earlier_id(step, index)})
     return shown
+
+
+def _earlier_sources(review: Review, step: Step) -> StepSources:
+    """Where the values of an earlier call came from; results of its own plan count as untrusted, since that plan is gone."""
+    alone = Plan.model_construct(None, **{**dict(review.plan), "steps": (step,)})
+    return Provenance(Review(review.ctx, review.compiled, review.spec, alone)).of_step(step.id)
 
 
 def _call_fields(
@@ -85,4 +109,7 @@ def _other(index: int, step: Step, refs: Refs) -> dict[str, Any]:
         "gates": list(step.gates or ()),
         "evidence": list(refs),
         "params": {},
+        "when": step.when or "",
+        "optional": step.optional,
+        SOURCES: {},
     }

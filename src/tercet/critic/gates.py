@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tercet.contracts import pointer, references
 from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.gate import Gate, GateDemand
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
@@ -101,9 +102,14 @@ def _is_gated(review: Review, call: EffectiveStep) -> bool:
 
 def gates_of(review: Review, call: EffectiveStep) -> tuple[str, ...]:
     """The gates that a call waits for: its own, and those of the decision if it is above read_only."""
-    if not review.spec.gates or call.mode is ApprovalMode.READ_ONLY:
+    return named_gates(review.spec, call)
+
+
+def named_gates(spec: DecisionSpec, call: EffectiveStep) -> tuple[str, ...]:
+    """Return the gates that a call of a decision names: its own, and those of the decision if it is above read_only."""
+    if not spec.gates or call.mode is ApprovalMode.READ_ONLY:
         return call.gates
-    return tuple(dict.fromkeys((*call.gates, *review.spec.gates)))
+    return tuple(dict.fromkeys((*call.gates, *spec.gates)))
 
 
 def demand_gates(review: Review) -> None:

@@ -18,9 +18,10 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.critic.dispatch import resolved_review
-from tercet.critic.frame import plan_steps
 from tercet.critic.gates import gravity
 from tercet.critic.review import Review
+from tercet.critic.rules import PlanViews
+from tercet.critic.uncertain import find_uncertain
 from tercet.policy.expressions import STEP, ExpressionError, compile_rule
 
 GRANTABLE = frozenset({ApprovalMode.NETWORK, ApprovalMode.DELEGATED})
@@ -45,8 +46,10 @@ def granted_by(
     call = review.call_at.get(review.position[step_id])
     if call is None or not is_grantable(call):
         return None
-    values = _values(review, call)
-    return next((policy.name for policy in policies if _holds(policy, values)), None)
+    views = PlanViews(review, None, None)
+    return next(
+        (policy.name for policy in policies if does_grant(policy, review, views, call.position)), None
+    )
 
 
 def is_grantable(call: EffectiveStep) -> bool:
@@ -59,14 +62,16 @@ def _is_grant(policy: Policy) -> bool:
     return policy.effect == "grant" and policy.scope == "step" and policy.gate is None
 
 
-def _values(review: Review, call: EffectiveStep) -> Any:
-    step = plan_steps(review, None, None)[call.position]
-    named = {f"step.{name}": value for name, value in step.items()}
-    return STEP.activation({**review.frame, "plan.intent": review.plan.intent or "", **named})
-
-
-def _holds(policy: Policy, values: Any) -> bool:
+def does_grant(policy: Policy, review: Review, views: PlanViews, index: int) -> bool:
+    """Whether a policy that grants holds for a step; one that reads the order of steps must do so with and without uncertain steps."""
     try:
-        return compile_rule(policy.expression, STEP).evaluate(values).holds
+        rule = compile_rule(policy.expression, STEP)
     except ExpressionError:
         return False
+    if not rule.evaluate(views.step(index)).holds:
+        return False
+    if not rule.reads_order:
+        return True
+    uncertain = find_uncertain(review.plan, review.compiled.surface)
+    absent = frozenset(review.position[name] for name in uncertain) - {index}
+    return rule.evaluate(views.step(index, absent)).holds

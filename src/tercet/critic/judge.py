@@ -1,8 +1,8 @@
 """What follows from a verdict.
 
-Review: most refusals send the plan back to the planner while re-plans last, then reject it. Refusals that say the plan
-wants something it must not have (a mode, a policy's word, an authority nobody gave) reject at once. A caller's own plan
-is never re-planned.
+Review: most refusals send the plan back to the planner while re-plans last, then reject it. A mode that the run must not
+have rejects at once. So does a broken policy or a value without a permitted source, unless the planner can read the
+refusal and propose something else. A caller's own plan is never re-planned.
 
 Step and run: accept, retry, replan or escalate. A run is accepted only if the floors hold and every threshold that
 the decision enables passes; a threshold without a measurement fails.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, assert_never
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.run import Outcome, ToolResult
@@ -27,12 +28,16 @@ from tercet.contracts.verdict import (
 
 ReplanOrEscalate = Literal["replan", "escalate"]
 
-_REJECTED_AT_ONCE = frozenset({Code.POLICY_INVARIANT, Code.UNBOUND_ARGUMENT})
+_NEEDS_AN_ANSWER = frozenset({Code.POLICY_INVARIANT, Code.UNBOUND_ARGUMENT})
+"""Refusals that only a planner that reads them can avoid the next time."""
 
 
 def review_outcome(ctx: RunContext, kind: RefusalKind, code: Code) -> ReviewOutcome:
     """Whether a refused plan goes back to the planner or is rejected."""
-    if ctx.plan_origin == "caller" or code in _REJECTED_AT_ONCE or kind is RefusalKind.APPROVAL_MODE_MISMATCH:
+    if ctx.plan_origin == "caller" or kind is RefusalKind.APPROVAL_MODE_MISMATCH:
+        return "reject"
+    can_answer = ctx.answers_feedback and ctx.goes_by(Behaviour.STRICT_CALLS)
+    if code in _NEEDS_AN_ANSWER and not can_answer:
         return "reject"
     return "replan" if ctx.replans_left else "reject"
 

@@ -28,10 +28,11 @@ def sources_of(value: Any) -> tuple[str, ...]:
 
 def _names(found: references.Found) -> Iterator[str]:
     if isinstance(found, Reference):
-        if found.kind == "evidence":
-            yield found.target
-        else:
+        if found.kind == "cel":
             yield from sorted(found.names)
+        else:
+            yield from references.evidence_of(found)
+            yield from sorted(name for name in found.names if name != references.EVIDENCE)
     elif type(found) is Leaf:
         yield "literal"
 

@@ -16,8 +16,9 @@ from tercet.contracts import pointer, references
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.references import Found, Place, Reference
+from tercet.contracts.references import Found, Place, Reference, Selection
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.policy.resolution import ItemBudget, ResolutionError, select
 from tercet.policy.schemas import Fault
 
 
@@ -58,6 +59,8 @@ class Reading:
         self.faults: dict[int, list[Fault]] = {}
         """How the arguments of each call break its tool's schema, once that was looked for."""
         self._arguments: dict[int, dict[str, Any]] = {}
+        self._selections: dict[tuple[Selection, tuple[type, ...]], Known] = {}
+        self._items = ItemBudget()
 
     def is_of(self, compiled: CompiledContext, plan: Plan) -> bool:
         """Whether this is what was read, and not only something like it."""
@@ -72,7 +75,27 @@ class Reading:
             return _follow(entry.content, reference.pointer, reference.target)
         if reference.target == references.REQUEST:
             return _follow(self.compiled.input(), reference.pointer, "the request")
+        if reference.selection is not None and not is_open(reference):
+            return self._selected(reference.selection)
         return None
+
+    def _selected(self, selection: Selection) -> Known:
+        """What a selection from a known list yields; worked out once, since a list may be long."""
+        key = selection, tuple(type(each.value) for each in selection.where)  # 1 equals True in Python
+        found = self._selections.get(key)
+        if found is None:
+            try:
+                found = Known(select(selection, self._demand_known, self._items))
+            except ResolutionError as error:
+                found = Known(fault=error.message)
+            self._selections[key] = found
+        return found
+
+    def _demand_known(self, reference: Reference) -> Any:
+        known = self.known(reference)
+        if known is None or known.fault:
+            raise ResolutionError(known.fault if known and known.fault else f"{reference.text} is not known")
+        return known.value
 
     @cached_property
     def open_places(self) -> dict[int, list[Place]]:
@@ -121,6 +144,8 @@ class Reading:
 
 def is_open(reference: Reference) -> bool:
     """Whether the value of a reference is known only at dispatch."""
+    if reference.selection is not None:
+        return any(map(is_open, reference.selection.references))
     return reference.kind == "cel" or (reference.kind == "from" and reference.target != references.REQUEST)
 
 
@@ -139,7 +164,12 @@ def pinned(step: Step) -> tuple[str, ...]:
     """The evidence that a step pins: listed, or read by reference."""
     if step.is_written_out:
         return step.evidence_refs
-    read = [f.target for f in step.found if type(f) is Reference and f.kind == "evidence"]
+    read = [
+        ref
+        for f in step.found
+        if type(f) is Reference and f.kind != "cel"
+        for ref in references.evidence_of(f)
+    ]
     return (*step.evidence_refs, *read) if read else step.evidence_refs
 
 

@@ -41,17 +41,20 @@ class Review:
         left_out: frozenset[int] = frozenset(),
         late: frozenset[str] = frozenset(),
         uncertain: frozenset[int] = frozenset(),
+        planned: Plan | None = None,
     ) -> None:
         """`reading` is one that was made before; it is used if it is of this context and this plan.
 
         `due` is the position of the step that is being dispatched, if one is; `left_out` are steps that will not run;
         `late` are policies over the plan that could only be decided after some of its reads had been made;
-        `uncertain` are steps that may not run.
+        `uncertain` are steps that may not run; `planned` is the plan as it was proposed, where values have been put into
+        the one under review.
         """
         self.ctx = ctx
         self.compiled = compiled
         self.spec = spec
         self.plan = plan
+        self.planned = plan if planned is None else planned
         self.due = due
         self.left_out = left_out
         self.late = late

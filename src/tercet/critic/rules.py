@@ -3,7 +3,8 @@
 A policy over the plan also sees what the run has already done under earlier plans. One that reads a value which is not
 known yet is deferred at review. At dispatch an effect needs every policy decided: one that still depends on an unknown
 value counts as broken. So does one that holds only if a step runs which may not run: an effect needs a policy to hold
-for the plan as it is known and for every plan that it may turn out to be. At review such a policy is deferred.
+for the plan as it is known and for every plan that it may turn out to be. At review such a policy is deferred. The same
+applies to a policy over each step that reads which steps run before or after it.
 
 All policies are first tried at once, a step policy as one comprehension over the steps: if that is true, each of them
 holds. Only otherwise are they evaluated one by one and step by step, to find out which failed, and where.
@@ -11,7 +12,7 @@ holds. Only otherwise are they evaluated one by one and step by step, to find ou
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -24,10 +25,12 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.references import tokens
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.arguments import reads_open
-from tercet.critic.frame import earlier_calls, plan_steps
+from tercet.critic.frame import Names, earlier_calls, plan_steps
+from tercet.critic.order import Order
 from tercet.critic.review import Refusals, Review
 from tercet.critic.uncertain import find_uncertain, possible_absences
 from tercet.policy.expressions import (
+    ORDER_FIELDS,
     PLAN,
     STEP,
     ExpressionError,
@@ -47,8 +50,7 @@ def policies_hold(review: Review) -> Refusals:
     rules = [_compiled(policy) for policy in policies]
     compiled = [rule for rule in rules if isinstance(rule, Rule)]
     fields, params = union(rule.fields for rule in compiled), union(rule.reads for rule in compiled)
-    steps = plan_steps(review, fields, params)
-    views = _PlanViews(review, steps, earlier_calls(review, fields, params))
+    views = PlanViews(review, fields, params)
     ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _open_reads(review, rule))
     together = compile_together(ready)
     is_passed = together is not None and together.evaluate(views.known).holds
@@ -57,43 +59,72 @@ def policies_hold(review: Review) -> Refusals:
             yield _refusal(review, policy, rule, None)
         elif policy.scope == "plan":
             yield from _plan_policy(review, policy, rule, views, is_passed=is_passed and rule in ready)
-        elif not (is_passed and rule in ready):
-            yield from _step_policy(review, policy, rule, views.values(), steps)
+        elif not (is_passed and rule in ready) or (rule.reads_order and views.absences):
+            yield from _step_policy(review, policy, rule, views)
 
 
-class _PlanViews:
+class PlanViews:
     """A plan as policies see it: as it is known, and as it is if uncertain steps do not run."""
 
-    def __init__(self, review: Review, steps: list[dict[str, Any]], earlier: list[dict[str, Any]]) -> None:
+    def __init__(self, review: Review, fields: Names, params: Names) -> None:
         self._review = review
-        self._steps = steps
-        self._earlier = earlier
+        self._steps = plan_steps(review, fields, params)
+        self._earlier = earlier_calls(review, fields, params)
+        self._order_read = ORDER_FIELDS if fields is None else fields & ORDER_FIELDS
 
-    def values(self, absent: frozenset[int] = frozenset()) -> dict[str, Any]:
-        """Return what a policy reads of the plan without these steps and those that will not run."""
+    @cached_property
+    def _order(self) -> Order:
+        return Order(self._review)
+
+    def plan(self, absent: frozenset[int] = frozenset()) -> Any:
+        """Return what a policy over the plan reads, without these steps and those that will not run."""
         review = self._review
         without = absent | review.left_out
-        running = [step for index, step in enumerate(self._steps) if index not in without]
-        return {
-            **review.frame,
-            "plan.intent": review.plan.intent or "",
-            "plan.outputs": list(review.plan.output_names),
-            "plan.steps": running + self._earlier,
-        }
+        running = [self._ordered(index, without) for index in range(len(self._steps)) if index not in without]
+        made = [self._ordered(index, without) for index in range(-len(self._earlier), 0)]
+        return PLAN.activation(
+            {
+                **review.frame,
+                "plan.intent": review.plan.intent or "",
+                "plan.outputs": list(review.plan.output_names),
+                "plan.steps": running + made,
+            }
+        )
+
+    def step(self, index: int, absent: frozenset[int] = frozenset()) -> Any:
+        """Return what a policy over each step reads of a step, without these steps and those that will not run."""
+        step = self._ordered(index, absent | self._review.left_out)
+        named = {f"step.{name}": value for name, value in step.items()}
+        return STEP.activation({**self._review.frame, "plan.intent": self._review.plan.intent or "", **named})
+
+    def _ordered(self, index: int, absent: frozenset[int]) -> dict[str, Any]:
+        """Return a step, or by a negative index an earlier call, with what some policy reads of its order."""
+        step = self._steps[index] if index >= 0 else self._earlier[index]
+        if not self._order_read:
+            return step
+        return {**step, **self._order.fields(index, self._order_read, absent)}
 
     @cached_property
     def known(self) -> Any:
         """The plan with every step that may run."""
-        return PLAN.activation(self.values())
+        return self.plan()
+
+    @cached_property
+    def absences(self) -> tuple[frozenset[int], ...]:
+        """The sets of uncertain steps that may turn out not to run, by position; none before a read."""
+        review = self._review
+        if review.due is not None and not _is_effect_due(review):
+            return ()
+        return tuple(possible_absences(review.plan, review.uncertain))
 
     @cached_property
     def possible(self) -> list[tuple[frozenset[int], Any]]:
-        """The plans without some of the uncertain steps, each with the positions of these; none before a read."""
-        review = self._review
-        if review.due is not None and not _is_effect_due(review):
-            return []
-        absences = possible_absences(review.plan, review.uncertain)
-        return [(absent, PLAN.activation(self.values(absent))) for absent in absences]
+        """The plans without some of the uncertain steps, each with the positions of these."""
+        return [(absent, self.plan(absent)) for absent in self.absences]
+
+    def possible_at(self, index: int) -> Iterator[tuple[frozenset[int], Any]]:
+        """The views of a step without some of the uncertain steps, each with the positions of these."""
+        return ((absent, self.step(index, absent)) for absent in self.absences if index not in absent)
 
 
 def _compiled(policy: Policy) -> Rule | Outcome:
@@ -104,24 +135,35 @@ def _compiled(policy: Policy) -> Rule | Outcome:
 
 
 def _plan_policy(
-    review: Review, policy: Policy, rule: Rule, views: _PlanViews, *, is_passed: bool
+    review: Review, policy: Policy, rule: Rule, views: PlanViews, *, is_passed: bool
 ) -> Refusals:
     if not is_passed:
         is_passed = yield from _decide_known_plan(review, policy, rule, views)
     if not is_passed:
         return
-    needed = next((absent for absent, plan in views.possible if not rule.evaluate(plan).holds), None)
+    yield from _decide_without_uncertain(review, policy, rule, views.possible, None)
+
+
+def _decide_without_uncertain(
+    review: Review,
+    policy: Policy,
+    rule: Rule,
+    possible: Iterable[tuple[frozenset[int], Any]],
+    index: int | None,
+) -> Refusals:
+    """Yield the refusal by a policy that holds for the plan as it is known, but not without some uncertain steps."""
+    needed = next((absent for absent, values in possible if not rule.evaluate(values).holds), None)
     if needed is None:
         return
     review.undecided.append(policy.name)
     if review.due is None:
-        review.deferred.append(f"policy {policy.name}")
+        review.deferred.append(f"policy {policy.name}" + ("" if index is None else f" at step {index}"))
     else:
-        yield from _broken(review, policy, _uncertain_refusal(review, policy, needed), None)
+        yield from _broken(review, policy, _uncertain_refusal(review, policy, needed), index)
 
 
 def _decide_known_plan(
-    review: Review, policy: Policy, rule: Rule, views: _PlanViews
+    review: Review, policy: Policy, rule: Rule, views: PlanViews
 ) -> Generator[Refusal, None, bool]:
     """Yield the refusal by a policy that does not hold for the plan as it is known; return whether it holds."""
     unknown = _open_reads(review, rule)
@@ -150,20 +192,18 @@ def _asks_for_presence(rule: Rule) -> bool:
     return any(token.text == "has" for token in tokens(rule.text))
 
 
-def _step_policy(
-    review: Review, policy: Policy, rule: Rule, values: dict[str, Any], steps: list[dict[str, Any]]
-) -> Refusals:
-    shared = {name: value for name, value in values.items() if name in STEP.variables}
-    for index, step in enumerate(steps):
+def _step_policy(review: Review, policy: Policy, rule: Rule, views: PlanViews) -> Refusals:
+    for index in range(len(review.plan.steps)):
         if review.due not in (index, None):
             continue  # each step is judged when it is due itself
         if reads_open(review, rule, index):
             review.deferred.append(f"policy {policy.name} at step {index}")
             continue
-        values_here = shared | {f"step.{name}": value for name, value in step.items()}
-        outcome = rule.evaluate(STEP.activation(values_here))
+        outcome = rule.evaluate(views.step(index))
         if not outcome.holds:
             yield from _broken(review, policy, _refusal(review, policy, outcome, index), index)
+        elif rule.reads_order:
+            yield from _decide_without_uncertain(review, policy, rule, views.possible_at(index), index)
 
 
 def _open_reads(review: Review, rule: Rule) -> list[int]:
@@ -233,12 +273,24 @@ def find_undecided(review: Review) -> tuple[str, ...]:
 
 def uncertain_at_review(ctx: RunContext, compiled: CompiledContext, plan: Plan) -> frozenset[int]:
     """Return the positions of the steps that may not run, before any has begun; none where no policy looks at them."""
-    if not ctx.goes_by(Behaviour.STRICT_CALLS) or not has_plan_policies(compiled.policies):
+    if not ctx.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(compiled.policies):
         return frozenset()
     found = find_uncertain(plan, compiled.surface)
     return frozenset(index for index, step in enumerate(plan.steps) if step.id in found)
 
 
-def has_plan_policies(policies: Iterable[Policy]) -> bool:
-    """Whether a policy looks at a plan as a whole, so that a call is judged together with the steps around it."""
-    return any(policy.scope == "plan" and policy.effect != "grant" for policy in policies)
+def look_at_other_steps(policies: Iterable[Policy]) -> bool:
+    """Whether a policy decides about a call by the steps around it: it is about the plan, or reads the order of steps."""
+    return any(
+        policy.effect != "grant" and (policy.scope == "plan" or _reads_order(policy)) for policy in policies
+    )
+
+
+def read_order(policies: Iterable[Policy]) -> bool:
+    """Whether a policy may read which steps run before or after another."""
+    return any(map(_reads_order, policies))
+
+
+def _reads_order(policy: Policy) -> bool:
+    rule = _compiled(policy)
+    return isinstance(rule, Rule) and rule.reads_order

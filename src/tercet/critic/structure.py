@@ -10,7 +10,7 @@ import orjson
 from tercet.contracts import pointer, references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import UsageError
-from tercet.contracts.references import Place, Reference
+from tercet.contracts.references import Place, Reference, Selection
 from tercet.contracts.shape import as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code, Refusal
@@ -59,7 +59,7 @@ def references_resolve(review: Review) -> Refusals:
         yield _unresolved(review, index, f"step {index} refers to {name!r}, which no step has", "/depends_on")
     for index, step in enumerate(review.plan.steps):
         for item in step.found:
-            if type(item) is Reference and (item.kind == "cel" or _fault(review, item)):
+            if type(item) is Reference and (item.kind in ("cel", "select") or _fault(review, item)):
                 yield from _reference(review, _Holder(f"step {index}", index, ("params",)), item)
     for index, condition in review.conditions.items():
         yield from _expression(review, _Holder(f"step {index}", index), condition, is_condition=True)
@@ -130,12 +130,28 @@ def _check_bindable(review: Review, holder: _Holder, index: int, params: dict[st
 def _reference(review: Review, holder: _Holder, item: Reference) -> Refusals:
     if item.kind == "cel":
         yield from _expression(review, holder, item, is_condition=False)
+    elif item.selection is not None:
+        yield from _check_selection(review, holder, item, item.selection)
     elif holder.is_compensation and item.target in (references.SELF, references.PARAMS):
         return
     elif (fault := _fault(review, item)) is not None:
         reason = f"{holder.name} refers to {item.text}, but {fault}"
         remedy = "give it in the request's input" if item.target == references.REQUEST else None
         yield _unresolved(review, holder.step, reason, holder.place_of(item), remedy)
+
+
+def _check_selection(review: Review, holder: _Holder, item: Reference, selection: Selection) -> Refusals:
+    """Refuse a selection that reads something which is not there, or that picks nothing of a known list."""
+    is_own = holder.is_compensation and not references.OWN_STEP.isdisjoint(item.names)
+    parts = [each for each in selection.references if not (is_own and each.target in references.OWN_STEP)]
+    fault = next(filter(None, (_fault(review, each) for each in parts)), None)
+    if fault is None and not is_open(item) and (known := review.known(item)) is not None:
+        fault = known.fault
+    if fault is not None:
+        reason = f"{holder.name} selects the {item.text}, but {fault}"
+        yield _unresolved(
+            review, holder.step, reason, holder.place_of(item), "select from a list that has such an item"
+        )
 
 
 def _fault(review: Review, item: Reference) -> str | None:

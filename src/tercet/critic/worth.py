@@ -23,6 +23,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 from tercet.critic.review import Review
+from tercet.critic.selection import select_constants, select_reads
 from tercet.critic.sources import Binding, Sources
 
 Node: TypeAlias = tuple[int, Place | None, bool]
@@ -169,6 +170,25 @@ class Worth:
         """Whether what a condition reads at one place is trusted; that may be a sum, since it only decides."""
         return self._are_trusted(self._read(*read, None, own, is_number=True))
 
+    def is_changed(self, index: int, found: Found, place: Place = ()) -> bool:
+        """Whether an approver has set a literal in the call of a step; `found` was scanned at `place` of its parameters."""
+        call = self.review.call_at.get(index)
+        if call is None or type(found) is not Leaf or not self.review.compiled.changed:
+            return False
+        way = tuple(str(token) for token in (*place, *found.place) if token != references.LITERAL)
+        for each in self.review.compiled.changed_at(call.step.id, call.tool.name):
+            outer = pointer.parts(each.place)
+            if way[: len(outer)] != outer:
+                continue
+            try:
+                value = pointer.follow(each.value, pointer.join(way[len(outer) :]))
+            except pointer.PointerError:
+                continue
+            is_container = _is_empty(found.value) or isinstance(value, dict | list)
+            if found.value == value if is_container else scalar(found.value) == scalar(value):
+                return True
+        return False
+
     def untrusted_keys(self, tool: ToolSpec, place: Place, at: int) -> list[str]:
         """The keys on the way to a place that the tool's schema does not name and no trusted source has."""
         known = tool.known_keys
@@ -221,7 +241,7 @@ class Worth:
             return ()
         needed: list[Node] = []
         for item in self.review.found[call.position]:
-            if self.is_strict and self._is_default(tool, item):
+            if self.is_changed(call.position, item) or (self.is_strict and self._is_default(tool, item)):
                 continue
             if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place, call.position):
                 return None
@@ -256,7 +276,10 @@ class Worth:
         ):
             return None
         return _together(
-            self._found(item, index, None, is_number=is_number and not item.place) for item in found
+            ()
+            if self.is_changed(index, item, place)
+            else self._found(item, index, None, is_number=is_number and not item.place)
+            for item in found
         )
 
     def _beyond(self, reference: Reference, at: int, rest: Place) -> Needs:
@@ -276,12 +299,20 @@ class Worth:
             return self._read(found.target, pointer.parts(found.pointer), at, own, is_number=is_number)
         if found.kind == "evidence":
             return () if self.is_trusted_evidence(found.target, at) else None
+        if found.kind == "select":
+            return self._selected(found, at, own)
         if self.is_strict:
             return self._computed(found.text, at, own, is_number=is_number)
         reads = references.reads(found.text)
         if not reads or not all(map(self.is_trusted_scalar, references.constants(found.text))):
             return None
         return _together(self._read(name, place, at, own) for name, place in reads)
+
+    def _selected(self, found: Reference, at: int | None, own: EffectiveStep | None) -> Needs:
+        """A selected value is trusted if all that it reads and compares with is."""
+        if not all(self.is_trusted_scalar(value, at) for value in select_constants(found)):
+            return None
+        return _together(self._read(name, place, at, own) for name, place in select_reads(found))
 
     def _computed(
         self, expression: str, at: int | None, own: EffectiveStep | None, *, is_number: bool
@@ -487,6 +518,8 @@ def _value_reads(reference: Reference) -> list[Leaf | Read]:
         return [Read(reference.target, pointer.parts(reference.pointer))]
     if reference.kind == "evidence":
         return [Read(references.EVIDENCE, (reference.target, *pointer.parts(reference.pointer)))]
+    if reference.kind == "select":
+        return [*select_reads(reference)[:1]]
     formula = parse_formula(reference.text)
     values = () if formula is None else formula.values
     return [Leaf(each.value, reference.place) if isinstance(each, Constant) else each for each in values]

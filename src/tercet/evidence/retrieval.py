@@ -123,6 +123,28 @@ def is_stale(evidence: Evidence, now: datetime | None) -> bool:
     return now is not None and evidence.expires_at is not None and evidence.expires_at <= now
 
 
+async def first_facts(
+    store: EvidenceStore,
+    tenant: str,
+    snapshot: str,
+    *,
+    classes: Sequence[str],
+    now: datetime | None = None,
+    most: int,
+) -> tuple[Evidence, ...]:
+    """Return the first facts of a snapshot in the order of class and key, without those that have expired at `now`."""
+    found: list[Evidence] = []
+    after = ("", "")
+    while len(found) < most:
+        page = await store.facts(tenant, snapshot, classes=classes, after=after, limit=_PAGE)
+        found += [fact.evidence for fact in page if not is_stale(fact.evidence, now)]
+        last = parse_ref(page[-1].evidence.id) if len(page) == _PAGE else None
+        if last is None:
+            break
+        after = (last.classification, last.key)
+    return tuple(found[:most])
+
+
 async def facts_for(
     store: EvidenceStore,
     tenant: str,

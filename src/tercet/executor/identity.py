@@ -13,13 +13,25 @@ from tercet.policy.call_params import identity_params
 
 
 def idempotency_key(
-    tenant: str, session: str, tool: ToolSpec, params: dict[str, Any], occurrence: int
+    tenant: str,
+    session: str,
+    tool: ToolSpec,
+    params: dict[str, Any],
+    occurrence: int,
+    *,
+    is_strict: bool = True,
 ) -> str:
     """Return the key of an action: what it is, in which session, and its occurrence; never its place in a plan.
 
     Give `canonical_params`, so that one action has one key however it is written.
     """
-    return _hashed([tenant, session, tool.name, identity_params(tool, params), occurrence])
+    identity = identity_params(tool, params, is_strict=is_strict)
+    return _hashed([tenant, session, tool.name, identity, occurrence])
+
+
+def params_digest(tool: str, params: dict[str, Any]) -> str:
+    """Return the digest of a tool's name with some of its parameters: equal calls of any session have the same."""
+    return _hashed([tool, params])
 
 
 def call_hash(tool: str, params: dict[str, Any]) -> str:

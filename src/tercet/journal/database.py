@@ -56,6 +56,10 @@ class Reading(Protocol):
         ...
 
 
+_LAST = "\U0010ffff"
+"""No key has a character after this one."""
+
+
 class DatabaseJournal:
     """What the journals of all databases do alike."""
 
@@ -121,6 +125,14 @@ class DatabaseJournal:
         if rows and rows[0][0] is None:
             raise claim_without_stream(key)
         return ClaimHolder(*rows[0]) if rows else None
+
+    async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
+        """The keys that begin with a prefix, in order, each with its holder."""
+        check_names(tenant, prefix)
+        rows = await self._reader.rows("list_claims", tenant, prefix, prefix + _LAST, max(limit, 0))
+        if lost := [row[0] for row in rows if row[1] is None]:
+            raise claim_without_stream(lost[0])
+        return [(key, ClaimHolder(stream, seq)) for key, stream, seq in rows]
 
     async def acquire(
         self,

@@ -146,6 +146,12 @@ class MemoryJournal:
         self._check(tenant, key)
         return self._claims.get((tenant, key))
 
+    async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
+        """The keys that begin with a prefix, in order, each with its holder."""
+        self._check(tenant, prefix)
+        found = sorted(key for owner, key in self._claims if owner == tenant and key.startswith(prefix))
+        return [(key, self._claims[tenant, key]) for key in found[: max(limit, 0)]]
+
     async def acquire(
         self,
         tenant: str,

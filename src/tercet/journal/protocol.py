@@ -171,6 +171,12 @@ class Journal(Protocol):
         """Who holds an idempotency key."""
         ...
 
+    async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
+        """Return at most `limit` keys that begin with a prefix, in the order of their UTF-8 bytes, each with its holder.
+
+        A durable journal reads only these, however many claims there are."""
+        ...
+
     async def acquire(
         self,
         tenant: str,

@@ -30,6 +30,7 @@ _ACTIONS: dict[type[e.Event], tuple[str, str]] = {
     e.Complete: ("action_completed", "a call happened"),
     e.Abort: ("action_aborted", "a call did not happen, or nobody knows"),
     e.StepRefused: ("step_refused", "a step is not called"),
+    e.RepeatsChecked: ("repeats_checked", "earlier calls were looked for that count against a call"),
     e.RetryScheduled: ("retry_scheduled", "a step will be tried again"),
     e.LoopGuardTripped: ("loop_guard_tripped", "the loop guard stopped a repetition"),
     e.GateOpened: ("gate_opened", "the run waits for a person"),

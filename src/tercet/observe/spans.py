@@ -117,7 +117,7 @@ class _Loom:
         match event:
             case e.Intent() | e.Complete() | e.Abort():
                 self._call(event)
-            case e.RetryScheduled() | e.StepRefused() | e.Settled():
+            case e.RetryScheduled() | e.StepRefused() | e.Settled() | e.RepeatsChecked():
                 self._step(event.step).moments.append(self._moment(event))
             case e.StepJudged() | e.StepSkipped():
                 self._step_ended(event)

@@ -19,11 +19,13 @@ from tercet.packs.checks.people import PEOPLE_CHECKS
 from tercet.packs.checks.quality import QUALITY_CHECKS
 from tercet.packs.checks.quality_places import PLACE_CHECKS
 from tercet.packs.checks.rule_fields import RULE_CHECKS
+from tercet.packs.checks.rule_words import WORD_CHECKS
 from tercet.packs.checks.sentences import SENTENCE_CHECKS
 from tercet.packs.checks.sessions import SESSION_CHECKS
 from tercet.packs.checks.templates import TEMPLATE_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
 from tercet.packs.checks.tuning import TUNING_CHECKS
+from tercet.packs.checks.unused import UNUSED_CHECKS
 from tercet.packs.loading import read_folder
 from tercet.packs.pack import Pack
 from tercet.packs.parts import Parts
@@ -31,6 +33,7 @@ from tercet.packs.parts import Parts
 CHECKS: tuple[Check, ...] = (
     *LOADING_CHECKS,
     *RULE_CHECKS,
+    *WORD_CHECKS,
     *TOOL_CHECKS,
     *EFFECT_CHECKS,
     *GATE_CHECKS,
@@ -46,6 +49,7 @@ CHECKS: tuple[Check, ...] = (
     *TUNING_CHECKS,
     *TEMPLATE_CHECKS,
     *GOAL_CHECKS,
+    *UNUSED_CHECKS,
 )
 
 

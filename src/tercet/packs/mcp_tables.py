@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.shape import Authored, as_list
-from tercet.contracts.tool import Limit, Unbound
+from tercet.contracts.tool import Limit, OncePer, Unbound
 from tercet.tools.mcp.server import ServerSpec
 
 
@@ -39,6 +39,7 @@ class ToolTable(Authored):
     result_kinds: dict[str, str] = {}
     unbound: dict[str, Unbound] = {}
     identity: tuple[str, ...] | None = None
+    once_per: OncePer | None = None
     aliases: dict[str, str] = {}
     limits: Annotated[tuple[Limit, ...], BeforeValidator(_spelt_out)] = ()
     requires_evidence: tuple[str, ...] = ()

@@ -53,11 +53,11 @@ def propose(knowledge: Knowledge, goal: Goal, case: Case, setbacks: Sequence[Set
 
 
 def _drawn(knowledge: Knowledge, goal: Goal, case: Case, tried: Tried) -> _Draft | PlanningError:
-    site = Site(task=goal.task, args=bind(dict(goal.args), {}, {}))
+    site = Site(task=goal.task, args=bind(case.placeholders.fill_ids(dict(goal.args)), {}, {}))
     tree = Decomposition(knowledge, case, tried).expand(site)
     if isinstance(tree, PlanningError):
         return tree
-    return _Draft(tree=tree, plan=lay_out(tree, goal), tried=tried)
+    return _Draft(tree=tree, plan=lay_out(tree, goal, case.placeholders), tried=tried)
 
 
 def _after(knowledge: Knowledge, goal: Goal, case: Case, draft: _Draft, blamed: set[str]) -> _Draft:

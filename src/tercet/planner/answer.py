@@ -19,7 +19,7 @@ from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.question import Reply
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.planner.assignment import Assignment
-from tercet.planner.plan_schema import is_nullable
+from tercet.planner.plan_schema import means_nothing_as_null
 from tercet.planner.revision import merge
 from tercet.planner.template import PlanningError
 
@@ -173,7 +173,10 @@ def _cleaned(step: Any, assignment: Assignment) -> Any:
     kept = {
         name: value
         for name, value in params.items()
-        if value is not None or name in required or name not in schemas or is_nullable(schemas[name])
+        if value is not None
+        or name in required
+        or name not in schemas
+        or not means_nothing_as_null(schemas[name])
     }
     return {**fields, "params": kept}
 

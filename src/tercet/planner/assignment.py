@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tercet.contracts.context import CompiledContext, KnownResult
+from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, KnownResult
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.references import Place
+from tercet.contracts.related import select_related
 from tercet.contracts.shape import as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import input_marks, overlaps, with_dotted
@@ -70,6 +71,12 @@ class Assignment:
         schema = as_object(self.spec.outputs_schema) or {}
         wanted = self.spec.required_outputs or tuple(map(str, schema.get("required", ())))
         return tuple(name for name in wanted if name not in self.outputs_kept)
+
+    @cached_property
+    def evidence(self) -> tuple[EvidenceManifestEntry, ...]:
+        """The facts that a model is shown: those that fit, and that satisfy the relations of the decision."""
+        shown = [entry for entry in self.compiled.manifests.evidence_manifest if entry.is_shown]
+        return select_related(shown, self.spec.bind, self.compiled.input())
 
     @cached_property
     def _untrusted_inputs(self) -> tuple[str, ...]:

@@ -42,14 +42,32 @@ def _bound(members: dict[str, Any], args: Mapping[str, Any], scope: Mapping[str,
     key, body = next(iter(members.items())) if len(members) == 1 else ("", None)
     if key == references.LITERAL:
         return members
+    if key == references.SELECT and (selection := as_object(body)) is not None:
+        return {
+            key: {name: _selection_part(name, part, args, scope, depth) for name, part in selection.items()}
+        }
     if not isinstance(body, str) or key not in (ARG, _FROM, _CEL):
         return {name: bind(member, args, scope, depth + 1) for name, member in members.items()}
     if key == ARG:
         return args[body]
     if key == _CEL:
         return {_CEL: express(body, args, scope)}
-    target, mark, rest = body.partition("#")
-    return {_FROM: f"{scope.get(target, target)}{mark}{rest}"}
+    return {_FROM: _renamed(body, scope)}
+
+
+def _renamed(source: str, scope: Mapping[str, str]) -> str:
+    """What a reference points at, with the name of a subtask replaced by the id of its node."""
+    target, mark, rest = source.partition("#")
+    return f"{scope.get(target, target)}{mark}{rest}"
+
+
+def _selection_part(
+    name: str, part: Any, args: Mapping[str, Any], scope: Mapping[str, str], depth: int
+) -> Any:
+    """A member of a `$select`; the list that it selects from may be written without `$from`."""
+    if name == "from" and isinstance(part, str):
+        return _renamed(part, scope)
+    return bind(part, args, scope, depth + 2)
 
 
 def demand_small(values: Mapping[str, Any]) -> None:
@@ -99,6 +117,11 @@ def _written(value: Any) -> str:
         return f"{{{written}}}"
     if reference.kind == "cel":
         return f"({reference.text})"
+    if reference.kind == "select":
+        raise PlanningError(
+            f"an expression cannot hold the selection {reference.text[:80]!r}",
+            remedy="let a note of its own hold the selection, and read that note",
+        )
     root = f"evidence[{json.dumps(reference.target)}]" if reference.kind == "evidence" else reference.target
     return root + "".join(map(_selection, pointer.parts(reference.pointer)))
 

@@ -23,7 +23,7 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.tasks import MethodTask, Task
 from tercet.planner.binding import bind, demand_small, express
 from tercet.planner.knowledge import Case, Knowledge, Way
-from tercet.planner.template import PlanningError
+from tercet.planner.placeholders import Placeholders, PlanningError
 
 MAX_TASK_DEPTH = 100
 MAX_TASKS = 100_000
@@ -147,7 +147,7 @@ class Decomposition:
         sites = {subtask.label: _below(inner, method.name, subtask) for subtask in method.subtasks}
         scope = {label: child.id for label, child in sites.items()}
         for subtask in method.subtasks:
-            placed = _placed(sites[subtask.label], subtask, site.args, scope)
+            placed = _placed(sites[subtask.label], subtask, site.args, scope, self._case.placeholders)
             if isinstance(placed, PlanningError):
                 return placed
             if placed.levels > self._case.branch_depth:
@@ -174,11 +174,15 @@ class Decomposition:
 
 
 def _placed(
-    site: Site, subtask: MethodTask, args: Mapping[str, Any], scope: Mapping[str, str]
+    site: Site,
+    subtask: MethodTask,
+    args: Mapping[str, Any],
+    scope: Mapping[str, str],
+    placeholders: Placeholders,
 ) -> Site | PlanningError:
     """The site of a subtask with its arguments, and under its condition."""
     try:
-        given = bind(dict(subtask.args), args, scope)
+        given = bind(placeholders.fill_ids(dict(subtask.args)), args, scope)
         demand_small(given)
         guard = () if subtask.when is None else (express(subtask.when, args, scope),)
     except PlanningError as error:

@@ -14,6 +14,7 @@ from typing import Any
 from tercet.contracts import references
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import Fact, Method, Task, TaskLibrary
+from tercet.planner.placeholders import Placeholders, PlanningError
 from tercet.policy.expressions import Rule, Scope, compile_amount, compile_rule, planning_scope
 from tercet.policy.resolution import ResolutionError, resolve
 
@@ -113,9 +114,11 @@ class Knowledge:
         evidence: Mapping[str, Any],
         *,
         branch_depth: int = MAX_BRANCH_DEPTH,
+        placeholders: Placeholders | None = None,
     ) -> Case:
         """What is known of one request, and how much of it may be decided by what is observed."""
-        return Case(self, request, evidence, branch_depth)
+        filling = placeholders or Placeholders(input=dict(request), known=evidence)
+        return Case(self, request, evidence, branch_depth, filling)
 
 
 def _reachable(below: Mapping[str, set[str]], start: set[str]) -> set[str]:
@@ -137,9 +140,12 @@ class Case:
         request: Mapping[str, Any],
         evidence: Mapping[str, Any],
         branch_depth: int,
+        placeholders: Placeholders,
     ) -> None:
         self.branch_depth = branch_depth
         """How many conditions on what is observed may stand around a step."""
+        self.placeholders = placeholders
+        """What fills the evidence ids of tasks, methods and facts."""
         self._knowledge = knowledge
         self._results = {references.REQUEST: request}
         self._evidence = evidence
@@ -180,7 +186,11 @@ class Case:
 
     def _known(self, facts: tuple[Fact, ...]) -> Iterator[tuple[str, Any]]:
         for fact in facts:
-            for _, value in self._resolved({fact.name: fact.value}):
+            try:
+                filled = self.placeholders.fill_ids(fact.value)
+            except PlanningError:  # the request does not have the field: the fact is not known
+                continue
+            for _, value in self._resolved({fact.name: filled}):
                 if _is_of(fact.type, value):
                     yield f"state.{fact.name}", value
 

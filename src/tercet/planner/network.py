@@ -11,20 +11,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import PlanError
 from tercet.contracts.plan import MAX_STEPS, Plan
 from tercet.contracts.tasks import Goal
 from tercet.planner.binding import bind, express
 from tercet.planner.htn import Node
-from tercet.planner.template import PlanningError
+from tercet.planner.placeholders import Placeholders, PlanningError
 from tercet.policy.expressions import MAX_PLANNER_LENGTH
 
 Ids = tuple[str, ...]
 
 
-def lay_out(root: Node, goal: Goal) -> Plan:
-    """The plan of a goal whose task was broken down."""
-    network = _Network(root)
+def lay_out(root: Node, goal: Goal, placeholders: Placeholders) -> Plan:
+    """The plan of a goal whose task was broken down, with the placeholders in its evidence ids replaced."""
+    network = _Network(root, placeholders)
     if len(network.placed) > MAX_STEPS:
         raise PlanningError(
             f"the task {root.task.name} comes to {len(network.placed):,} steps, over {MAX_STEPS:,}",
@@ -34,9 +35,16 @@ def lay_out(root: Node, goal: Goal) -> Plan:
     document = {
         "intent": goal.intent,
         "steps": [network.step(node, before) for node, before in network.placed],
-        "outputs": bind(dict(goal.outputs), {}, {goal.task: network.result.get(root.site.id, root.site.id)}),
+        "outputs": bind(
+            placeholders.fill_ids(dict(goal.outputs)),
+            {},
+            {goal.task: network.result.get(root.site.id, root.site.id)},
+        ),
         "declared_outputs": goal.declared_outputs,
     }
+    if placeholders.untrusted_refs:
+        written = canonical(document).decode()
+        document["untrusted_refs"] = sorted(ref for ref in placeholders.untrusted_refs if ref in written)
     try:
         return Plan.model_validate(document)
     except (ValidationError, PlanError) as error:
@@ -57,7 +65,8 @@ def _first(error: ValidationError | PlanError) -> str:
 class _Network:
     """The steps of a tree with what each waits for, and the step whose result is that of each abstract node."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, placeholders: Placeholders) -> None:
+        self._placeholders = placeholders
         self.placed: list[tuple[Node, Ids]] = []
         self.result: dict[str, str] = {}
         self._place(root, ())
@@ -83,13 +92,15 @@ class _Network:
 
     def step(self, node: Node, before: Ids) -> dict[str, Any]:
         """The step of a primitive node, as a plan writes it."""
-        task, site = node.task, node.site
-        params = bind(bind(dict(task.params), site.args, {}), {}, self.result)
+        task, site, fill_ids = node.task, node.site, self._placeholders.fill_ids
+        params = bind(bind(fill_ids(dict(task.params)), site.args, {}), {}, self.result)
         written: dict[str, Any] = {**task.step_fields, "id": site.id, "params": params, "depends_on": before}
+        if task.evidence_refs:
+            written["evidence_refs"] = self._placeholders.fill_refs(task.evidence_refs)
         if site.guards:
             written["when"] = self._condition(node)
         if task.compensate is not None:
-            way_back = bind(dict(task.compensate.params), site.args, {})
+            way_back = bind(fill_ids(dict(task.compensate.params)), site.args, {})
             written["compensate"] = {"tool": task.compensate.tool, "params": bind(way_back, {}, self.result)}
         return written
 

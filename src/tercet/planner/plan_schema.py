@@ -51,10 +51,12 @@ def answer_schema(assignment: Assignment) -> JsonObject:
     return _Writer(assignment).write()
 
 
-def is_nullable(schema: Any) -> bool:
-    """Whether a parameter may be null, so that null says something."""
-    types = types_in(schema)
-    return "null" in types or not types
+def means_nothing_as_null(schema: Any) -> bool:
+    """Whether null in a parameter that may be left out says no more than leaving it out: it may not be null, or that is
+    its default."""
+    members, types = as_object(schema) or {}, types_in(schema)
+    is_default = "default" in members and members["default"] is None
+    return is_default or (bool(types) and "null" not in types)
 
 
 class Slot(NamedTuple):
@@ -93,7 +95,7 @@ class _Writer:
 
     def _step(self, tool: ToolSpec) -> JsonObject:
         members: JsonObject = {"tool": {"type": "string", "enum": [tool.name]}, "params": self._params(tool)}
-        if evidence := [entry.id for entry in self._assignment.compiled.manifests.evidence_manifest]:
+        if evidence := [entry.id for entry in self._assignment.evidence]:
             wanted = {"type": "array", "items": {"type": "string", "enum": evidence}}
             members["evidence_refs"] = {**wanted, "maxItems": min(len(evidence), _MAX_ITEMS)}
         return _object(members)
@@ -120,7 +122,12 @@ class _Writer:
 
     def _trusted(self, schema: JsonObject, slot: Slot) -> JsonObject | None:
         """The trusted values that fit, one by one; None if there are none."""
-        types = types_in(schema)
+        types = types_in(schema) - {"null"}
+        options = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
+        if options and not types.isdisjoint(_ARRAY | _OBJECT):
+            ways = [self._trusted(as_object(option) or {}) for option in options if option != _NULL]
+            found = [way for way in ways if way is not None]
+            return _any_of(found) if found else None
         if types == _ARRAY:
             item = self._trusted(as_object(schema.get("items")) or {}, slot.part(0))
             return None if item is None else {**_bounded(schema, "array"), "items": item}

@@ -85,6 +85,7 @@ def _sections(assignment: Assignment, longest: int) -> Iterator[Iterator[Piece]]
     yield _tools(assignment, longest)
     yield _facts(assignment, longest)
     yield _demands(assignment, longest)
+    yield _policies(assignment, longest)
     yield _standing(assignment, longest)
     yield _setback(assignment, longest)
     yield _order(assignment)
@@ -185,7 +186,7 @@ def _type(schema: dict[str, Any], longest: int) -> str:
 
 
 def _facts(assignment: Assignment, longest: int) -> Iterator[Piece]:
-    entries = assignment.compiled.manifests.evidence_manifest
+    entries = assignment.evidence
     if entries:
         yield "\n# Facts\n"
     for entry in entries:
@@ -205,7 +206,7 @@ def _demands(assignment: Assignment, longest: int) -> Iterator[Piece]:
     for name in assignment.outputs:
         kind = _type(as_object(properties.get(name)) or {}, longest)
         yield f"{visible(name)}{f': {kind}' if name in properties else ''}\n"
-    entries = assignment.compiled.manifests.evidence_manifest
+    entries = assignment.evidence
     for needed in spec.required_evidence:
         fitting = [
             entry.id for entry in entries if meets(needed, entry.classification) and _WORD.fullmatch(entry.id)
@@ -214,6 +215,28 @@ def _demands(assignment: Assignment, longest: int) -> Iterator[Piece]:
         yield f": {', '.join(map(visible, fitting[:3]))}\n" if fitting else "\n"
     if spec.conditions:
         yield f"These conditions hold at the start: {', '.join(map(visible, spec.conditions))}\n"
+
+
+def _policies(assignment: Assignment, longest: int) -> Iterator[Piece]:
+    """The rules that a plan must keep to: the policies of the pack, and the relations of the decision."""
+    policies = [policy for policy in assignment.compiled.policies if policy.effect != "grant"]
+    if policies or assignment.spec.bind:
+        yield "\n# Policies\n"
+    for policy in policies:
+        scope = "each step" if policy.scope == "step" else "the plan"
+        yield f"- {visible(policy.name)} ({scope}"
+        yield f", or it waits for {visible(policy.gate)})" if policy.gate else ")"
+        if policy.message:
+            yield f": {_cut(policy.message, longest)}"
+        yield f" Must hold: {_cut(policy.expression, longest)}\n"
+    for relation in assignment.spec.bind:
+        yield f"- {visible(str(relation))}\n"
+
+
+def _cut(text: str, longest: int) -> str:
+    """Return a text of the pack on one line, cut where it is longer than this."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= longest else f"{line[:longest]} …"
 
 
 # --- what was there before ---

@@ -120,7 +120,9 @@ def show_sentence(sentence: Sentence, longest: int) -> Iterator[Piece]:
         position = max(position, end)
     if position < len(sentence.text):
         yield show(sentence.text[position:], longest)
-    named = dict.fromkeys(f"{entity.kind} {_show_entity(entity)}" for entity in sentence.entities)
+    named = dict.fromkeys(
+        f"{entity.kind} {_show_entity(entity)}" for entity in sentence.entities if not entity.is_unclear
+    )
     if named:
         yield f"\n  A parameter with ! takes only these values of it: {', '.join([*named][:MAX_NAMED])}"
 

@@ -56,7 +56,7 @@ def trusted_values(assignment: Assignment) -> tuple[Any, ...]:
     """The scalars that an authority parameter may be given as they are, in a fixed order."""
     compiled = assignment.compiled
     leaves = [leaf for leaf in _ordered(compiled.input()) if _is_permitted_input(assignment, leaf.place)]
-    for entry in compiled.manifests.evidence_manifest:
+    for entry in assignment.evidence:
         if entry.trust is Trust.TRUSTED:
             leaves += _ordered(entry.content)
     found: dict[Any, Any] = {}
@@ -122,7 +122,7 @@ def _in_request(assignment: Assignment) -> Iterator[Source]:
 
 
 def _in_evidence(assignment: Assignment) -> Iterator[Source]:
-    for entry in assignment.compiled.manifests.evidence_manifest:
+    for entry in assignment.evidence:
         for leaf in _ordered(entry.content):
             text = f"{entry.id}#{pointer.join(leaf.place)}" if leaf.place else entry.id
             yield Source("$evidence", text, type_of(leaf.value), entry.trust is Trust.TRUSTED)

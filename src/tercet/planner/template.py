@@ -10,30 +10,20 @@ into an evidence id, which makes that evidence untrusted. It cannot choose a too
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from tercet.contracts import pointer
-from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
-from tercet.contracts.references import LITERAL, Place
+from tercet.contracts.references import LITERAL, SELECT, Place
 from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
+from tercet.contracts.trust import input_marks, scalars, with_dotted
+from tercet.planner.placeholders import EVIDENCE, PLACEHOLDER, Placeholders, PlanningError
 
 _EXPRESSIONS = ("when", "$cel")
-PLACEHOLDER = re.compile(r"\$\{(input(?:\.[A-Za-z0-9_]+)+|snapshot)\}")
-_WHOLE_KEY = re.compile(rf"kg:[^:#${{}}]+:{PLACEHOLDER.pattern}#snapshot_[^#]+(?:#/.*)?")
-"""An evidence id whose variable part is one placeholder: review recognises such a field by itself."""
-
-
-class PlanningError(UsageError):
-    """There is no plan to propose."""
-
-    default_code = "planning_failure"
 
 
 def is_template(plan: Plan) -> bool:
@@ -47,11 +37,28 @@ def inputs_of(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.removeprefix("input.") for name in found if name.startswith("input.")))
 
 
-def fill(template: Plan, request: Request, snapshot: str, untrusted_inputs: Sequence[str] = ()) -> Plan:
-    """Return the plan that a template comes to for a request; its decision marks some of the input as untrusted."""
+def fill(
+    template: Plan,
+    request: Request,
+    snapshot: str,
+    untrusted_inputs: Sequence[str] = (),
+    *,
+    store: str = "",
+    known: Container[str] = (),
+) -> Plan:
+    """Return the plan that a template comes to for a request; its decision marks some of the input as untrusted.
+
+    `snapshot` is that of the pack and `store` that of the store of evidence; `known` is the evidence of the run.
+    """
     document = template.model_dump(mode="json", exclude_defaults=True)
-    values: dict[str, Any] = {"input": request.input, "snapshot": snapshot}
-    refs = tuple(dict.fromkeys(_untrusted_refs(document, values, input_marks(with_dotted(untrusted_inputs)))))
+    values = Placeholders(
+        input=request.input,
+        snapshot=snapshot,
+        store=store,
+        known=known,
+        marks=input_marks(with_dotted(untrusted_inputs)),
+    )
+    refs = tuple(dict.fromkeys(_untrusted_refs(document, values)))
     filled = _filled(document, values)
     try:
         return Plan.model_validate({**filled, "untrusted_refs": refs} if refs else filled)
@@ -64,39 +71,34 @@ def fill(template: Plan, request: Request, snapshot: str, untrusted_inputs: Sequ
         ) from error
 
 
-def _untrusted_refs(document: Any, values: dict[str, Any], marks: Sequence[str]) -> Iterator[str]:
+def _untrusted_refs(document: Any, values: Placeholders) -> Iterator[str]:
     """The evidence ids that untrusted fields are written into, but for those whose whole variable part is one field."""
-    for leaf in scalars(document) if marks else ():
+    for leaf in scalars(document) if values.marks else ():
         fields = PLACEHOLDER.findall(leaf.value) if isinstance(leaf.value, str) else []
-        marked = [field for field in fields if _is_marked(field, marks)]
+        marked = [field for field in fields if values.is_marked(field)]
         if not marked or _is_data(leaf.place):
             continue
-        if leaf.place[-1] != "$evidence" and leaf.place[2:3] != ("evidence_refs",):
+        if leaf.place[-1] != EVIDENCE and leaf.place[2:3] != ("evidence_refs",):
             raise PlanningError(
                 f"the template writes {marked[0]}, which is not trusted, into {pointer.join(leaf.place)}",
                 remedy="name tools, steps and references in the template itself, or use a trusted field there",
             )
-        whole = _WHOLE_KEY.fullmatch(leaf.value)
-        is_key = whole is not None and marked == [whole.group(1)]
-        if not is_key or "#" in str(_look_up(marked[0], values)):
-            yield str(_filled(leaf.value, values)).partition("#/")[0]
-
-
-def _is_marked(field: str, marks: Sequence[str]) -> bool:
-    root, *place = field.split(".")
-    return root == "input" and any(overlaps(mark, place) for mark in marks)
+        if (ref := values.untrusted_ref(leaf.value)) is not None:
+            yield ref
 
 
 def _is_data(place: Place) -> bool:
     """Whether a string of a template is a value, so that review looks at where it comes from."""
     if place[-1] in ("$from", "$evidence", *_EXPRESSIONS):
         return False
+    if SELECT in place and place[place.index(SELECT) + 1 :][:1] != ("where",):
+        return False  # it says which list is read, or which field decides
     is_query = place[2:3] == ("evidence_queries",) and place[4] in ("query", "params")
     is_parameter = place[2:3] == ("params",) or place[2:4] == ("compensate", "params")
     return place[0] in ("outputs", "memory") or is_parameter or is_query
 
 
-def _filled(value: Any, values: dict[str, Any]) -> Any:
+def _filled(value: Any, values: Placeholders) -> Any:
     if (members := as_object(value)) is not None:
         return {
             key: _expression(member) if key in _EXPRESSIONS else _filled(member, values)
@@ -108,9 +110,9 @@ def _filled(value: Any, values: dict[str, Any]) -> Any:
         return value
     whole = PLACEHOLDER.fullmatch(value)
     if whole:
-        found = _look_up(whole.group(1), values)
+        found = values.value_of(whole.group(1))
         return {LITERAL: found} if _could_refer(found) else found
-    return PLACEHOLDER.sub(lambda match: str(_look_up(match.group(1), values)), value)
+    return values.write(value)
 
 
 def _expression(value: Any) -> Any:
@@ -128,13 +130,3 @@ def _could_refer(value: Any) -> bool:
     if (members := as_object(value)) is not None:
         return any(key[:1] == "$" or _could_refer(member) for key, member in members.items())
     return any(map(_could_refer, as_list(value) or ()))
-
-
-def _look_up(path: str, values: dict[str, Any]) -> Any:
-    try:
-        return pointer.follow(values, pointer.join(path.split(".")))
-    except pointer.PointerError as error:
-        raise PlanningError(
-            f"the template needs {path}, which the request does not have",
-            remedy=f"give {path} in the request's input",
-        ) from error

@@ -26,12 +26,33 @@ MAX_OPTIONS = 50
 """How many alternatives of a schema are looked at."""
 
 _NO_SCHEMA: JsonObject = {}
+_NUMBERS = frozenset({"number", "integer"})
 
 
-def identity_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters that say which action a call is: those declared, else the authority parameters, else all."""
+def identity_params(tool: ToolSpec, params: dict[str, Any], *, is_strict: bool = True) -> dict[str, Any]:
+    """Return the parameters that say which action a call is.
+
+    Those are the declared ones. Without any, they are the authority parameters if one of them is a number: two payments
+    are not told apart by their memo. Else they are all: two messages to one person are told apart by their text. Under
+    earlier rules the authority parameters were enough in both cases.
+    """
     names = tool.identity or tool.authority
-    return {name: params.get(name) for name in names} if names else params
+    if not names or (is_strict and not tool.identity and not any(_is_number(tool, name) for name in names)):
+        return params
+    return {name: params.get(name) for name in names}
+
+
+def repeat_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters by which a call repeats one of another run, spelled so that equal values are equal."""
+    compared = canonical_params(tool, params)
+    names = tool.once_per.identity if tool.once_per else ()
+    return {name: compared.get(name) for name in names} if names else identity_params(tool, compared)
+
+
+def _is_number(tool: ToolSpec, name: str) -> bool:
+    """Whether the schema of a tool allows numbers for a parameter; one that names no type allows them."""
+    types = _Walk(tool.parameters, spell=_spell).types_of(name)
+    return not types or not types.isdisjoint(_NUMBERS)
 
 
 def effective_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
@@ -71,6 +92,13 @@ class _Walk:
 
     def of_object(self, params: dict[str, Any]) -> dict[str, Any]:
         return self._members(self._options(self._root), params, MAX_DEPTH, MAX_NESTED_DEFAULTS)
+
+    def types_of(self, name: str) -> set[Any]:
+        """Return the JSON types that the schema names for a parameter."""
+        found = (as_object(option.get("properties")) or {} for option in self._options(self._root))
+        schemas = [declared[name] for declared in found if name in declared]
+        types = (kind for each in schemas for option in self._options(each) for kind in _types(option))
+        return {kind for kind in types if kind is not None}
 
     def _value(self, schema: Any, value: Any, depth: int, defaults: int) -> Any:
         if depth == 0 or not schema:  # nothing is declared about it, and it may be large
@@ -133,7 +161,7 @@ def _spell(options: list[JsonObject], value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     types = {kind for option in options for kind in _types(option)}
-    if "string" in types and not types.isdisjoint({"number", "integer"}):
+    if "string" in types and not types.isdisjoint(_NUMBERS):
         return _number_text(value, is_integer="number" not in types)
     if isinstance(value, str):
         for option in options:

@@ -109,7 +109,16 @@ _STEP = {
     "step.gates": _STRINGS,
     "step.evidence": _STRINGS,
     "step.params": _OBJECT,
+    "step.when": _STRING,
+    "step.optional": cel.Type.BOOL,
+    "step.before": _STRINGS,
+    "step.after": _STRINGS,
+    "step.before_tools": _STRINGS,
+    "step.after_tools": _STRINGS,
+    "step.sources": cel.Type.Map(_STRING, cel.Type.Map(_STRING, _STRING)),
 }
+ORDER_FIELDS = frozenset({"before", "after", "before_tools", "after_tools"})
+"""The fields of a step that say which other steps run before and after it."""
 _PLAN = {
     "plan.intent": _STRING,
     "plan.outputs": _STRINGS,
@@ -138,6 +147,11 @@ class Rule:
     """The parameters that it reads by name; None if it reads parameters in a way that names cannot tell."""
     fields: frozenset[str] | None = None
     """The fields of steps that it reads by name; None if it uses steps in a way that names cannot tell."""
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether the rule may read which steps run before or after another."""
+        return self.fields is None or not self.fields.isdisjoint(ORDER_FIELDS)
 
     def evaluate(self, activation: Any) -> Outcome:
         """What the rule yields for these values."""

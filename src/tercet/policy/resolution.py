@@ -7,12 +7,14 @@ one value. A single reference needs no bound of its own: it is as large as the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tercet.contracts import pointer, references
 from tercet.contracts.errors import TercetError
+from tercet.contracts.references import Place, Reference, Selection
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.trust import scalar
 from tercet.policy.expressions import evaluate_planner
 
 MAX_COMPUTED_BYTES = 2**18
@@ -20,6 +22,10 @@ MAX_COMPUTED_BYTES = 2**18
 MAX_RESOLVED_BYTES = 64 * 2**20
 """How large several references in one value may be together: twice as large as the result of a tool may be."""
 VALUE_TOO_LARGE = "value_too_large"
+MAX_SELECTED_FROM = 200_000
+"""How many items the selections of one value, or of one plan at review, may read together; conditions count each."""
+NOTHING_SELECTED = "nothing_selected"
+NOT_COMPARABLE = "not_comparable"
 _NODE_BYTES = 4
 """What a number, or a container without its members, is counted as."""
 
@@ -53,6 +59,7 @@ class Resolver:
         self._left = MAX_RESOLVED_BYTES
         self._count = 0
         self._first: Any = None
+        self._items = ItemBudget()
 
     def resolve(self, value: Any) -> Any:
         """A JSON value with every reference replaced."""
@@ -68,12 +75,14 @@ class Resolver:
         return value if items is None else [self.resolve(item) for item in items]
 
     def _look_up(self, reference: references.Reference) -> Any:
+        if reference.selection is not None:
+            return select(reference.selection, self._look_up, self._items)
         match reference.kind:
             case "cel":
                 return evaluate(reference.text, self._results, self._evidence, is_bounded=self._is_bounded)
             case "evidence":
                 return _follow(self._evidence, reference)
-            case "from":
+            case _:
                 return _follow(self._results, reference)
 
     def _add_to_total(self, found: Any) -> Any:
@@ -164,3 +173,80 @@ def _follow(sources: Mapping[str, Any], reference: references.Reference) -> Any:
         return pointer.follow(sources[reference.target], reference.pointer)
     except pointer.PointerError as error:
         raise ResolutionError(f"{reference.text} leads nowhere: {error}") from error
+
+
+class ItemBudget:
+    """How many items the selections of a value may still read."""
+
+    def __init__(self) -> None:
+        self._left = MAX_SELECTED_FROM
+
+    def take(self, count: int) -> None:
+        """Count items that are about to be read; raises `ResolutionError` if they are too many."""
+        self._left -= count
+        if self._left < 0:
+            raise ResolutionError(
+                f"the selections here read more than {MAX_SELECTED_FROM:,} items together",
+                code=VALUE_TOO_LARGE,
+                remedy="let the tool return shorter lists",
+            )
+
+
+def select(selection: Selection, look_up: Callable[[Reference], Any], budget: ItemBudget) -> Any:
+    """Return the item that a selection picks, or its field; `look_up` yields the value of a reference.
+
+    Raises `ResolutionError` if no item matches, if the items cannot be compared, and if the item lacks the field.
+    """
+    text = references.describe_selection(selection)
+    items = as_list(look_up(selection.source))
+    if items is None:
+        raise ResolutionError(f"{selection.source.text} is not a list", code=NOT_COMPARABLE)
+    budget.take(len(items) * (1 + len(selection.where)))
+    for each in selection.where:
+        value = each.value if each.reference is None else look_up(each.reference)
+        items = [item for item in items if _equals(item, each.place, value)]
+    if not items:
+        raise ResolutionError(
+            f"no item matches: {text}",
+            code=NOTHING_SELECTED,
+            remedy="make the step optional, or select less narrowly",
+        )
+    item = _pick(selection, items, text)
+    try:
+        return pointer.follow(item, pointer.join(selection.field))
+    except pointer.PointerError as error:
+        raise ResolutionError(f"the selected item has no such field: {text}", code=NOT_COMPARABLE) from error
+
+
+def _pick(selection: Selection, items: list[Any], text: str) -> Any:
+    """The item that the order asks for; of equal ones, the first in the list."""
+    if selection.order == "first":
+        return items[0]
+    if selection.order == "last":
+        return items[-1]
+    try:
+        keys = [pointer.follow(item, pointer.join(selection.by)) for item in items]
+    except pointer.PointerError as error:
+        raise ResolutionError(
+            f"an item lacks the field that it is compared by: {text}", code=NOT_COMPARABLE
+        ) from error
+    if not all(map(_is_number, keys)) and not all(isinstance(key, str) for key in keys):
+        raise ResolutionError(
+            f"items can be compared by numbers or by texts only: {text}", code=NOT_COMPARABLE
+        )
+    chosen = max(keys) if selection.order == "largest" else min(keys)
+    return items[keys.index(chosen)]
+
+
+def _equals(item: Any, place: Place, value: Any) -> bool:
+    """Whether an item has this scalar at a place; numbers compare by value, and a list or object equals nothing."""
+    try:
+        found = pointer.follow(item, pointer.join(place))
+    except pointer.PointerError:
+        return False
+    is_scalar = not isinstance(found, dict | list) and not isinstance(value, dict | list)
+    return is_scalar and scalar(found) == scalar(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

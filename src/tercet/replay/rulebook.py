@@ -120,7 +120,12 @@ def _shelf(recording: Recording, state: State) -> Shelf:
     facts: tuple[Evidence, ...] = ()
     if evidence:
         facts = opening.read_kept(recording.blobs[evidence], is_shelved=True)
-    return Shelf(snapshot=library, hash=str(state.start.get("library_hash", "")), facts=facts)
+    return Shelf(
+        snapshot=library,
+        hash=str(state.start.get("library_hash", "")),
+        facts=facts,
+        left_out=state.start.get("left_out", {}),
+    )
 
 
 def _make_room(kept: dict[str, Pack] | dict[tuple[str, str, str], Pack]) -> None:

@@ -50,7 +50,7 @@ class Scene:
         self._pinned: tuple[Pack, Setting, Work] | None = None
         self._tools: dict[str, Tool] = {}
         self._current: Setting | None = None
-        self._made_of: tuple[object, ...] = (None,) * 5
+        self._made_of: tuple[object, ...] = (None,) * 6
         self._course: Course | None = None
         self._course_of: tuple[object, object] = (self.state.plan, self.state.undo)
         self._agent: Work | None = None
@@ -108,7 +108,7 @@ class Scene:
     def setting(self) -> Setting:
         """What the run is judged in, with the facts and results that it has learned and what its budget was given."""
         state = self.state
-        made_of = (state.extended, state.learned, state.facts, state.entered, state.earlier)
+        made_of = (state.extended, state.learned, state.facts, state.entered, state.changed, state.earlier)
         if self._current is None or not all(map(is_, made_of, self._made_of)):
             self._made_of = made_of
             self._current = self._made()
@@ -123,6 +123,8 @@ class Scene:
             current = current.knowing(tuple(map(self._known, state.learned)))
         if state.entered:
             current = current.with_entered(entered_results(state))
+        if state.changed:
+            current = current.with_changed(state.changed)
         if state.earlier:
             current = current.after(state.earlier)
         return current.extended(state.extended) if state.extended else current

@@ -6,7 +6,7 @@ they were recorded: plans, results, answers, and the evidence that the session h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,8 @@ from tercet.replay.derivations import plan as plans
 from tercet.replay.derivations import quality
 from tercet.replay.scene import Scene
 from tercet.runtime import commands as c
-from tercet.runtime.changes import ROLE_LOST
-from tercet.runtime.deciding import is_worn_out
+from tercet.runtime.changes import ROLE_LOST, changed, with_step
+from tercet.runtime.deciding import decide, is_worn_out
 from tercet.runtime.rederiving import Judged, Unrecorded
 from tercet.runtime.state import UNDO
 
@@ -104,8 +104,17 @@ def _given_up(scene: Scene, event: e.GivenUp) -> Both:
 
 
 def _due(scene: Scene, name: str) -> c.Command | None:
-    found = (each for each in scene.commands() if getattr(each, "step", None) == name)
-    return next(found, None)
+    due = _named(scene.commands(), name)
+    if not isinstance(due, c.CheckRepeats):
+        return due
+    # Its tool did not ask for that when the run was recorded: the search is taken to find nothing.
+    steps = with_step(scene.state, name, checked=due.key)
+    state = changed(scene.state, steps=steps)
+    return _named(decide(state, scene.setting, scene.course, scene.blobs), name)
+
+
+def _named(commands: Iterable[c.Command], name: str) -> c.Command | None:
+    return next((each for each in commands if getattr(each, "step", None) == name), None)
 
 
 def _call(scene: Scene, event: e.Intent | e.GateOpened | e.ApprovalGranted | e.StepRefused) -> Both | None:

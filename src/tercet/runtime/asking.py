@@ -8,7 +8,7 @@ not count. Shown and not bound: the budget, the rest of the plan, and where each
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +25,15 @@ from tercet.critic.flow import describe_origins, origins
 from tercet.critic.gates import gravity
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
-from tercet.journal.events import BoundCompensation, Need
+from tercet.journal.events import BoundCompensation, EarlierCall, Need
 from tercet.policy.call_params import defaults_in, effective_params
 from tercet.repair.exit import recommend
 from tercet.runtime import commands as c
 from tercet.runtime.basis import basis_of, evidence_in
 from tercet.runtime.compensation import shown_params
+from tercet.runtime.modifications import SETTABLE, settable
 from tercet.runtime.plans import read_plan
+from tercet.runtime.same_calls import shown_marks
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import UNDO, Answer, State
 
@@ -48,6 +50,8 @@ class Resolved:
     """The bound compensation, if it has one."""
     sources: dict[str, str] | None = None
     """Where its parameters came from; None if the plan shows it."""
+    repeats: tuple[EarlierCall, ...] = ()
+    """The earlier calls that it repeats, where its tool allows one in a period."""
 
 
 def call_digest(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> str:
@@ -69,7 +73,8 @@ def call_digest(state: State, setting: Setting, asked: Resolved, gates: tuple[st
     if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         return digest([*bound, call.compensate.model_dump(mode="json") if call.compensate else None])
     compensation = asked.compensation and [asked.compensation.tool, asked.compensation.params]
-    return digest([*bound, compensation, call.step.when, frozen_results(state, setting, call)])
+    repeats = [[[each.session, each.key] for each in asked.repeats]] if asked.repeats else []
+    return digest([*bound, compensation, call.step.when, frozen_results(state, setting, call), *repeats])
 
 
 def sources_of(state: State, setting: Setting, call: EffectiveStep) -> tuple[str, ...]:
@@ -111,6 +116,12 @@ def ask_for(
     known = [setting.compiled.gates_by_name[name] for name in gates if name in setting.compiled.gates_by_name]
     needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in known}
     shown = _shown(state, setting, asked)
+    if _is_settable(setting, asked, needs):
+        shown[SETTABLE] = settable(asked.call.params, asked.call.tool)
+    if changers := sorted({each.by for each in state.changed if each.step == asked.name}):
+        shown["changed_by"] = changers
+    if refusal := state.steps[asked.name].refused_change:
+        shown["refused_change"] = refusal
     if sequence:
         shown["sequence"] = [{"step": other.name, **_shown(state, setting, other)} for other in sequence]
     if (before := state.steps[asked.name].approved) != "":
@@ -126,6 +137,13 @@ def ask_for(
         stale=_stale(state, setting, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
+
+
+def _is_settable(setting: Setting, asked: Resolved, needs: Mapping[str, Need]) -> bool:
+    """Whether values can be set in a call: one of the plan, at a gate that names who is trusted to set them."""
+    is_planned = not asked.name.startswith(UNDO)
+    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    return is_planned and is_strict and any(need.roles for need in needs.values())
 
 
 def ask_for_compensation(state: State, setting: Setting, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
@@ -223,7 +241,9 @@ def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
         "params": params,
         **({"defaults": list(defaults)} if defaults else {}),
         "authority": sorted(call.tool.authority_parameters & set(params)),
-        "sources": _with_defaults(sources, defaults),
+        "sources": _with_changes(setting, asked, _with_defaults(sources, defaults)),
+        **shown_marks(setting, call, asked.params),
+        **({"repeats": msgspec.to_builtins(asked.repeats)} if asked.repeats else {}),
         "mode": str(call.mode),
         "reversibility": str(call.reversibility),
         "compensation": _shown_compensation(setting, asked),
@@ -235,6 +255,16 @@ def _shown(state: State, setting: Setting, asked: Resolved) -> dict[str, Any]:
         ],
         **_shown_basis(state, setting, call),
     }
+
+
+def _with_changes(setting: Setting, asked: Resolved, sources: dict[str, str]) -> dict[str, str]:
+    """Return where values came from, with those that an approver has set."""
+    described = dict(sources)
+    for each in setting.compiled.changed_at(asked.name, asked.call.tool.name):
+        name, *inner = pointer.parts(each.place)
+        text = f"changed by {each.by}{f' at {pointer.join(inner)}' if inner else ''}"
+        described[name] = f"{text}; {described[name]}" if inner and name in described else text
+    return described
 
 
 def _with_defaults(sources: dict[str, str], defaults: Iterable[str]) -> dict[str, str]:

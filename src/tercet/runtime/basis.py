@@ -45,7 +45,7 @@ def basis_of(state: State, setting: Setting, step: Step, compensation: Compensat
 def evidence_in(value: Any) -> tuple[str, ...]:
     """Return the evidence that a JSON value refers to, also in expressions."""
     scanned = references.scan(value)
-    return tuple(ref for item in scanned if type(item) is Reference for ref in _evidence_in(item))
+    return tuple(ref for item in scanned if type(item) is Reference for ref in references.evidence_of(item))
 
 
 class _Search:
@@ -106,19 +106,7 @@ class _Search:
     def _add(self, item: Found) -> None:
         if type(item) is not Reference:
             return
-        self.evidence.update(dict.fromkeys(_evidence_in(item)))
+        # An expression that reads evidence whose id cannot be determined is refused at review.
+        self.evidence.update(dict.fromkeys(references.evidence_of(item)))
         self.results.update({name: None for name in item.names if name not in references.RESERVED_IDS})
-        self._reads.update(dict.fromkeys(_reads_of(item)))
-
-
-def _reads_of(reference: Reference) -> Sequence[Read]:
-    if reference.kind == "from":
-        return [Read(reference.target, tuple(pointer.parts(reference.pointer)))]
-    return references.reads(reference.text) if reference.kind == "cel" else []
-
-
-def _evidence_in(reference: Reference) -> tuple[str, ...]:
-    if reference.kind == "evidence":
-        return (reference.target,)
-    # An expression that reads evidence whose id cannot be determined is refused at review.
-    return references.evidence_read(reference.text) or () if reference.kind == "cel" else ()
+        self._reads.update(dict.fromkeys(references.reads_of(item)))

@@ -31,6 +31,14 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Let the critic review the plan."""
 
 
+class CheckRepeats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Look for earlier calls that count against one which may be made once in a period."""
+
+    step: str
+    params: dict[str, Any]
+    key: str
+
+
 class Dispatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Make a call."""
 
@@ -178,6 +186,7 @@ Command: TypeAlias = (
     | Decompose
     | Retrieve
     | Review
+    | CheckRepeats
     | Dispatch
     | Note
     | Skip

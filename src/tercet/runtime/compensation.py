@@ -96,13 +96,16 @@ def entered_sources(bound: BoundCompensation, step: str, by: str) -> dict[str, s
     """Return the sources of a compensation whose step has a result that a person entered, without being trusted for it."""
     found: dict[str, list[str]] = {}
     for own in _own_references(bound.params):
-        source = f"computed: {own.text}" if own.kind == "cel" else own.text
+        source = f"{_WORKED_OUT[own.kind]}: {own.text}" if own.kind in _WORKED_OUT else own.text
         found.setdefault(str(own.place[0]), []).append(source)
     entered = {
         name: f"{'; '.join(sources)}, untrusted: the result of step {step} was entered by {by}"
         for name, sources in found.items()
     }
     return {**bound.sources, **entered}
+
+
+_WORKED_OUT = {"cel": "computed", "select": "selected"}
 
 
 def _own_references(params: dict[str, Any]) -> Iterator[references.Reference]:

@@ -44,9 +44,10 @@ from tercet.critic.dispatch import (
     undecided_policies,
 )
 from tercet.critic.grants import granted_by
+from tercet.critic.order import keep_order
 from tercet.critic.outputs.harness import TRIGGERS
 from tercet.critic.reading import with_params
-from tercet.critic.rules import has_plan_policies
+from tercet.critic.rules import look_at_other_steps
 from tercet.critic.uncertain import find_uncertain
 from tercet.executor.identity import idempotency_key
 from tercet.journal.events import BoundCompensation, Undo
@@ -67,6 +68,7 @@ from tercet.runtime.compensation import bind_compensation, is_complete
 from tercet.runtime.demands import compensation_gates, gates_of
 from tercet.runtime.fresh_evidence import missing_evidence
 from tercet.runtime.results import Results
+from tercet.runtime.same_calls import REPEATED, describe_repeat, shown_marks
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.state import UNDO, Quality, State, StepState
@@ -282,6 +284,9 @@ class Acting:
                 else c.Fault(step=name, code="budget_exceeded", reason=shortage)
             )
         undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
+        call = self.course.calls[name]
+        if (unchecked := self._repeated(name, step, call, undo.params, undo.key)) is not None:
+            return unchecked
         if undo.bound is not None and not step.is_unsettled:
             withheld = self._withheld_compensation(name, step, undo, undo.bound)
             if withheld is not None:
@@ -310,7 +315,7 @@ class Acting:
             plan = self._plan_with_compensations()
             if (fault := self._refused_compensation(name, step, undo, plan)) is not None:
                 return fault
-            gates = compensation_gates(setting, plan, name, undo)
+            gates = compensation_gates(setting, self.course, plan, name, undo)
         is_covered = bound.approved is not None and set(gates) <= set(bound.approved)
         if not needs_approval(call, gates) or is_covered:
             return None
@@ -324,7 +329,15 @@ class Acting:
         setting = self.setting
         if step.attempt == 0:
             try:
-                refusal = recheck(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+                refusal = recheck(
+                    setting.ctx,
+                    setting.compiled,
+                    setting.spec,
+                    plan,
+                    name,
+                    undo.params,
+                    planned=self.course.plan,
+                )
             except PlanError as error:  # values that no plan could hold, such as ones that nest too deeply
                 return c.Fault(step=name, code=str(Code.ARGUMENT_INVALID), reason=error.message)
             if refusal is not None:
@@ -348,8 +361,8 @@ class Acting:
             for undo in self.state.undo
             if undo.bound is not None and undo.bound.proposed
         )
-        known = (*(step for step in steps if step is not None), *proposed)
-        return with_steps(self.course.plan, known[-MAX_STEPS:])
+        known = keep_order(self.course.plan, [step for step in steps if step is not None])
+        return with_steps(self.course.plan, (*known, *proposed)[-MAX_STEPS:])
 
     def _as_called(self, step: Step) -> Step | None:
         """Return a step with its references resolved; None if their values are not there."""
@@ -430,6 +443,8 @@ class Acting:
             "why": "; ".join(filter(None, (step.error, step.look_up_error))),
             "result_schema": None if call is None else call.tool.result,
         }
+        if call is not None:
+            shown |= shown_marks(self.setting, call, shown["params"])
         needs = settlers_of(self.state, self.setting, name, call)
         if self.setting.ctx.goes_by(Behaviour.STRICT_CALLS):
             shown["trusted_roles"] = self._trusted_roles(needs)
@@ -537,6 +552,8 @@ class Acting:
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         occurrence, key = action
+        if (unchecked := self._repeated(name, step, call, params, key)) is not None:
+            return unchecked
         if (shortage := self._shortage(step, call)) is not None:
             # A call in flight may give back some of what is reserved for it: only what is spent for good refuses.
             if self.state.in_flight:
@@ -544,8 +561,13 @@ class Acting:
             if step.is_unsettled:
                 return self.ask_whether(name, step)
             return c.Fault(step=name, code="budget_exceeded", reason=shortage)
-        asked = Resolved(name=name, call=call, params=params, key=key, compensation=compensation)
+        repeats = step.earlier_calls if call.tool.once_per is not None else ()
+        asked = Resolved(
+            name=name, call=call, params=params, key=key, compensation=compensation, repeats=repeats
+        )
         gates = gates_of(self.setting, self.course, name, params, self.progress)
+        if repeats and call.tool.once_per is not None and call.tool.once_per.gate is not None:
+            gates = tuple(dict.fromkeys((*gates, call.tool.once_per.gate)))
         if (unapproved := self._unapproved(step, asked, gates)) is not None:
             return unapproved
         return c.Dispatch(
@@ -557,6 +579,21 @@ class Acting:
             not_before=step.not_before,
             compensation=self._approved_with(step, compensation, gates),
         )
+
+    def _repeated(
+        self, name: str, step: StepState, call: EffectiveStep, params: dict[str, Any], key: str
+    ) -> c.CheckRepeats | c.Fault | None:
+        """Return the search for earlier calls, where the tool allows one in a period and it was not made for this call; or
+        the refusal if it found some. A compensation that is a repetition is refused also where others are asked about."""
+        once = call.tool.once_per
+        if once is None or step.is_unsettled:  # it may have happened already: then it is no second call
+            return None
+        if step.checked != key:
+            return c.CheckRepeats(step=name, params=params, key=key)
+        if step.earlier_calls and (once.then == "refuse" or name.startswith(UNDO)):
+            reason = describe_repeat(call.tool, once, step.earlier_calls)
+            return c.Fault(step=name, code=REPEATED, reason=reason)
+        return None
 
     def _approved_with(
         self, step: StepState, compensation: BoundCompensation | None, gates: tuple[str, ...]
@@ -572,7 +609,7 @@ class Acting:
     @cached_property
     def progress(self) -> Progress:
         """What is known by now of the plan's steps; nothing where no policy looks at more than one step."""
-        if not self._is_strict or not has_plan_policies(self.setting.compiled.policies):
+        if not self._is_strict or not look_at_other_steps(self.setting.compiled.policies):
             return NO_PROGRESS
         params: dict[str, dict[str, Any]] = {}
         for name, call in self.course.calls.items():
@@ -681,10 +718,12 @@ class Acting:
 
     def _keys(self, call: EffectiveStep, params: dict[str, Any], occurrence: int) -> tuple[str, ...]:
         """Return the key of an action, and the one that it had under earlier rules: a session may have been migrated."""
-        compared = canonical_params(call.tool, params) if self._is_strict else params
-        forms = (compared,) if compared == params else (compared, params)
         tenant, session = self.state.start["tenant"], self.state.start["session"]
-        return tuple(idempotency_key(tenant, session, call.tool, form, occurrence) for form in forms)
+        earlier = idempotency_key(tenant, session, call.tool, params, occurrence, is_strict=False)
+        if not self._is_strict:
+            return (earlier,)
+        key = idempotency_key(tenant, session, call.tool, canonical_params(call.tool, params), occurrence)
+        return (key,) if key == earlier else (key, earlier)
 
     def _new_action(self, call: EffectiveStep, params: dict[str, Any]) -> tuple[int, str] | None:
         """The how-manieth time this action happens, and its key; None if it may not happen again."""
@@ -737,13 +776,13 @@ class Acting:
     def _unapproved(self, step: StepState, asked: Resolved, gates: tuple[str, ...]) -> c.Ask | c.Grant | None:
         """The question whether a call may be made, or the policy that answers it; None if it has been answered."""
         name, params = asked.name, asked.params
-        if not needs_approval(asked.call, gates):
+        if not needs_approval(asked.call, gates) and not asked.repeats:
             return None
         bound = call_digest(self.state, self.setting, asked, gates)
         if step.approved == bound:
             return None
         setting, plan = self.setting, self.course.plan
-        if not gates and not step.is_added and not step.approved:
+        if not gates and not step.is_added and not step.approved and not asked.repeats:
             policy = granted_by(setting.ctx, setting.compiled, setting.spec, plan, name, params)
             if policy is not None:
                 return c.Grant(step=name, policy=policy, digest=bound)

@@ -28,14 +28,23 @@ def gates_of(
     if known is None or known[0] != (params, progress):
         gates = _demanded(setting, course, name, params, progress)
         known = course.demanded[name] = ((params, progress), gates)
-    return known[1]
+    tool = course.calls[name].tool.name if name in course.calls else ""
+    held = (gate for each in setting.compiled.changed_at(name, tool) for gate in each.gates)
+    # A call that an approver changed waits where it was changed, even if its new values would not be asked about.
+    return tuple(
+        dict.fromkeys((*known[1], *(gate for gate in held if gate in setting.compiled.gates_by_name)))
+    )
 
 
-def compensation_gates(setting: Setting, plan: Plan, name: str, undo: Undo) -> tuple[str, ...]:
+def compensation_gates(
+    setting: Setting, course: Course, plan: Plan, name: str, undo: Undo
+) -> tuple[str, ...]:
     """Return the names of the gates that a proposed compensation waits for; `plan` holds it as a step of this name."""
     if not setting.compiled.gates:
         return ()
-    called = resolved_review(setting.ctx, setting.compiled, setting.spec, plan, name, undo.params)
+    called = resolved_review(
+        setting.ctx, setting.compiled, setting.spec, plan, name, undo.params, planned=course.plan
+    )
     _exhaust(policies_hold(called))
     demand_gates(called)
     demanded = (demand.gate for demand in called.demands if demand.step_id == name)

@@ -49,9 +49,11 @@ from tercet.runtime.noticeboard import Stop
 from tercet.runtime.plans import read_plan
 from tercet.runtime.progress import envelope
 from tercet.runtime.quality_loop import QualityLoop
+from tercet.runtime.repeats import Repeats
 from tercet.runtime.rest import Rest
 from tercet.runtime.results import entered_results
 from tercet.runtime.retrieving import read_facts
+from tercet.runtime.same_calls import recent_claim
 from tercet.runtime.setting import Course, Setting
 from tercet.runtime.spectators import spectate
 from tercet.runtime.state import UNDO, State
@@ -63,7 +65,7 @@ _T = TypeVar("_T")
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 _BEGINNING = (
-    c.Dispatch, c.Settle, c.Propose, c.Reflect, c.DrawExperience, c.DrawSamples, c.RunTests, c.VerifyOutputs,
+    c.CheckRepeats, c.Dispatch, c.Settle, c.Propose, c.Reflect, c.DrawExperience, c.DrawSamples, c.RunTests, c.VerifyOutputs,
     c.Attack, c.Critique, c.FetchEvidence, c.Repair,
 )  # fmt: skip
 """What is not begun once the process was told to stop."""
@@ -78,7 +80,9 @@ class Halt:
     """Why a driver lets go of its session before the run is over."""
 
     reason: str = "the process was told to stop"
+    code: str = ""
     by: str = ""
+    simulated_by: str = ""
     inbox: int = 0
     grace_ms: int | None = GRACE_MS
     """How long calls under way may still take; None lets each take its own time."""
@@ -108,7 +112,7 @@ class Driver:
         """Whether nothing will be read any more."""
         self._bell = 0
         self._base = self._current = setting
-        self._made_of: tuple[object, ...] = (None,) * 5
+        self._made_of: tuple[object, ...] = (None,) * 6
         """What of the state went into it: each of them is another object when it has changed."""
         self._facts: dict[str, tuple[Evidence, ...]] = {}
         """What plans have found, by its digest."""
@@ -140,7 +144,7 @@ class Driver:
     def setting(self) -> Setting:
         """What the run is judged and carried out in, with what operators have added to its budget."""
         state = self.state
-        made_of = (state.extended, state.learned, state.facts, state.entered, state.earlier)
+        made_of = (state.extended, state.learned, state.facts, state.entered, state.changed, state.earlier)
         if not all(map(is_, made_of, self._made_of)):
             self._made_of = made_of
             current = self._base
@@ -150,6 +154,8 @@ class Driver:
                 current = current.knowing(self._known())
             if state.entered:
                 current = current.with_entered(entered_results(state))
+            if state.changed:
+                current = current.with_changed(state.changed)
             if state.earlier:
                 current = current.after(state.earlier)
             self._current = current.extended(state.extended) if state.extended else current
@@ -297,7 +303,15 @@ class Driver:
         letters = await mail.unread(self.around.journal, self.lease.tenant, self.state)
         for event, _ in mail.heard(self.state, letters, self.now(), outside=False):
             if isinstance(event, e.SessionPaused):
-                self.stop(Halt(reason=event.reason, by=event.by, inbox=event.inbox, grace_ms=None))
+                self.stop(
+                    Halt(
+                        reason=event.reason,
+                        by=event.by,
+                        simulated_by=event.simulated_by,
+                        inbox=event.inbox,
+                        grace_ms=None,
+                    )
+                )
                 return
             self._record(event)
 
@@ -346,7 +360,16 @@ class Driver:
 
     async def _halted(self, halt: Halt) -> State:
         if not self.state.is_over and self.state.status == "in_progress" and not self.state.ending:
-            self._record(e.SessionPaused(at=self.now(), reason=halt.reason, by=halt.by, inbox=halt.inbox))
+            self._record(
+                e.SessionPaused(
+                    at=self.now(),
+                    reason=halt.reason,
+                    code=halt.code,
+                    by=halt.by,
+                    simulated_by=halt.simulated_by,
+                    inbox=halt.inbox,
+                )
+            )
             await self._flush(is_folded=True)
         return self.state
 
@@ -354,6 +377,9 @@ class Driver:
 
     async def _carry_out(self, command: c.Command) -> None:
         match command:
+            case c.CheckRepeats():
+                found = await self._repeats(command.step).find(command.params, command.key, self.now())
+                self._record(e.RepeatsChecked(at=self.now(), step=command.step, key=command.key, found=found))
             case c.Dispatch():
                 await self._dispatch(command)
             case c.Judge():
@@ -462,9 +488,9 @@ class Driver:
         """Have facts at hand that the next event is about."""
         self._facts[digest] = facts
 
-    def let_go(self, reason: str) -> None:
+    def let_go(self, reason: str, code: str = "") -> None:
         """Come to a halt from which the session can be resumed."""
-        self.stop(Halt(reason=reason))
+        self.stop(Halt(reason=reason, code=code))
 
     async def flush(self) -> None:
         """Make durable what was recorded, and hear whether an operator stopped the pack or the tenant."""
@@ -567,13 +593,36 @@ class Driver:
                 )
             )
             return
+        if await self._is_taken(command, now):
+            return
         work, course, epoch = self.around.work, self._followed(), self.lease.epoch
         intent = await self.aside(
             lambda: work.intent(self.state, self.setting, course, command, now, epoch, circuit)
         )
         self._record(intent)
         self.ledger.unit.claims.append(intent.key)
+        claim = recent_claim(self.ledger.unit.events[-1], self.lease.stream, self.state.position)
+        if claim is not None:
+            self.ledger.unit.claims.append(claim)
         self.ledger.unit.begin.append(intent)
+
+    def _repeats(self, name: str) -> Repeats:
+        return Repeats(self.around.journal, self.state, self._call(name).tool, name)
+
+    async def _is_taken(self, command: c.Dispatch, now: int) -> bool:
+        """Return whether another call counts against one that may be made once in a period; claim it if not.
+
+        The claim is durable before the INTENT is. An attempt whose outcome is unknown has its claim from before.
+        """
+        name = command.step
+        step = self.state.steps[name]
+        if self._call(name).tool.once_per is None or step.is_unsettled:
+            return False
+        await self._flush()  # whoever finds the claim must find the session
+        found = await self._repeats(name).claim(command.params, command.key, now, step.earlier_calls)
+        if found:
+            self._record(e.RepeatsChecked(at=now, step=name, key=command.key, found=found))
+        return bool(found)
 
     def _drift(self, name: str, call: EffectiveStep, now: int) -> e.StepRefused | None:
         """What has changed since a call was approved, so that it must not be made: looked at just before its INTENT."""

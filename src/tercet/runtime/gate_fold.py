@@ -33,7 +33,7 @@ from tercet.runtime.quality_fold import with_quality
 from tercet.runtime.rounds import told_round
 from tercet.runtime.saga_fold import effects_kept
 from tercet.runtime.session_fold import ending, extended, revived
-from tercet.runtime.state import UNDO, Answer, Entered, OpenGate, State, StepState
+from tercet.runtime.state import UNDO, Answer, Change, Entered, OpenGate, SetValue, State, StepState
 from tercet.runtime.step_fold import complete, did_not_happen
 
 P = Phase
@@ -124,6 +124,8 @@ def _recorded(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
         digest=gate.calls[step],
         at=event.at,
         note=event.note,
+        simulated_by=event.simulated_by,
+        changes=event.changes,
     )
 
 
@@ -138,6 +140,8 @@ def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     login = event.login
     is_own = bool(owner_named(state, event.actor, login))
     demand(state, event, is_met=not is_own, why="they started this run, or one that it is nested in")
+    is_changer = has_set_values(state, gate, event.actor, login)
+    demand(state, event, is_met=not is_changer, why="they set values in it")
     is_second = any(a.actor == event.actor or (login and a.login == login) for a in gate.approvals)
     demand(state, event, is_met=not is_second, why="they approved it already")
     gate = msgspec.structs.replace(gate, approvals=(*gate.approvals, _recorded(gate, event, gate.step)))
@@ -151,6 +155,12 @@ def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
             let_through, steps=with_step(let_through, name, status="pending", gate="", approved=digest)
         )
     return let_through
+
+
+def has_set_values(state: State, gate: OpenGate, actor: str, login: str) -> bool:
+    """Return whether a person has set values in one of the calls that a gate is about."""
+    mine = (each for each in state.changed if each.step in gate.calls)
+    return any(each.by == actor or (bool(login) and each.login == login) for each in mine)
 
 
 def can_be_held(step: StepState) -> bool:
@@ -199,14 +209,43 @@ def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     """The call goes back to the planner with what the person says: its step counts as refused, and those that the same
-    gate was about wait for the next plan. Outputs go into repair."""
+    gate was about wait for the next plan. Where the person sets values, the next plan is this one with those values, and
+    no planner is asked. Outputs go into repair."""
+    is_call = gate.kind == "approval"
+    demand(state, event, is_met=is_call or not event.changes, why="values are set in calls only")
     if gate.kind == "output":
         quality = with_quality(state, feedback=event.note, stage="", escalation={})
         return changed(state, gates=_without(state, gate), phase=P.REPAIR, quality=quality)
     demand(state, event, is_met=not gate.step.startswith(UNDO), why="a compensation can no longer be changed")
     for name in gate.covers:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
+    if event.changes:
+        demand(state, event, is_met=state.change is None, why="another change is being reviewed")
+        state = changed(state, change=_requested(gate, event))
     return _refuse_call(state, gate, event.note, MODIFIED)
+
+
+def _requested(gate: OpenGate, event: e.GateAnswered) -> Change:
+    """Return the change that an answer asks for."""
+    values = tuple(
+        SetValue(
+            step=gate.step,
+            tool=str(gate.shown.get("tool", "")),
+            place=place,
+            value=value,
+            by=event.actor,
+            login=event.login,
+            gates=gate.names,
+        )
+        for place, value in event.changes.items()
+    )
+    return Change(
+        step=gate.step,
+        values=values,
+        note=event.note,
+        params=gate.shown.get("params", {}),
+        defaults=tuple(gate.shown.get("defaults", ())),
+    )
 
 
 def _refuse_call(state: State, gate: OpenGate, reason: str, code: str) -> State:
@@ -280,6 +319,7 @@ def _replan(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         halted_from=None,
         status="in_progress",
         reason="",
+        change=None,
         feedback=(event.note or gate.shown.get("reason", "a person asks for another plan"),),
         setbacks=(*state.setbacks, (gate.step,) if gate.step else ()),
         refused=(*state.refused, state.plan_hash),
@@ -362,7 +402,12 @@ def acceptance_lapsed(state: State, event: e.AcceptanceLapsed) -> State:
 def approval_granted(state: State, event: e.ApprovalGranted) -> State:
     step = step_of(state, event.step, event)
     demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
-    demand(state, event, is_met=not step.is_added, why="a re-plan added this step")
+    demand(
+        state,
+        event,
+        is_met=not step.is_added,
+        why="a re-plan added this step, or it was planned after untrusted data was read",
+    )
     granted = Answer(
         gate="",
         names=(),

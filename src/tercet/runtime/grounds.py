@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from tercet.contracts import references
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.references import Reference, scan
 from tercet.contracts.run import Run
@@ -62,5 +63,10 @@ def _ordered(value: Any) -> Any:
 def _pinned(run: Run) -> frozenset[str]:
     """The evidence that the plan names: listed, or read by a step or an output."""
     steps = (ref for step in run.plan.steps for ref in pinned(step))
-    read = (found.target for found in scan(run.plan.outputs) if isinstance(found, Reference))
+    read = (
+        ref
+        for found in scan(run.plan.outputs)
+        if isinstance(found, Reference) and found.kind != "cel"
+        for ref in references.evidence_of(found)
+    )
     return frozenset((*steps, *read))

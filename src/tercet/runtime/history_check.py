@@ -11,6 +11,7 @@ from tercet.journal import events as e
 from tercet.journal.protocol import SessionRow
 from tercet.runtime.ledger import ROW_MS
 from tercet.runtime.opening import request_claim
+from tercet.runtime.same_calls import recent_claim
 
 
 class ExpectedClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,8 +36,10 @@ def add_row(rows: deque[SessionRow], row: SessionRow) -> None:
 
 
 def expected_claims(events: Sequence[e.Event]) -> list[ExpectedClaim]:
-    """Return the claims that a session's events have made: its request key, and the key of every call."""
+    """Return the claims that a session's events have made: its request key, the key of every call, and the key by which
+    other runs find the call."""
     found: dict[str, ExpectedClaim] = {}
+    session = next((event.session for event in events if isinstance(event, e.SessionStarted)), "")
     for seq, event in enumerate(events, 1):
         match event:
             case e.SessionStarted() if not event.shadow and event.request.get("request_key") is not None:
@@ -46,6 +49,8 @@ def expected_claims(events: Sequence[e.Event]) -> list[ExpectedClaim]:
                 found[keys[0]] = ExpectedClaim(keys=keys, seq=seq)
             case e.Intent() if event.tool:
                 found.setdefault(event.key, ExpectedClaim(keys=(event.key,), seq=seq))
+                if (key := recent_claim(event, session, seq)) is not None:
+                    found[key] = ExpectedClaim(keys=(key,), seq=seq)
             case _:
                 pass
     return list(found.values())

@@ -208,14 +208,14 @@ class Interview:
                     return await self._call(model, question, attempt)
                 except ModelFault as found:
                     fault = found
-                    faults.append(f"{model.name}: {found.message}")
+                    is_named = model.name in found.message
+                    faults.append(found.message if is_named else f"{model.name}: {found.message}")
                 if not self._may_ask_again(fault):
                     break
-        if len(faults) < 2:
+        causes = tuple(dict.fromkeys(faults))
+        if len(causes) < 2:
             raise fault
-        raise ModelFault(
-            f"no model answered: {'; '.join(faults)}", code=fault.model_code, remedy=fault.remedy
-        )
+        raise ModelFault("; ".join(causes), code=fault.model_code, remedy=fault.remedy)
 
     def _may_ask_again(self, fault: ModelFault) -> bool:
         """Whether the same model is worth another call: one that was too late would be again, and one that wants to be

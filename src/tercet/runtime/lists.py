@@ -12,6 +12,7 @@ from tercet.journal.protocol import Journal, SessionRow
 from tercet.runtime import opening
 from tercet.runtime.changes import ANSWERS
 from tercet.runtime.damage import DamagedSession, describe_damage
+from tercet.runtime.recent_calls import RecentCall
 from tercet.runtime.rows import details_of
 from tercet.runtime.state import OpenGate, State
 from tercet.runtime.transcript import moment
@@ -94,9 +95,11 @@ class ListedGate:
     digest: str
     opened_at: datetime
     expires_at: datetime | None
+    recent: tuple[RecentCall, ...] = ()
+    """Recent calls of the tenant like the one that is asked about, identical ones first. No answer binds to them."""
 
     @classmethod
-    def of(cls, state: State, gate: OpenGate) -> ListedGate:
+    def of(cls, state: State, gate: OpenGate, recent: tuple[RecentCall, ...] = ()) -> ListedGate:
         """The same, of a gate of a session."""
         return cls(
             id=gate.id,
@@ -115,6 +118,7 @@ class ListedGate:
             digest=gate.digest,
             opened_at=moment(gate.at),
             expires_at=moment(gate.expires) if gate.expires else None,
+            recent=recent,
         )
 
 

@@ -90,10 +90,11 @@ TABLE: dict[type[e.Event], frozenset[Phase]] = {
     e.OutputsRepaired: frozenset({P.REPAIR}),
     e.EvidenceFetched: frozenset({P.REPAIR}),
     e.AcceptanceLapsed: frozenset({P.COMMIT}),
+    e.RepeatsChecked: frozenset({P.ACT, P.FAIL}),
 }
 """In which phases an event may happen. What it leads to is in the function of its name, in the fold of its family."""
 
-_ONLY_BACK = (e.Intent, e.RetryScheduled, e.StepRefused, e.StepSkipped, e.StepJudged)
+_ONLY_BACK = (e.Intent, e.RepeatsChecked, e.RetryScheduled, e.StepRefused, e.StepSkipped, e.StepJudged)
 """What may happen in FAIL to the steps that take others back, and to no other."""
 
 TRANSITIONS: dict[SessionStatus, frozenset[SessionStatus]] = {
@@ -232,6 +233,7 @@ _HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
     e.OutputsRepaired: quality_fold.outputs_repaired,
     e.EvidenceFetched: quality_fold.evidence_fetched,
     e.AcceptanceLapsed: gate_fold.acceptance_lapsed,
+    e.RepeatsChecked: step_fold.repeats_checked,
 }
 
 __all__ = ["TABLE", "TRANSITIONS", "IllegalEvent", "evolve"]

@@ -9,7 +9,7 @@ Who may say what is decided here, against the state that the message meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -19,13 +19,20 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import not_plain, storable
-from tercet.contracts.request import Actor
+from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.journal import events as e
 from tercet.journal.events.gate import Answered
 from tercet.policy import schemas
-from tercet.runtime.changes import ANSWERS, POLICY, owner_named
-from tercet.runtime.gate_fold import can_be_held, gate_for
+from tercet.runtime.changes import ANSWERS, MODIFIED, POLICY, owner_named, owners_of
+from tercet.runtime.gate_fold import can_be_held, gate_for, has_set_values
+from tercet.runtime.modifications import (
+    NOT_SETTABLE,
+    SETTABLE,
+    demand_settable,
+    is_replaced,
+    place_of,
+)
 from tercet.runtime.session_fold import EXTENSIBLE, is_extension
 from tercet.runtime.state import UNDO, OpenGate, State
 
@@ -43,6 +50,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     auth: str = "local"
     login: str = ""
     """The login that they speak from; empty where the caller vouches for them."""
+    simulated_by: str = ""
+    """The login of the person who acts as `actor` in a development session; empty where `actor` speaks."""
     note: str = ""
     nonce: str = ""
     """Drawn when it is put into the inbox, so that no two messages have the same bytes there."""
@@ -58,6 +67,8 @@ class Reply(Message, frozen=True, kw_only=True, tag="reply"):
     """The digest of the call that was looked at; empty where the gate's own is meant."""
     listed: bool = False
     """Whether their roles come from a list of people."""
+    changes: dict[str, Any] = {}
+    """With `modify`: the values that they set in the call, by JSON Pointer into its parameters."""
 
 
 class Pause(Message, frozen=True, kw_only=True, tag="pause"):
@@ -126,8 +137,14 @@ def nameable(actor: Actor) -> Actor:
 def by(actor: Actor) -> dict[str, Any]:
     """Who says something, in the words of a message."""
     named = nameable(actor)
-    login = storable(named.os_user) if named.os_user and named.auth == "local" else ""
-    return {"actor": named.id, "roles": named.roles, "auth": named.auth, "login": login}
+    user, is_simulated = storable(named.os_user or ""), named.auth == SIMULATED
+    return {
+        "actor": named.id,
+        "roles": named.roles,
+        "auth": named.auth,
+        "login": user if named.auth == "local" else "",
+        "simulated_by": (user or "unknown") if is_simulated else "",
+    }
 
 
 def reply(
@@ -139,12 +156,16 @@ def reply(
     value: Any = None,
     digest: str = "",
     listed: bool = False,
+    changes: Mapping[str, Any] | None = None,
 ) -> Reply:
     """An answer to a gate, by somebody; raises `UsageError` for what is no gate id or no JSON."""
     if (fault := not_plain(value)) is not None:
         raise UsageError(
             f"this value is no JSON: {fault}", code="not_json", remedy="give what the call brought as JSON"
         )
+    placed = {place_of(name): changed for name, changed in (changes or {}).items()}
+    if (fault := not_plain(placed)) is not None:
+        raise UsageError(f"these values are not JSON: {fault}", code="not_json", remedy="set JSON values")
     return Reply(
         session=session_of(gate),
         gate=gate,
@@ -152,6 +173,7 @@ def reply(
         value=value,
         digest=digest,
         listed=listed,
+        changes=placed,
         note=storable(note),
         **by(actor),
     )
@@ -163,6 +185,7 @@ def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: boo
     if state.is_over:
         raise session_over(said.session, state)
     _demand_person(said)
+    demand_simulation(said, state)
     if not isinstance(said, Reply):
         _demand_open(said, state)
     match said:
@@ -171,12 +194,33 @@ def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: boo
         case Pause():
             _demand_running(said, state)
             reason = f"paused by {said.actor}: {said.note}".rstrip(": ")
-            return e.SessionPaused(at=at, reason=reason, by=said.actor, inbox=inbox, outside=outside)
+            return e.SessionPaused(
+                at=at,
+                reason=reason,
+                by=said.actor,
+                simulated_by=said.simulated_by,
+                inbox=inbox,
+                outside=outside,
+            )
         case Cancel():
-            return e.SessionCancelled(at=at, by=said.actor, reason=said.note, inbox=inbox, outside=outside)
+            return e.SessionCancelled(
+                at=at,
+                by=said.actor,
+                simulated_by=said.simulated_by,
+                reason=said.note,
+                inbox=inbox,
+                outside=outside,
+            )
         case Extend():
             demand_extension(said.more)
-            return e.BudgetExtended(at=at, by=said.actor, more=said.more, inbox=inbox, outside=outside)
+            return e.BudgetExtended(
+                at=at,
+                by=said.actor,
+                simulated_by=said.simulated_by,
+                more=said.more,
+                inbox=inbox,
+                outside=outside,
+            )
 
 
 def session_over(session: str, state: State) -> UsageError:
@@ -207,6 +251,17 @@ def _demand_person(said: Said) -> None:
             f"{said.actor} is the name of a policy, and no person's",
             code="reserved_name",
             remedy=f"speak under a name that does not begin with {POLICY}",
+        )
+
+
+def demand_simulation(said: Said, state: State) -> None:
+    """Raise `UsageError` for what one person says as another, except in a development session."""
+    is_simulated = said.auth == SIMULATED or bool(said.simulated_by)
+    if is_simulated and not state.start.get("dev"):
+        raise UsageError(
+            f"session {said.session} is not a development session: only {said.actor} can speak as {said.actor}",
+            code="simulation_refused",
+            remedy=f"let {said.actor} do it from their own login; or start the run again with --dev",
         )
 
 
@@ -264,6 +319,10 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
         )
     if said.answer == "approve":
         _demand_fresh(gate, at)
+    if said.changes and said.answer != "modify":
+        raise UsageError(
+            f"{said.answer} sets no values", code="usage", remedy="answer with modify to set values in a call"
+        )
     _RULES[said.answer](said, gate, state)
     return e.GateAnswered(
         at=at,
@@ -275,7 +334,9 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
         listed=said.listed,
         auth=said.auth,
         login=said.login,
+        simulated_by=said.simulated_by,
         value=said.value,
+        changes=said.changes,
         note=said.note,
         outside=outside,
         inbox=inbox,
@@ -376,6 +437,12 @@ def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
             code="already_approved",
             remedy="a quorum counts different people: let somebody else approve it as well",
         )
+    if has_set_values(state, gate, said.actor, said.login):
+        raise UsageError(
+            f"{said.actor} has set values in the call of gate {gate.id}, and cannot approve it",
+            code="own_change",
+            remedy="let another person with a role of the gate approve it, or deny it",
+        )
     open_roles = [gate.needs[name].roles for name in gate.unmet]
     if not any(not roles or not set(roles).isdisjoint(said.roles) for roles in open_roles):
         raise _role_missing(said, gate, "approve")
@@ -410,12 +477,72 @@ def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
             code="compensation_fixed",
             remedy="approve it, or deny it: then the effect is listed for an operator",
         )
-    if gate.kind != "output":  # outputs are repaired, whoever planned them
+    _demand_no_change(said, gate, state)
+    if said.changes:
+        _may_set_values(said, gate, state)
+    elif gate.kind != "output":  # outputs are repaired, whoever planned them
         _demand_planner(state, "deny it, and run the changed plan")
     if not said.note:
         raise UsageError(
             "a change needs words", code="note_missing", remedy="say what shall be different with a note"
         )
+
+
+def _demand_no_change(said: Reply, gate: OpenGate, state: State) -> None:
+    """Raise `UsageError` while another call is being changed: the next plan can follow one wish only."""
+    is_sent_back = any(state.steps[name].code == MODIFIED for name in state.unjudged)
+    if state.change is not None or (is_sent_back and said.changes):
+        raise UsageError(
+            f"another call of the run is being changed, and gate {gate.id} waits for the plan that follows from that",
+            code="change_pending",
+            remedy=f"let the session go on, then answer its next gate: tercet sessions resume {said.session}",
+        )
+
+
+def _may_set_values(said: Reply, gate: OpenGate, state: State) -> None:
+    """Values that a person sets are trusted because the gate trusts that person: by a role that it names. The owner of the
+    run is not trusted with them."""
+    if owner := _owner(said, state):
+        raise UsageError(
+            f"{owner} started this run, and cannot set values in its calls",
+            code="own_gate",
+            remedy="let an approver of the gate set them; or deny it, and start the run again with other values",
+        )
+    if gate.kind != "approval" or SETTABLE not in gate.shown:
+        raise UsageError(
+            f"no values can be set at gate {gate.id}",
+            code=NOT_SETTABLE,
+            remedy="values can be set in a call of the plan, at a gate that names roles; leave them out, or deny it",
+        )
+    if state.is_stepwise:
+        raise UsageError(
+            "an agent decides this run step by step, and its turns are not changed",
+            code=NOT_SETTABLE,
+            remedy="leave the values out, and tell the agent with a note what shall be different",
+        )
+    wanted = {role for need in gate.needs.values() for role in need.roles}
+    if wanted.isdisjoint(said.roles):
+        raise _role_missing(said, gate, "set values at")
+    _demand_other_approver(said, gate, state)
+    demand_settable(gate, said.changes)
+
+
+def _demand_other_approver(said: Reply, gate: OpenGate, state: State) -> None:
+    """Raise `UsageError` if the pack lists no other people who could approve the changed call."""
+    people: dict[str, Any] = state.start.get("people") or {}
+    excluded = {said.actor, *(str(owner.get("id")) for owner in owners_of(state.start))}
+    kept = [each for each in state.changed if each.step in gate.calls and not is_replaced(each, said.changes)]
+    excluded |= {each.by for each in kept}
+    # A program that vouches for people may know others than the list.
+    for name, need in gate.needs.items() if people and said.listed else ():
+        others = [who for who in people if who not in excluded]
+        able = [who for who in others if gate.counts(name, tuple(as_list(people[who].get("roles")) or ()))]
+        if len(able) < need.quorum:
+            raise UsageError(
+                f"whoever sets a value cannot approve it, and without {said.actor} too few people could approve {name}",
+                code="no_other_approver",
+                remedy=f"list another person with the role {' or '.join(need.roles)} in actors.toml, then resume the session; or deny the call, and start the run again with other values",
+            )
 
 
 def _demand_planner(state: State, remedy: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 
 import msgspec
@@ -15,8 +15,9 @@ from tercet.contracts.context import RunContext
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
+from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
-from tercet.contracts.request import Actor, Request
+from tercet.contracts.request import SIMULATED, Actor, Request
 from tercet.journal import codec
 from tercet.journal import events as e
 from tercet.journal.errors import JournalCorrupt
@@ -46,7 +47,7 @@ def setting_of(
     shelf: Shelf = NO_SHELF,
 ) -> Setting:
     """What a run is judged in: the pack, and what of a library it has beside it."""
-    compiled = compile_context(pack, request, ctx, snapshot, library=shelf.facts)
+    compiled = compile_context(pack, request, ctx, snapshot, library=shelf.facts, left_out=shelf.left_out)
     known = compiled.evidence
     expiry = {
         fact.id: int(fact.expires_at.timestamp() * 1000)
@@ -64,6 +65,22 @@ def setting_of(
         library_snapshot=shelf.snapshot,
         library_hash=shelf.hash,
     )
+
+
+def demand_development(pack: Pack, owner: Actor, *, is_dev: bool) -> None:
+    """Raise `UsageError` for a development session of a pack that forbids them, and for a simulated owner elsewhere."""
+    if is_dev and not pack.session.simulated_people:
+        raise UsageError(
+            f"{pack.ref} takes no development sessions: simulated_people is false in its pack.toml",
+            code="simulation_refused",
+            remedy="start the run without --dev, and let each person answer from their own login",
+        )
+    if owner.auth == SIMULATED and not is_dev:
+        raise UsageError(
+            f"only in a development session can another person start a run as {owner.id}",
+            code="simulation_refused",
+            remedy="start it with --dev, or from their own login",
+        )
 
 
 def demand_extras(setting: Setting) -> None:
@@ -90,6 +107,8 @@ def started(
     parent_owners: tuple[Actor, ...] = (),
     frozen: bytes = b"",
     traceparent: str = "",
+    is_dev: bool = False,
+    folder: str = "",
 ) -> e.SessionStarted:
     """The first event of a session."""
     ctx, rules = setting.ctx, pack.session
@@ -110,6 +129,7 @@ def started(
         context=setting.compiled.hash,
         library=setting.library_snapshot,
         library_hash=setting.library_hash,
+        left_out=setting.compiled.left_out,
         planner=planner,
         models=models,
         fallible=is_fallible,
@@ -126,6 +146,8 @@ def started(
         risk_tier=str(setting.spec.risk_tier),
         traceparent=traceparent,
         people=people_of(pack.actors),
+        dev=is_dev,
+        folder=storable(folder),
         behaviour=ctx.behaviour,
     )
 
@@ -156,6 +178,7 @@ async def shelf_of(journal: Journal, state: State) -> Shelf:
         snapshot=library,
         hash=str(state.start.get("library_hash", "")),
         facts=await _kept_facts(journal, state, is_shelved=True),
+        left_out=state.start.get("left_out", {}),
     )
 
 
@@ -296,9 +319,9 @@ def demand_movable(pack: Pack, state: State) -> None:
         )
 
 
-def under_current_rules(setting: Setting) -> Setting:
-    """The setting of a session that adopts the rules of this version."""
-    return replace(setting, ctx=setting.ctx.model_copy(update={"behaviour": CURRENT}))
+def under_current_rules(ctx: RunContext) -> RunContext:
+    """The frame of a session that adopts the rules of this version."""
+    return ctx.model_copy(update={"behaviour": CURRENT})
 
 
 def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes) -> e.SessionMigrated:
@@ -312,6 +335,7 @@ def migrated(pack: Pack, setting: Setting, state: State, by: str, frozen: bytes)
         by=by,
         library=setting.library_snapshot,
         library_hash=setting.library_hash,
+        left_out=setting.compiled.left_out,
         evidence=hash_bytes(frozen) if frozen else "",
         behaviour=setting.ctx.behaviour,
     )

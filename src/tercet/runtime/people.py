@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from tercet.contracts.plain import storable
@@ -41,10 +42,16 @@ class People(ABC):
         """Deny it: the run ends rejected."""
         return await self._reply(gate_id, "deny", actor, note=note)
 
-    async def modify(self, gate_id: str, *, actor: Actor, note: str) -> RunResult:
+    async def modify(
+        self, gate_id: str, *, actor: Actor, note: str, changes: Mapping[str, Any] | None = None
+    ) -> RunResult:
         """Send it back to the planner with words about what shall be different; earlier approvals are void. Outputs go
-        into repair."""
-        return await self._reply(gate_id, "modify", actor, note=note)
+        into repair.
+
+        With `changes`, set values in the call instead, by parameter name or JSON Pointer: the plan is reviewed with
+        them, and another person approves the changed call.
+        """
+        return await self._reply(gate_id, "modify", actor, note=note, changes=changes)
 
     async def withdraw(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
         """Take one's own approval back, as long as the call has not begun."""
@@ -73,6 +80,7 @@ class People(ABC):
         note: str = "",
         value: Any = None,
         digest: str = "",
+        changes: Mapping[str, Any] | None = None,
     ) -> RunResult:
         person = self.known(actor)
         is_listed = self.roles(person.id) is not None
@@ -85,6 +93,7 @@ class People(ABC):
                 value=value,
                 digest=digest,
                 listed=is_listed,
+                changes=changes,
             )
         )
 

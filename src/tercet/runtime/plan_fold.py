@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 
 from tercet.contracts import references
@@ -23,9 +24,10 @@ from tercet.runtime.changes import (
     illegal,
     more,
 )
+from tercet.runtime.modifications import is_replaced
 from tercet.runtime.plans import read_plan
 from tercet.runtime.session_fold import ending, escalated
-from tercet.runtime.state import EarlierStep, State, StepState
+from tercet.runtime.state import Change, EarlierStep, SetValue, State, StepState
 
 P = Phase
 
@@ -40,7 +42,11 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     order = plan.graph
     ids = [step.id for step in plan.steps]
     kept = _kept(state, plan, event.plan)
-    added = _added(state, event.plan)
+    is_change = state.change is not None and not state.change.plan
+    is_fitting = bool(event.changed_by) == is_change
+    demand(state, event, is_met=is_fitting, why="a plan is changed only by an approver who set values in it")
+    exposure = state.exposure or event.exposure
+    added = frozenset(ids) if exposure else _added(state, event.plan)
     steps = {
         step.id: kept.get(step.id)
         or StepState(
@@ -49,12 +55,15 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         )
         for index, step in enumerate(plan.steps)
     }
+    change, set_values, steps = _changed(state, event.plan, steps)
+    needed = frozenset(ids) if event.origin == "planner" else _needed(plan, state)
     return changed(
         state,
         phase=P.DECOMPOSE,
         plan=event.plan,
         plan_hash=event.hash,
         plan_origin=event.origin,
+        exposure=exposure,
         revision=state.revision + 1,
         steps=steps,
         after={ids[index]: tuple(ids[s] for s in after) for index, after in enumerate(order.successors)},
@@ -63,12 +72,37 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         gates={},
         approved={},
         entered={name: each for name, each in state.entered.items() if name in kept},
+        change=change,
+        changed=set_values,
         verdict={},
         replies=(),
         earlier=_earlier_calls(state, kept),
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
-        needed=frozenset(ids) if event.origin == "planner" else _needed(plan, state),
+        # So does one that an approver changed: if the critic refuses it, the plan before is followed again.
+        needed=needed if change is None else needed | state.needed,
     )
+
+
+def _changed(
+    state: State, said: dict[str, Any], steps: dict[str, StepState]
+) -> tuple[Change | None, tuple[SetValue, ...], dict[str, StepState]]:
+    """Return the change that is left to be reviewed, the values that approvers have set in a new plan, and its steps.
+
+    A value stays set as long as plans say its step in the same words. If the critic has refused a change, the plan before
+    comes back, and the step remembers why.
+    """
+    change = state.change
+    if change is None:
+        before = {step["id"]: step for step in state.plan.get("steps", ())}
+        same = {step["id"] for step in said.get("steps", ()) if before.get(step["id"]) == step}
+        return None, tuple(each for each in state.changed if each.step in same), steps
+    if change.refusal:
+        told = msgspec.structs.replace(steps[change.step], refused_change=change.refusal)
+        return change, change.changed, {**steps, change.step: told}
+    places = [each.place for each in change.values]
+    kept = (each for each in state.changed if each.step != change.step or not is_replaced(each, places))
+    reviewed = msgspec.structs.replace(change, plan=state.plan, changed=state.changed)
+    return reviewed, (*kept, *change.values), steps
 
 
 def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState]:
@@ -142,7 +176,7 @@ def _needed(plan: Plan, state: State) -> frozenset[str]:
 
 def planning_failed(state: State, event: e.PlanningFailed) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
-    failed = changed(state, replies=())
+    failed = changed(state, replies=(), change=None)
     match event.outcome:
         case "fail":
             return ending(failed, "failed", event.reason)
@@ -157,8 +191,9 @@ def decomposed(state: State, _: e.Decomposed) -> State:
 
 
 def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
+    facts = (*state.facts, event.facts) if event.facts else state.facts
     if not event.plan:
-        return changed(state, phase=P.REVIEW)
+        return changed(state, phase=P.REVIEW, facts=facts)
     demand(state, event, is_met=state.plan_origin == "planner", why="a caller's plan is never changed")
     names = [step.get("id") for step in event.plan.get("steps", ())]
     demand(state, event, is_met=names == list(state.steps), why="it is about other steps")
@@ -167,7 +202,7 @@ def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
         phase=P.REVIEW,
         plan=event.plan,
         plan_hash=event.hash,
-        facts=(*state.facts, event.facts) if event.facts else state.facts,
+        facts=facts,
         used=more(state, tool_calls=event.calls, cost=event.cost) if event.calls else state.used,
     )
 
@@ -182,8 +217,18 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     if outcome == "ok":
         # A rehearsal ends here: nothing is called, and there is nothing to score.
         phase = P.COMMIT if state.start.get("shadow") else P.ACT
-        return changed(state, phase=phase, verdict=event.verdict)
-    refused = changed(state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons)
+        return changed(state, phase=phase, verdict=event.verdict, change=None)
+    if state.change is not None and not state.change.refusal:
+        change = msgspec.structs.replace(state.change, refusal="; ".join(reasons))
+        refused = (*state.refused, event.hash)
+        return changed(state, phase=P.PLAN, verdict=event.verdict, refused=refused, change=change)
+    refused = changed(
+        state,
+        verdict=event.verdict,
+        refused=(*state.refused, event.hash),
+        feedback=reasons,
+        change=None,
+    )
     # Another plan would forget a call of which nobody knows whether it happened: such a run comes to its end instead.
     is_known = not any(step.is_reserving for step in state.steps.values())
     if outcome == "replan" and is_known:

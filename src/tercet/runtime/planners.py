@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.tasks import Goal
+from tercet.contracts.trust import input_marks, with_dotted
 from tercet.packs.pack import Pack
 from tercet.planner.alternatives import Setback, propose
 from tercet.planner.knowledge import Knowledge
 from tercet.planner.partial_order import Arrangement, arrange
-from tercet.planner.template import PlanningError
+from tercet.planner.placeholders import Placeholders, PlanningError
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.model_planner import ModelPlanner
 from tercet.runtime.named_models import LOCAL, MODEL, NamedModels
@@ -57,9 +59,15 @@ class TaskPlanner:
 
     def arranged(self, setting: Setting, setbacks: tuple[Setback, ...] = ()) -> Arrangement:
         """The plan after these setbacks, with the orderings that the conditions of its tools ask for, and why."""
-        knowledge = self._knowledge(setting.compiled.snapshot)
-        depth = setting.ctx.run_budget.max_branch_depth
-        case = knowledge.case(setting.compiled.input(), setting.evidence, branch_depth=depth)
+        is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+        store = setting.library_snapshot if is_strict else ""
+        knowledge = self._knowledge(setting.compiled.snapshot or store)
+        case = knowledge.case(
+            setting.compiled.input(),
+            setting.evidence,
+            branch_depth=setting.ctx.run_budget.max_branch_depth,
+            placeholders=_placeholders(setting),
+        )
         plan = propose(knowledge, _goal(knowledge, setting), case, setbacks)
         arranged = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
         _demand_safe(arranged)
@@ -71,6 +79,19 @@ class TaskPlanner:
         if (Knowledge, snapshot) not in kept:
             kept[Knowledge, snapshot] = Knowledge(self._pack.library.on(snapshot))
         return kept[Knowledge, snapshot]
+
+
+def _placeholders(setting: Setting) -> Placeholders:
+    """What fills the evidence ids of a library; before `STRICT_CALLS` that was the snapshot of the pack alone."""
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return Placeholders(snapshot=setting.compiled.snapshot)
+    return Placeholders(
+        input=setting.compiled.input(),
+        snapshot=setting.compiled.snapshot,
+        store=setting.library_snapshot,
+        known=setting.compiled.evidence,
+        marks=input_marks(with_dotted(setting.spec.untrusted_inputs)),
+    )
 
 
 def _goal(knowledge: Knowledge, setting: Setting) -> Goal:
@@ -109,6 +130,15 @@ def choose_planner(
 ) -> TemplatePlanner | TaskPlanner | ModelPlanner:
     """The planner of this name. Without one: models where some are named, the pack's template for the intent, its methods
     where there is a goal for the intent, else the models of the pack, if it has any."""
+    chosen = usual_planner(pack, intent, name, models)
+    if chosen in ASKING:
+        return named.planner(pack, chosen, models)
+    return pack_planner(pack, intent, chosen)
+
+
+def usual_planner(pack: Pack, intent: str, name: str = "", models: Sequence[str] = ()) -> str:
+    """The name of the planner that is asked where this one, or none, was named; raises `UsageError` for one that is not
+    there, or that asks no models where some are named."""
     if name and name not in PLANNER_NAMES:
         raise UsageError(
             f"there is no planner {name}",
@@ -122,9 +152,7 @@ def choose_planner(
             code="wrong_planner",
             remedy="choose the planner model, or name no models",
         )
-    if chosen in ASKING:
-        return named.planner(pack, chosen, models)
-    return pack_planner(pack, intent, chosen)
+    return chosen
 
 
 def _usual(pack: Pack, intent: str) -> str:

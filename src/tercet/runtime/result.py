@@ -15,6 +15,8 @@ class RunResult:
     status: str
     session_id: str
     reason: str
+    code: str
+    """What a paused session is waiting for, such as `model_unavailable`; empty otherwise."""
     outputs: dict[str, Any]
     report: dict[str, Any]
     verdict: dict[str, Any]
@@ -30,6 +32,7 @@ class RunResult:
             status=state.status,
             session_id=state.start["session"],
             reason=state.reason,
+            code=state.paused_for,
             outputs=state.outputs,
             report=state.report,
             verdict=state.verdict,

@@ -13,13 +13,15 @@ from typing import TypeAlias
 
 import msgspec
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
-from tercet.contracts.evidence import Evidence
+from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.shape import JsonObject
 from tercet.evidence.store import Fact
 from tercet.journal import events as e
+from tercet.runtime.basis import evidence_in
 from tercet.runtime.library import Library
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
@@ -57,16 +59,48 @@ def asking(plan: Plan, state: State) -> list[Step]:
     run."""
     if state.plan_origin == "caller":
         return []
-    return [
-        step
+    return [step for step in steps_asking(plan) if state.steps[step.id].status == "pending"]
+
+
+def steps_asking(plan: Plan) -> list[Step]:
+    """Return the steps of a plan that declare queries and have nothing pinned."""
+    return [step for step in plan.steps if step.evidence_queries and not step.evidence_refs]
+
+
+MOST_READ = 500
+"""How many facts of the library a plan may name that the run did not begin with."""
+
+
+def unread(plan: Plan, setting: Setting) -> tuple[str, ...]:
+    """The evidence that a plan names, that is of the library's snapshot, and that the run does not have yet."""
+    if not setting.library_snapshot or not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return ()
+    read = [
+        value
         for step in plan.steps
-        if step.evidence_queries and not step.evidence_refs and state.steps[step.id].status == "pending"
+        for value in (
+            step.params,
+            step.compensate.params if step.compensate else {},
+            {"$cel": step.when} if step.when else {},
+        )
     ]
+    pins = (ref for step in plan.steps for ref in step.evidence_refs)
+    named = dict.fromkeys((*pins, *evidence_in([*read, plan.outputs, plan.memory])))
+    known = setting.compiled.evidence
+    missing = [ref for ref in named if ref not in known and _snapshot_of(ref) == setting.library_snapshot]
+    return tuple(missing[:MOST_READ])
 
 
-def pinned(plan: Plan, setting: Setting, now: int) -> e.EvidenceRetrieved:
-    """What a plan that asks nothing stands on."""
-    return e.EvidenceRetrieved(at=now, evidence=_pinned(plan, setting, ()))
+def _snapshot_of(ref: str) -> str:
+    parts = parse_ref(ref)
+    return parts.snapshot if parts else ""
+
+
+def pinned(
+    plan: Plan, setting: Setting, now: int, facts: Sequence[Evidence] = (), digest: str = ""
+) -> e.EvidenceRetrieved:
+    """What a plan that asks nothing is based on, with the facts that were read for it, and their digest."""
+    return e.EvidenceRetrieved(at=now, evidence=_pinned(plan, setting, facts), facts=digest)
 
 
 @dataclass
@@ -84,8 +118,13 @@ LookUp: TypeAlias = Callable[[str, EvidenceQuery, Spent], Awaitable[Fact | None]
 async def retrieve(
     plan: Plan, steps: Sequence[Step], setting: Setting, library: Library | None, look_up: LookUp, now: int
 ) -> Found:
-    """Ask what these steps of a plan want to know, and pin to each what was found."""
-    facts: dict[str, Fact] = {}
+    """Read the evidence that a plan names, ask what these steps of it want to know, and pin to each what was found."""
+    read = await _read_named(plan, setting, library, now)
+    facts = {fact.evidence.id: fact for fact in read}
+    if not steps:
+        known, blob = tuple(fact.evidence for fact in read), keep(read)
+        event = pinned(plan, setting, now, known, hash_bytes(blob) if blob else "")
+        return Found(event=event, facts=known, blob=blob)
     refs: dict[str, tuple[str, ...]] = {}
     spent = Spent()
     for step in steps:
@@ -117,14 +156,29 @@ async def search(
     setting: Setting, library: Library | None, searches: Sequence[EvidenceQuery], now: int
 ) -> list[Fact]:
     """What the pinned snapshot answers; raises `UsageError` where it is not here: that is not the same as no answer."""
-    snapshot = setting.library_snapshot
+    opened = _demand_library(setting, library)
+    return await opened.find(
+        setting.ctx.tenant, setting.library_snapshot, setting.library_hash, searches, now
+    )
+
+
+async def _read_named(plan: Plan, setting: Setting, library: Library | None, now: int) -> list[Fact]:
+    """The facts of the library that a plan names and the run does not have yet."""
+    missing = unread(plan, setting)
+    if not missing:
+        return []
+    opened = _demand_library(setting, library)
+    return await opened.read(setting.ctx.tenant, setting.library_snapshot, setting.library_hash, missing, now)
+
+
+def _demand_library(setting: Setting, library: Library | None) -> Library:
     if library is None:
         raise UsageError(
-            f"the session is pinned to snapshot {snapshot} of a store of evidence, and none is open here",
+            f"the session is pinned to snapshot {setting.library_snapshot} of a store of evidence, and none is open here",
             code="library_missing",
             remedy="resume it with the store of evidence that it was started with",
         )
-    return await library.find(setting.ctx.tenant, snapshot, setting.library_hash, searches, now)
+    return library
 
 
 def keep(facts: Collection[Fact]) -> bytes:

@@ -96,12 +96,22 @@ def _compared(before: State, after: State, event: e.PlanProposed, *, is_setback:
         hash=event.hash,
         origin=event.origin,
         planner=event.planner,
-        why=before.feedback if is_setback else (),
+        why=_why(before, event) or (before.feedback if is_setback else ()),
         kept=tuple(_kept(new[name], after.steps[name]) for name in new if name in same),
         changed=tuple(_changed(old[name], new[name]) for name in new if name in old and name not in same),
         new=tuple(New(id=name, hash=new[name].hash) for name in new if name not in old),
         given_up=tuple(_given_up(old[name], before, blamed) for name in old if name not in new),
     )
+
+
+def _why(before: State, event: e.PlanProposed) -> tuple[str, ...]:
+    """Return who changed a call of the plan before, or why the critic refused that; empty where neither is so."""
+    if before.change is None:
+        return ()
+    if not event.changed_by:
+        return (f"the critic refused the values that {before.change.by} had set: {before.change.refusal}",)
+    places = ", ".join(each.place.removeprefix("/") for each in before.change.values)
+    return (f"{event.changed_by} set {places}: {before.change.note}",)
 
 
 def _steps(plan: Mapping[str, Any]) -> dict[str, Step]:

@@ -67,6 +67,7 @@ from tercet.runtime.observing import Observer, Observers
 from tercet.runtime.people import People
 from tercet.runtime.planners import PLANNER_NAMES, PlannerName, TaskPlanner, choose_planner
 from tercet.runtime.plans import read_plan
+from tercet.runtime.recent_calls import recent_calls
 from tercet.runtime.records import read_record
 from tercet.runtime.result import RunResult
 from tercet.runtime.roster import Roster
@@ -313,6 +314,8 @@ class Runtime(People):
         shadow: bool = False,
         parent: ToolContext | None = None,
         traceparent: str = "",
+        dev: bool = False,
+        folder: str = "",
     ) -> RunResult:
         """Start a session and carry it as far as it goes. Request, plan and actor may be dicts of their fields.
 
@@ -323,13 +326,15 @@ class Runtime(People):
         language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere; without `actor`, the owner of that
         run owns the nested one too. `traceparent` is the W3C header of
-        whoever asks: the run becomes part of that trace.
+        whoever asks: the run becomes part of that trace. `dev` starts a development session, in which one person may act as
+        any actor of the pack, recorded as simulated. `folder` is the pack's, as next commands shall name it.
         """
         _demand_life(ttl_ms)
         request, plan = as_request(request), as_plan(plan)
         above = () if parent is None else nesting.owners_above(parent)
         asker = as_actor(actor) if actor is not None else above[0] if above else anonymous()
         owner = self.known(messages.nameable(asker))
+        opening.demand_development(self.pack, owner, is_dev=dev)
         caller = traceparent or ("" if parent is None else parent.traceparent)
         asking_span = str(read_traceparent(caller)) if caller else ""
         body = opening.body_of(request, plan)
@@ -372,6 +377,8 @@ class Runtime(People):
                 parent_owners=above,
                 frozen=frozen,
                 traceparent=asking_span,
+                is_dev=dev,
+                folder=folder,
             )
             await self._pin(session, "", shelf.snapshot)
             owed.push_async_callback(self._unpin, session, shelf.snapshot)
@@ -475,7 +482,7 @@ class Runtime(People):
         """What of the library a run begins with."""
         if self._library is None:
             return NO_SHELF
-        return await self._library.shelf(self.tenant, self.pack.decision_for(request.intent), now)
+        return await self._library.shelf(self.tenant, self.pack.decision_for(request.intent), request, now)
 
     async def _pin(self, session: str, before: str, after: str) -> None:
         """Keep the snapshot that a session is pinned to, and give up the one that it was pinned to before."""
@@ -552,8 +559,10 @@ class Runtime(People):
         pack, setting = await self._pinned(restored.state)
         if not is_outdated(setting.ctx.behaviour):
             return await self._carry_on(pack, setting, restored, planner, held=held)
-        current = opening.under_current_rules(setting)
         shelf = await opening.shelf_of(self.journal, restored.state)
+        ctx, request = opening.frame_of(restored.state)
+        snapshot = setting.compiled.snapshot or None
+        current = opening.setting_of(pack, opening.under_current_rules(ctx), request, snapshot, shelf)
         return await self._carry_on(pack, current, restored, planner, held=held, moved=_Move(shelf=shelf))
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: AnyPlanner | None = None) -> RunResult:
@@ -569,7 +578,7 @@ class Runtime(People):
         opening.demand_movable(self.pack, restored.state)
         ctx, request = opening.frame_of(restored.state)
         shelf = await self._shelf(request, self._clock.now())
-        setting = opening.under_current_rules(opening.setting_of(self.pack, ctx, request, None, shelf))
+        setting = opening.setting_of(self.pack, opening.under_current_rules(ctx), request, None, shelf)
         opening.demand_moved(self.pack, setting, restored.state)
         return await self._carry_on(
             self.pack,
@@ -845,7 +854,15 @@ class Runtime(People):
     async def gates(self, *, limit: int = 200) -> list[ListedGate]:
         """The gates of this tenant that wait for an answer, of every pack: what each asks, whom, and since when."""
         found = await open_gates(self.journal, self.tenant, limit)
-        return [ListedGate.of(state, gate) for state, gate in found]
+        now = self._clock.now()
+        return [
+            ListedGate.of(
+                state,
+                gate,
+                await recent_calls(self.journal, self.tenant, str(state.start["session"]), gate, now),
+            )
+            for state, gate in found
+        ]
 
     async def record(self, session_id: str) -> dict[str, Any]:
         """The decision record of a session that is over."""

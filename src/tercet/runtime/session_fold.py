@@ -82,6 +82,7 @@ def revived(state: State) -> State:
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
         paused_by="",
+        paused_for="",
         # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
         quality=afresh(state.quality) if _is_outputs_matter(state) else state.quality,
         # Whoever resumes what was handed to a person has answered: it is tried again as it stands.
@@ -111,6 +112,7 @@ def session_paused(state: State, event: e.SessionPaused) -> State:
         status="paused",
         reason=event.reason,
         paused_by=event.by,
+        paused_for=event.code,
         inbox=max(state.inbox, event.inbox),
     )
 
@@ -177,7 +179,16 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
     pins = {
         name: getattr(event, name)
-        for name in ("pack", "pack_hash", "snapshot", "context", "evidence", "library", "library_hash")
+        for name in (
+            "pack",
+            "pack_hash",
+            "snapshot",
+            "context",
+            "evidence",
+            "library",
+            "library_hash",
+            "left_out",
+        )
     }
     if event.behaviour:
         pins["behaviour"] = event.behaviour
@@ -205,6 +216,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         approved={},
         steps=steps,
         unjudged=(*(name for name in state.unjudged if steps[name].status != "pending"), *failed),
+        change=None if is_planned else state.change,
         verdict={},
         # Another pack may have other rules, and another kind of task to learn from.
         quality=msgspec.structs.replace(afresh(state.quality), drawn={}, control={}),

@@ -10,6 +10,7 @@ from typing import Any
 from tercet.contracts import graph
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import (
+    ChangedValue,
     CompiledContext,
     EarlierCall,
     EnteredResult,
@@ -29,7 +30,7 @@ from tercet.critic.compensation import compensating_step
 from tercet.critic.dispatch import Progress
 from tercet.critic.reading import with_params
 from tercet.journal.events import Undo
-from tercet.runtime.state import UNDO, EarlierStep
+from tercet.runtime.state import UNDO, EarlierStep, SetValue
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,21 @@ class Setting:
     def with_entered(self, entered: tuple[EnteredResult, ...]) -> Setting:
         """The same with the results that people typed."""
         return replace(self, compiled=self.compiled.model_copy(update={"entered": entered}))
+
+    def with_changed(self, changed: Sequence[SetValue]) -> Setting:
+        """The same with the values that approvers have set in calls of the plan."""
+        values = tuple(
+            ChangedValue(
+                step_id=each.step,
+                tool=each.tool,
+                place=each.place,
+                value=each.value,
+                by=each.by,
+                gates=each.gates,
+            )
+            for each in changed
+        )
+        return replace(self, compiled=self.compiled.model_copy(update={"changed": values}))
 
     def after(self, earlier: Sequence[EarlierStep]) -> Setting:
         """The same for a run that has done these things before its present plan."""

@@ -9,7 +9,7 @@ import msgspec
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import COMPENSATES
 from tercet.contracts.session import SessionStatus
-from tercet.journal.events import Need, Undo
+from tercet.journal.events import EarlierCall, Need, Undo
 from tercet.journal.events.gate import GateKind
 
 StepStatus = Literal["pending", "gated", "in_flight", "unknown", "done", "failed", "skipped"]
@@ -66,12 +66,18 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     began: int = 0
     """When its last attempt was about to begin."""
     is_added: bool = False
-    """Whether a re-plan brought it: then no policy grants its approval."""
+    """Whether a re-plan brought it, or a planner that had read untrusted data: then no policy grants its approval."""
     hold_calls: int = 0
     """What is kept back of the budget for taking it back."""
     hold_cost: int = 0
     params: dict[str, Any] = {}
     """What the call of its last attempt was made with."""
+    checked: str = ""
+    """The key of the call that was looked for in other sessions, where its tool allows it once in a period."""
+    earlier_calls: tuple[EarlierCall, ...] = ()
+    """Those that were found."""
+    refused_change: str = ""
+    """Why the critic refused the values that an approver had set in its call; empty where it refused none."""
 
     @property
     def may_have_happened(self) -> bool:
@@ -133,6 +139,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """Whether they held them by a list of people."""
     login: str = ""
     """The login that they answered from; empty where that is not known."""
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
+    changes: dict[str, Any] = {}
+    """The values that they set in the call, by JSON Pointer into its parameters."""
 
 
 class Entered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -140,6 +150,44 @@ class Entered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
     by: str
     is_trusted: bool = False
+
+
+class SetValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A value that an approver has set in the call of a step."""
+
+    step: str
+    tool: str
+    place: str
+    """The JSON Pointer into the parameters of the call."""
+    value: Any
+    by: str
+    login: str = ""
+    """The login that they answered from; empty where that is not known."""
+    gates: tuple[str, ...] = ()
+    """The gates at which it was set."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Values that an approver wants in a call, until the critic has reviewed the plan that has them."""
+
+    step: str
+    values: tuple[SetValue, ...]
+    note: str
+    params: dict[str, Any]
+    """The parameters that the gate showed, with the tool's defaults."""
+    defaults: tuple[str, ...] = ()
+    """The JSON Pointers of those that are defaults."""
+    plan: dict[str, Any] = {}
+    """The plan as it was before; empty until the changed one was proposed."""
+    changed: tuple[SetValue, ...] = ()
+    """What `State.changed` was before."""
+    refusal: str = ""
+    """Why the critic refused the changed plan: then the one before is proposed again."""
+
+    @property
+    def by(self) -> str:
+        """Who set the values."""
+        return self.values[0].by
 
 
 class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -300,6 +348,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     plan: dict[str, Any] = {}
     plan_hash: str = ""
     plan_origin: str = "planner"
+    exposure: str = ""
+    """The first untrusted data that a planner of the run has read."""
     revision: int = 0
     refused: tuple[str, ...] = ()
     """Hashes of the plans that were refused: proposing one of them again is rejected."""
@@ -355,6 +405,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """How many turns of an agent have been judged."""
     entered: dict[str, Entered] = {}
     """Results of steps that people typed when they settled an unknown call."""
+    change: Change | None = None
+    """Values that an approver has set and the critic has not reviewed yet."""
+    changed: tuple[SetValue, ...] = ()
+    """Values that approvers have set in calls of the current plan."""
     learned: tuple[Learned, ...] = ()
     earlier: tuple[EarlierStep, ...] = ()
     """Calls of earlier plans that are not steps of this one, in the order of completion; those of unknown outcome last."""
@@ -365,6 +419,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     missing: dict[str, str] = {}
     paused_by: str = ""
     """The person who paused it; empty where the runtime did."""
+    paused_for: str = ""
+    """What kept it from going on when it was paused, such as `model_unavailable`; empty where nothing did."""
     memory: tuple[dict[str, Any], ...] = ()
     """What the run suggests remembering."""
     quality: Quality = Quality()

@@ -32,6 +32,18 @@ from tercet.runtime.state import UNDO, State, StepState, Used
 P = Phase
 
 
+def repeats_checked(state: State, event: e.RepeatsChecked) -> State:
+    step = step_of(state, event.step, event)
+    demand(
+        state,
+        event,
+        is_met=step.status == "pending" and not step.unmet and not step.is_unsettled,
+        why=f"step {event.step} is {step.status}",
+    )
+    steps = with_step(state, event.step, checked=event.key, earlier_calls=event.found)
+    return changed(state, steps=steps)
+
+
 def intent(state: State, event: e.Intent) -> State:
     step = step_of(state, event.step, event)
     demand(
@@ -325,6 +337,9 @@ def step_judged(state: State, event: e.StepJudged) -> State:
     if event.outcome in ("replan", "escalate"):
         demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     match event.outcome:
+        case "replan" if state.change is not None and event.step == state.change.step:
+            # The next plan is the approver's: no planner has failed, and this plan may be proposed again.
+            return changed(judged, phase=P.PLAN, gates={}, approved={})
         case "replan":
             return changed(
                 judged,
@@ -335,6 +350,7 @@ def step_judged(state: State, event: e.StepJudged) -> State:
                 feedback=(event.reason,),
                 setbacks=(*state.setbacks, (event.step,)),
                 refused=(*state.refused, state.plan_hash),
+                change=None,  # the call that it is about belongs to a plan that is given up
             )
         case "escalate":
             return escalated(judged, P.ACT, event.reason)

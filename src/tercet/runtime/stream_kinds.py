@@ -19,6 +19,8 @@ from tercet.runtime.messages import Said
 from tercet.runtime.nesting import Share
 from tercet.runtime.noticeboard import STREAM as STOPS
 from tercet.runtime.noticeboard import Stop
+from tercet.runtime.repeats import KIND as REPEATS
+from tercet.runtime.repeats import Claim
 
 
 class _Breaker(Circuit, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,5 +85,6 @@ _KINDS: Mapping[str, Callable[[bytes, str, str], bool]] = {
     "experience": _is_a(Lesson),
     "calibration": _is_a(Lesson),
     "breaker": _is_a(_Breaker),
+    REPEATS: _is_a(Claim),
 }
 """What each kind of stream holds, by the part of its name before the colon."""

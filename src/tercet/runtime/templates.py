@@ -39,6 +39,13 @@ class TemplatePlanner:
 
 def fill_template(template: Plan, request: Request, setting: Setting) -> Plan:
     """Return the plan that a template comes to for a request under the decision of this run."""
-    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
-    untrusted_inputs = setting.spec.untrusted_inputs if is_strict else ()
-    return fill(template, request, setting.compiled.snapshot, untrusted_inputs)
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return fill(template, request, setting.compiled.snapshot)
+    return fill(
+        template,
+        request,
+        setting.compiled.snapshot,
+        setting.spec.untrusted_inputs,
+        store=setting.library_snapshot,
+        known=setting.compiled.evidence,
+    )

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
+from tercet.contracts.plain import storable
 from tercet.contracts.plan import EvidenceQuery
+from tercet.contracts.question import ModelFault
 from tercet.evidence.store import Fact
 from tercet.executor.attempt import Done
 from tercet.journal import events as e
@@ -24,10 +26,13 @@ from tercet.runtime.changes import IllegalEvent
 from tercet.runtime.interruption import Interrupted
 from tercet.runtime.interview import Bench, Interview
 from tercet.runtime.plans import read_plan
-from tercet.runtime.retrieving import Spent, asking, pinned, retrieve
+from tercet.runtime.retrieving import Spent, asking, pinned, retrieve, unread
 from tercet.runtime.setting import Course
 from tercet.runtime.surroundings import Surroundings
 from tercet.runtime.work import PLANNER_MISSING
+
+MODEL_UNAVAILABLE = "model_unavailable"
+"""The code of a session that is paused because no model answers its planner."""
 
 
 class Desk(Bench, Protocol):
@@ -55,7 +60,7 @@ class Desk(Bench, Protocol):
         """Have facts at hand that the next event is about."""
         ...
 
-    def let_go(self, reason: str) -> None:
+    def let_go(self, reason: str, code: str = "") -> None:
         """Come to a halt from which the session can be resumed."""
         ...
 
@@ -81,6 +86,10 @@ class Thinking:
                 raise
             if isinstance(error, UsageError) and error.code == PLANNER_MISSING:
                 desk.let_go(error.message)
+                return
+            if isinstance(error, ModelFault) and error.model_code != "model_empty":
+                # A re-plan would not be answered either: the session waits until a model is back.
+                desk.let_go(storable(_describe_fault(error, desk.state.start)), MODEL_UNAVAILABLE)
                 return
             desk.note(work.failed(desk.state, desk.setting, error, desk.now()))
 
@@ -121,7 +130,7 @@ class Thinking:
         desk = self._desk
         plan = read_plan(desk.state.plan)
         steps = asking(plan, desk.state)
-        if not steps:
+        if not steps and not unread(plan, desk.setting):
             desk.note(pinned(plan, desk.setting, desk.now()))
             return
         await desk.flush()
@@ -132,7 +141,8 @@ class Thinking:
         except TercetError as error:
             desk.let_go(f"evidence cannot be looked up: {error.message}")
             return
-        desk.learn(found.event.facts, found.facts)
+        if found.blob:
+            desk.learn(found.event.facts, found.facts)
         desk.note(found.event, *([found.blob] if found.blob else ()))
 
     async def remember(self) -> None:
@@ -163,3 +173,11 @@ class Thinking:
         if not isinstance(ended, Done) or ended.error:
             return None
         return looking_up.fact_of(desk.setting, query, params, ended.value)
+
+
+def _describe_fault(fault: ModelFault, start: Mapping[str, Any]) -> str:
+    """Return which models did not answer, and why."""
+    models: Sequence[str] = start.get("models", ())
+    is_named = any(name in fault.message for name in models)
+    cause = str(fault) if is_named else f"{', '.join(models)}: {fault}"
+    return f"no model answered: {cause}"

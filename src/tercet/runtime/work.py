@@ -49,10 +49,12 @@ from tercet.runtime import memories, story, transcript
 from tercet.runtime.asking import accepting, budget_left, diagnosis_of, people_of
 from tercet.runtime.changes import ANSWERS, MODIFIED, ROLE_LOST
 from tercet.runtime.deciding import can_retry, is_looping
+from tercet.runtime.exposure import untrusted_data_read
 from tercet.runtime.interruption import Interrupted, Interruptible, unless_interrupted
 from tercet.runtime.interview import OVERDRAWN, Bench, Inquirer, Interview
 from tercet.runtime.messages import TEMPLATE
 from tercet.runtime.model_planner import NO_STEPS_LEFT, NO_TOOLS
+from tercet.runtime.modifications import changed_plan
 from tercet.runtime.planners import TaskPlanner
 from tercet.runtime.plans import read_plan
 from tercet.runtime.quality import Matter, final_exit
@@ -60,9 +62,10 @@ from tercet.runtime.records import take_apart
 from tercet.runtime.results import Results
 from tercet.runtime.retrieving import carried_over
 from tercet.runtime.rounds import better_round, restored, told_round
+from tercet.runtime.same_calls import marks_of
 from tercet.runtime.session_fold import ESCALATED
 from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import UNDO, State
+from tercet.runtime.state import UNDO, Change, State
 from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.turns import Reflection, Sofar, Stepper, last_turn, turns_of
 
@@ -151,24 +154,41 @@ class Work:
     ) -> e.PlanProposed:
         """The caller's plan, or the planner's next one."""
         state = bench.state
+        if state.change is not None:
+            return self.changed(state, state.change, bench.setting, now)
         if self._plan is not None:
             return self.given(self._plan, now)
         if self._planner is not None:
-            return self.planned(await self._proposed(self._planner, bench, interview), state, now)
+            proposed = await self._proposed(self._planner, bench, interview)
+            return self.planned(proposed, state, bench.setting, now)
         plan = read_plan(state.plan)
         return e.PlanProposed(at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin)
 
-    def planned(self, proposed: Plan, state: State, now: int) -> e.PlanProposed:
+    @staticmethod
+    def changed(state: State, change: Change, setting: Setting, now: int) -> e.PlanProposed:
+        """The plan with the values that an approver has set; or the one before, if the critic refused them."""
+        if change.refusal:
+            before = read_plan(change.plan)
+            return e.PlanProposed(at=now, plan=_dumped(before), hash=before.hash, origin=state.plan_origin)
+        tool = setting.surface.get(change.values[0].tool)
+        plan = changed_plan(read_plan(state.plan), change, tool)
+        return e.PlanProposed(
+            at=now, plan=_dumped(plan), hash=plan.hash, origin=state.plan_origin, changed_by=change.by
+        )
+
+    def planned(self, proposed: Plan, state: State, setting: Setting, now: int) -> e.PlanProposed:
         """The plan that the planner came to."""
         plan, planner = carried_over(proposed, state.plan), self._planner
+        is_packs_own = self._is_packs_own(state)
         return e.PlanProposed(
             at=now,
             plan=_dumped(plan),
             hash=plan.hash,
             origin="planner",
-            planner="" if planner is None else planner.name,
+            planner="" if planner is None else planner.name or type(planner).__name__,
             decision=planner.decision if isinstance(planner, Stepper) else {},
-            by_pack=self._is_packs_own(state),
+            by_pack=is_packs_own,
+            exposure="" if is_packs_own else untrusted_data_read(state, setting),
         )
 
     def _is_packs_own(self, state: State) -> bool:
@@ -308,8 +328,10 @@ class Work:
         else:
             self._reading = Reading(setting.compiled, plan)
             verdict = verify(
-                _frame(state, setting), setting.compiled, setting.spec, plan, reading=self._reading
+                _review_frame(state, setting), setting.compiled, setting.spec, plan, reading=self._reading
             )
+            if _may_decide_again(state, setting, verdict):
+                verdict = verdict.model_copy(update={"outcome": "replan"})
             verdict = _changed(changes) if changes and verdict.ok else verdict
         return e.PlanReviewed(
             at=now,
@@ -322,7 +344,9 @@ class Work:
         """Whether a plan is rejected only because its planner has no try left: then a person decides."""
         if verdict.outcome != "reject" or not state.start.get("fallible") or verdict.kind is None:
             return False
-        fresh = setting.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": BudgetUse()})
+        if _answers_refusals(state, setting) and verdict.code is not Code.TOOL_DEFINITION_CHANGED:
+            return True
+        fresh = _frame(state, setting).model_copy(update={"used": BudgetUse()})
         has_tries = setting.ctx.run_budget.max_replans > 0
         code = verdict.code or Code.DUPLICATE_ACTION
         return not has_tries or review_outcome(fresh, verdict.kind, code) == "replan"
@@ -367,6 +391,7 @@ class Work:
             hold_calls=back_calls,
             hold_cost=back_cost,
             compensation=command.compensation,
+            marks=marks_of(setting, call, command.params),
         )
 
     def judge(
@@ -724,6 +749,9 @@ _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
 def _failure(state: State, setting: Setting, name: str) -> tuple[str, str]:
     """What the critic makes of a step that failed for good, and why."""
     step = state.steps[name]
+    if state.change is not None and state.change.step == name:
+        places = ", ".join(each.place.removeprefix("/") for each in state.change.values)
+        return "replan", f"{state.change.by} sets {places} ({step.error})"
     result = ToolResult(
         step_id=name,
         outcome=Outcome.DONE if step.outcome == "done" else Outcome.NOT_DONE,
@@ -740,10 +768,44 @@ def _broken(told: str) -> Reflection:
     return Reflection(action="escalate", reason=told, stop="agent_raised")
 
 
+def _answers_refusals(state: State, setting: Setting) -> bool:
+    """Whether whoever plans is shown every refusal as a result, and may decide otherwise: an agent that decides step by step."""
+    return state.is_stepwise and setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+
+
+def _may_decide_again(state: State, setting: Setting, verdict: Verdict) -> bool:
+    """Whether a rejected decision goes back to its agent, which has a re-plan left for it."""
+    has_tries = state.used.replans < setting.ctx.run_budget.max_replans
+    return verdict.outcome == "reject" and has_tries and _answers_refusals(state, setting)
+
+
 def _frame(state: State, setting: Setting) -> RunContext:
     """The frame that the critic judges in: whose plan it is, and what has been used up."""
-    used = {"plan_origin": state.plan_origin, "used": transcript.budget_use(state)}
-    return setting.ctx.model_copy(update=used)
+    update = {
+        "plan_origin": state.plan_origin,
+        "answers_feedback": bool(state.start.get("fallible")) and not state.is_stepwise,
+        "used": transcript.budget_use(state),
+    }
+    return setting.ctx.model_copy(update=update)
+
+
+def _review_frame(state: State, setting: Setting) -> RunContext:
+    """The frame that a plan is reviewed in. A plan that an approver changed contains what it has done already: its review
+    counts that once, as a part of the plan."""
+    frame = _frame(state, setting)
+    if state.change is None:
+        return frame
+    done = [step for step in state.steps.values() if step.status == "done"]
+    used = frame.used.model_copy(
+        update={
+            "steps": frame.used.steps - len(done),
+            "tool_calls": frame.used.tool_calls - sum(step.calls for step in done),
+            "tokens": frame.used.tokens - sum(step.tokens for step in done),
+            "cost_microcents": frame.used.cost_microcents - sum(step.cost for step in done),
+            "wall_clock_ms": 0,  # the time of the plan was reviewed before, and each call is held to what is left of it
+        }
+    )
+    return frame.model_copy(update={"used": used})
 
 
 def _again(state: State, setting: Setting) -> str:

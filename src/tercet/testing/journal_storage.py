@@ -111,6 +111,27 @@ async def the_first_claim_wins(backend: Backend) -> None:
         expect("the refused key", await journal.claim(tenant, "m"), None)
 
 
+async def claims_are_listed_by_their_beginning(backend: Backend) -> None:
+    """Keys come in the order of their bytes, with their holders, of one tenant only, and not more than wanted."""
+    tenant, other = new_tenant(), new_tenant()
+    async with backend.opened() as journal:
+        await journal.append(
+            unit(tenant, 0, b"1", claims=("paid:b", "paid:a", "pai", "paid;", "paid:\U0001f4b6"))
+        )
+        await journal.append(unit(tenant, 0, b"1", stream="ses_2", claims=("paid:aa", "paid:A")))
+        await journal.append(unit(other, 0, b"1", claims=("paid:c",)))
+        found = await journal.claims(tenant, "paid:")
+        expected = ["paid:A", "paid:a", "paid:aa", "paid:b", "paid:\U0001f4b6"]
+        expect("the keys", [key for key, _ in found], expected)
+        expect(
+            "the holders",
+            [holder for _, holder in found[:2]],
+            [ClaimHolder("ses_2", 1), ClaimHolder("ses_1", 1)],
+        )
+        expect("the first", [key for key, _ in await journal.claims(tenant, "paid:", limit=2)], expected[:2])
+        expect("none", await journal.claims(tenant, "paid:c"), [])
+
+
 async def claims_are_checked_before_checkpoints(backend: Backend) -> None:
     """A unit that is wrong in both learns of the claim."""
     tenant = new_tenant()
@@ -207,6 +228,7 @@ CASES = (
     blobs_are_named_by_their_bytes,
     the_blobs_of_a_stream_are_listed,
     the_first_claim_wins,
+    claims_are_listed_by_their_beginning,
     claims_are_checked_before_checkpoints,
     rows_change_in_part_and_as_a_whole,
     sessions_are_listed_newest_first,

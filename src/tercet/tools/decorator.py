@@ -12,7 +12,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.tool import Limit, Unbound
+from tercet.contracts.tool import Limit, OncePer, Unbound
 from tercet.contracts.value_faults import words_for
 from tercet.tools.signature import name_of, read_look_up, read_parameters, read_result
 from tercet.tools.tool import Tool
@@ -42,6 +42,7 @@ def tool(
     result_kinds: Mapping[str, str] | None = None,
     unbound: Mapping[str, Unbound] | None = None,
     identity: Sequence[str] | None = None,
+    once_per: OncePer | Mapping[str, Any] | None = None,
     aliases: Mapping[str, str] | None = None,
     limits: Sequence[Limit | str] = (),
     compensate: Compensation | Mapping[str, Any] | None = None,
@@ -85,6 +86,7 @@ def tool(
         "result_kinds": result_kinds,
         "unbound": unbound,
         "identity": identity,
+        "once_per": once_per,
         "aliases": aliases,
         "limits": _limits(limits),
         "compensate": compensate,

@@ -25,6 +25,18 @@ MIN_LENGTH = 6
 """A shorter secret stands in ordinary words, and cutting it out would garble them."""
 
 
+_SECRET_NAME = re.compile(
+    r"(?i)(?:.*[_-])?(?:password|passwd|passphrase|secret|credentials?|authorization|bearer|cookie"
+    r"|(?:api|access|private|secret|signing)[_-]?key|token)"
+)
+
+
+def is_secret(name: str, value: Any) -> bool:
+    """Return whether the name of a value says that it is secret; a reference to a value is not."""
+    is_reference = as_object(value) is not None and any(key.startswith("$") for key in as_object(value) or {})
+    return _SECRET_NAME.fullmatch(name) is not None and bool(value) and not is_reference
+
+
 def read_secret(environment: Mapping[str, str], name: str, tool: str) -> str:
     """A secret by the name of its variable; raises `NotSent`, which names the variable and never its value."""
     value = environment.get(name, "").strip()

@@ -50,8 +50,11 @@ from tercet.journal.events.session import (
 from tercet.journal.events.step import (
     Abort,
     BoundCompensation,
+    CallMarks,
     Complete,
+    EarlierCall,
     Intent,
+    RepeatsChecked,
     RetryScheduled,
     Settled,
     StepRefused,
@@ -104,6 +107,7 @@ Event: TypeAlias = (
     | OutputsRepaired
     | EvidenceFetched
     | AcceptanceLapsed
+    | RepeatsChecked
 )
 
 __all__ = [
@@ -112,9 +116,11 @@ __all__ = [
     "ApprovalGranted",
     "BoundCompensation",
     "BudgetExtended",
+    "CallMarks",
     "CompensationBegun",
     "Complete",
     "Decomposed",
+    "EarlierCall",
     "EffectsKept",
     "Event",
     "EvidenceFetched",
@@ -137,6 +143,7 @@ __all__ = [
     "PlanProposed",
     "PlanReviewed",
     "PlanningFailed",
+    "RepeatsChecked",
     "RetryScheduled",
     "RunReported",
     "SamplesDrawn",

@@ -67,7 +67,11 @@ class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
     auth: str = "local"
     login: str = ""
     """The login that they answered from; empty where somebody else vouches for them, or nobody wrote it down."""
+    simulated_by: str = ""
+    """The login of the person who acted as `actor` in a development session; empty where `actor` answered."""
     value: Any = None
+    changes: dict[str, Any] = {}
+    """With `modify`: the values that they set in the call, by JSON Pointer into its parameters."""
     note: str = ""
     outside: bool = False
     """Appended by somebody who does not carry the session forward."""

@@ -16,8 +16,12 @@ class PlanProposed(Fact, frozen=True, kw_only=True, tag="plan_proposed"):
     planner: str = ""
     decision: dict[str, Any] = {}
     """What an agent decided, where it decides step by step."""
+    changed_by: str = ""
+    """The approver who set values in a call of the plan before; empty where a planner or the caller proposed it."""
     by_pack: bool = False
     """Whether a template or the methods of the session's own pack propose it: then it follows from what was before."""
+    exposure: str = ""
+    """The first untrusted data that the planner had read; then no policy grants what the plan adds."""
 
 
 class PlanningFailed(Fact, frozen=True, kw_only=True, tag="planning_failed"):
@@ -48,7 +52,8 @@ class Decomposed(Fact, frozen=True, kw_only=True, tag="decomposed"):
 class EvidenceRetrieved(Fact, frozen=True, kw_only=True, tag="evidence_retrieved"):
     """The evidence that the plan pins was looked up: its ids, each with the hash of its content.
 
-    Where the plan asks questions, what was found is pinned to the steps that asked, in another revision of the plan.
+    Where the plan asks questions, what was found is pinned to the steps that asked, in another revision of the plan. Facts
+    of the library that the plan itself names, and that the run did not begin with, are among the facts that were found.
     """
 
     evidence: dict[str, str] = {}

@@ -29,6 +29,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     library: str = ""
     """The snapshot of the library that plans may ask; empty where there is none."""
     library_hash: str = ""
+    left_out: dict[str, int] = {}
+    """How many facts of each class of the library are not among those that it began with."""
     """The hash of that snapshot: another store may have one of the same name."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
@@ -59,6 +61,10 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """The span of whoever asked, in the form of W3C; empty where nobody said."""
     people: dict[str, Any] = {}
     """Who is who by the pack's list of people: login and roles by name. It is no part of the pack's hash."""
+    dev: bool = False
+    """Whether it is a development session, in which one person may act as any actor of the pack."""
+    folder: str = ""
+    """The pack's folder as the command line named it; empty where a program started the session."""
     behaviour: tuple[int, ...] = ()
     """The numbers of the changed rules that it goes by: it is replayed under them, whatever the rules are by then."""
 
@@ -77,8 +83,12 @@ class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
     """The session is let go of, and can be resumed (HALT)."""
 
     reason: str
+    code: str = ""
+    """What keeps it from going on, such as `model_unavailable`; empty where nothing does."""
     by: str = ""
     """Who asked for it; empty where the runtime did."""
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
     inbox: int = 0
     outside: bool = False
     """Appended by somebody who does not carry the session forward."""
@@ -88,6 +98,8 @@ class SessionCancelled(Fact, frozen=True, kw_only=True, tag="session_cancelled")
     """Somebody does not want the run any more."""
 
     by: str
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
     reason: str = ""
     inbox: int = 0
     outside: bool = False
@@ -114,6 +126,8 @@ class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
     """The operator; empty where the runtime did it, because the session's rules were outdated."""
     library: str = ""
     library_hash: str = ""
+    left_out: dict[str, int] = {}
+    """How many facts of each class of the library are not among those that it began with."""
     evidence: str = ""
     """The digest of the snapshot, which the session keeps from now on."""
     behaviour: tuple[int, ...] = ()
@@ -124,6 +138,8 @@ class BudgetExtended(Fact, frozen=True, kw_only=True, tag="budget_extended"):
     """An operator lets the run use more than it was started with."""
 
     by: str
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
     more: dict[str, int]
     inbox: int = 0
     outside: bool = False

@@ -29,6 +29,36 @@ class BoundCompensation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """The gates at which people approved exactly this call together with its step; None if they did not."""
 
 
+class CallMarks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """By what calls of different runs are compared. The digests include the tool's name."""
+
+    same: str
+    """The digest of what makes two calls the same."""
+    like: str
+    """The digest of the first parameter of that."""
+    names: tuple[str, ...] = ()
+    """The parameters to show of a call beside another."""
+
+
+class EarlierCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A call that another step, mostly of another session, made or may have made."""
+
+    session: str
+    step: str
+    key: str
+    at: int
+    outcome: Literal["done", "unknown"] = "done"
+
+
+class RepeatsChecked(Fact, frozen=True, kw_only=True, tag="repeats_checked"):
+    """Which earlier calls count against one that the runs of a tenant may make once in a period."""
+
+    step: str
+    key: str
+    """The key of the call that was checked."""
+    found: tuple[EarlierCall, ...] = ()
+
+
 class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
     """A call is about to be made, with these parameters, under this key, for these reserved costs."""
 
@@ -50,6 +80,8 @@ class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
     hold_cost: int = 0
     compensation: BoundCompensation | None = None
     """What compensates it, bound here: nothing that happens later changes what it refers to."""
+    marks: CallMarks | None = None
+    """By what other runs recognise it; None for a call that only reads."""
 
 
 class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):

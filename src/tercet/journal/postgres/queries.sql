@@ -210,6 +210,13 @@ SELECT s.stream, c.seq
   LEFT JOIN tercet.streams AS s ON s.id = c.stream_id
  WHERE c.tenant = $1 AND c.key = $2
 
+-- name: list_claims
+SELECT c.key, s.stream, c.seq
+  FROM tercet.claims AS c
+  LEFT JOIN tercet.streams AS s ON s.id = c.stream_id
+ WHERE c.tenant = $1 AND c.key >= $2 AND c.key < $3
+ ORDER BY c.key LIMIT $4
+
 -- name: read_session
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at

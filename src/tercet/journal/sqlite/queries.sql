@@ -126,6 +126,13 @@ SELECT digest
 -- name: read_claim
 SELECT s.stream, c.seq FROM claims AS c LEFT JOIN streams AS s ON s.id = c.stream_id WHERE c.tenant = ? AND c.key = ?
 
+-- name: list_claims
+SELECT c.key, s.stream, c.seq
+  FROM claims AS c
+  LEFT JOIN streams AS s ON s.id = c.stream_id
+ WHERE c.tenant = ?1 AND c.key >= ?2 AND c.key < ?3
+ ORDER BY c.key LIMIT ?4
+
 -- name: read_session
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at

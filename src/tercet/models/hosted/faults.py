@@ -7,6 +7,8 @@ prompt. Of that only a code word gets through.
 from __future__ import annotations
 
 import re
+import socket
+import ssl
 from collections.abc import Iterator
 
 from pydantic_ai import exceptions
@@ -132,11 +134,34 @@ def _status(error: exceptions.ModelAPIError) -> int:
 
 
 def _said(error: exceptions.ModelAPIError, status: int) -> str:
-    words = [str(status)] if status else []
+    words = [str(status)] if status else list(_describe_connection(error))
     for word in (error.provider_error_code, error.provider_error_type):
         if word is not None and len(word) <= 60 and _WORD.fullmatch(word) and word not in words:
             words.append(word)
     return f" ({', '.join(words)})" if words else ""
+
+
+def _describe_connection(error: BaseException) -> Iterator[str]:
+    """What kept a request from reaching the provider, in our words, and the host and port that it was sent to."""
+    causes = list(_causes(error))
+    problem = next((text for cause in causes for kind, text in _NO_CONNECTION if isinstance(cause, kind)), "")
+    if not problem and any(type(cause).__name__ in _CONNECT_ERRORS for cause in causes):
+        problem = "no connection"
+    if not problem:
+        return
+    urls = (getattr(getattr(cause, "_request", None), "url", None) for cause in causes)
+    url = next((url for url in urls if url is not None), None)
+    yield problem if url is None else f"{problem}: {url.host}{f':{url.port}' if url.port else ''}"
+
+
+_NO_CONNECTION: tuple[tuple[type[BaseException], str], ...] = (
+    (ConnectionRefusedError, "connection refused"),
+    (ConnectionResetError, "connection reset"),
+    (socket.gaierror, "unknown host"),
+    (ssl.SSLError, "TLS failed"),
+)
+_CONNECT_ERRORS = frozenset({"ConnectError", "APIConnectionError"})
+"""The names that HTTP libraries give to a connection that could not be made."""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -86,10 +86,17 @@ def intents_are_unambiguous(parts: Parts) -> Problems:
 
 
 def evidence_can_be_found(parts: Parts) -> Problems:
-    """The evidence classes that are required are in the pack's files, unless they come from elsewhere."""
-    if parts.is_partial("evidence"):
+    """The evidence classes that are required are in the pack's files, or a tool or a query of a template brings them."""
+    if parts.is_partial("evidence") or parts.is_partial("tool"):
         return
     classes = {fact.classification for fact in parts.evidence}
+    classes.update(name for tool in parts.tools for name in tool.attests)
+    classes.update(
+        query.classification
+        for plan in parts.templates
+        for step in plan.steps
+        for query in step.evidence_queries
+    )
     required = {
         f"decision {decision.id}, required_evidence": decision.required_evidence
         for decision in parts.decisions
@@ -101,7 +108,7 @@ def evidence_can_be_found(parts: Parts) -> Problems:
                 yield parts.problem(
                     "evidence_class_unknown",
                     place,
-                    f"no evidence file of the pack has the class {name.removesuffix('_evidence')}",
+                    f"no evidence file, tool or query of the pack brings the class {name.removesuffix('_evidence')}",
                     "add such a fact, or make sure that evidence of this class is retrieved",
                     severity="warning",
                 )

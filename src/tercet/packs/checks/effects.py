@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tercet.contracts import references
+from tercet.contracts import pointer, references
+from tercet.contracts.effective import effective
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plain import not_json
 from tercet.contracts.plan import Compensation
 from tercet.contracts.references import Leaf, Malformed, Reference
 from tercet.contracts.shape import as_list
 from tercet.contracts.tool import ToolSpec
+from tercet.critic.gates import named_gates
+from tercet.critic.irreversible import find_early_effects
 from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.schema_paths import fields_of, missing_field
+from tercet.packs.checks.templates import decision_of
 from tercet.packs.parts import Parts
 from tercet.policy.expressions import ExpressionError, compile_planner, return_type
 
@@ -149,11 +153,41 @@ def _expression_fits(found: Reference) -> Iterator[str]:
 
 
 def _pointer_fits(tool: ToolSpec, found: Reference) -> Iterator[str]:
-    schema = {references.SELF: tool.result, references.PARAMS: tool.parameters}.get(found.target)
-    field = None if schema is None else missing_field(schema, found.pointer)
-    if field is not None:
-        lacks = "the result has" if found.target == references.SELF else "the parameters have"
-        yield f"{found.text} leads nowhere: {lacks} no {field!r}"
+    for name, place in references.reads_of(found):
+        schema = {references.SELF: tool.result, references.PARAMS: tool.parameters}.get(name)
+        field = None if schema is None else missing_field(schema, pointer.join(place))
+        if field is not None:
+            lacks = "the result has" if name == references.SELF else "the parameters have"
+            yield f"{found.text} leads nowhere: {lacks} no {field!r}"
 
 
-EFFECT_CHECKS: tuple[Check, ...] = (effects_are_gated, compensations_are_recorded, compensations_fit)
+def irreversible_steps_come_last(parts: Parts) -> Problems:
+    """No irreversible step of a template may run before another one of its steps is denied at a gate."""
+    sequences = [gate.name for gate in parts.gates if gate.covers == "sequence"]
+    for plan in parts.templates:
+        decision = decision_of(parts, plan.intent)
+        calls = [
+            effective(index, step, tool)
+            for index, step in enumerate(plan.steps)
+            if (tool := parts.tool.get(step.tool or "")) is not None
+        ]
+        if decision is None or not plan.graph.is_acyclic:
+            continue
+        waiting = {call.position: gates for call in calls if (gates := named_gates(decision, call))}
+        for found in find_early_effects(plan, calls, waiting, sequences):
+            index = next(i for i, step in enumerate(plan.steps) if step.id == found.step)
+            yield parts.problem(
+                "irreversible_before_gate",
+                f"template {plan.intent}, /steps/{index}",
+                found.message,
+                found.remedy,
+                severity="warning",
+            )
+
+
+EFFECT_CHECKS: tuple[Check, ...] = (
+    effects_are_gated,
+    compensations_are_recorded,
+    compensations_fit,
+    irreversible_steps_come_last,
+)

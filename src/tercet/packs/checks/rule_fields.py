@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tercet.contracts import references
 from tercet.contracts.problem import Problem
 from tercet.contracts.references import Place, Token
+from tercet.critic.provenance import SOURCES
 from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.names import did_you_mean
 from tercet.packs.checks.schema_paths import named_fields
@@ -20,6 +21,7 @@ from tercet.policy.expressions import CALL, COMPREHENSIONS, PLAN, STEP, Expressi
 
 STEP_FIELDS = tuple(name.removeprefix("step.") for name in STEP.variables if name.startswith("step."))
 _PARAMS = "params"
+_ABOUT_SOURCES = ("source", "trust", "kind")
 
 
 def policies_read_fields(parts: Parts) -> Problems:
@@ -32,8 +34,10 @@ def policies_read_fields(parts: Parts) -> Problems:
         for name, *rest in dict.fromkeys(_steps_read(policy.expression, policy.scope)):
             if name not in STEP_FIELDS and isinstance(name, str):
                 yield _unknown(parts, place, f"a step has no field {name}", name, STEP_FIELDS)
-            elif name == _PARAMS and rest and known is not None and rest[0] not in known:
+            elif name in (_PARAMS, SOURCES) and rest and known is not None and rest[0] not in known:
                 yield _unknown(parts, place, f"no tool has a parameter {rest[0]}", str(rest[0]), known)
+            elif name == SOURCES and len(rest) > 1 and rest[1] not in _ABOUT_SOURCES:
+                yield _unknown(parts, place, f"a source has no field {rest[1]}", str(rest[1]), _ABOUT_SOURCES)
 
 
 def conditions_read_parameters(parts: Parts) -> Problems:

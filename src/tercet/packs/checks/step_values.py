@@ -64,10 +64,7 @@ def _settled(value: Any, place: Place, open_places: list[Place]) -> Any:
 
 def results_have(parts: Parts, place: str, item: Reference, tools: Mapping[str, ToolSpec | None]) -> Problems:
     """The field that is read of a step's result is one that its tool describes."""
-    reads = [(item.target, item.pointer)] if item.kind == "from" else []
-    if item.kind == "cel":
-        reads = [(read.name, pointer.join(read.place)) for read in references.reads(item.text)]
-    for name, where in reads:
+    for name, where in ((read.name, pointer.join(read.place)) for read in references.reads_of(item)):
         tool = tools.get(name)
         if tool is None or tool.result is None or "${" in where:
             continue

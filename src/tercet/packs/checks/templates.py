@@ -12,6 +12,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.references import Place, Reference
 from tercet.contracts.shape import as_list, as_object
+from tercet.critic.reading import pinned
 from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.names import did_you_mean, unknown_gate, unknown_tool
 from tercet.packs.checks.step_values import PLACEHOLDER, classes_exist, parameters_fit, results_have
@@ -210,10 +211,7 @@ def template_values_fit(parts: Parts) -> Problems:
             if step.compensate is not None:
                 way_back = step.compensate
                 yield from parameters_fit(parts, f"{place}/compensate/params", way_back.tool, way_back.params)
-            pinned = (
-                item.target for item in step.found if isinstance(item, Reference) and item.kind == "evidence"
-            )
-            refs = (*step.evidence_refs, *pinned)
+            refs = pinned(step)
             looked_up = [query.classification for query in step.evidence_queries]
             yield from classes_exist(parts, place, refs, step.requires_evidence, looked_up)
 

@@ -19,6 +19,7 @@ def parameters_exist(parts: Parts) -> Problems:
         targets = {
             "authority": tool.authority or (),
             "identity": tool.identity or (),
+            "once_per": tool.once_per.identity if tool.once_per else (),
             "aliases": tuple(tool.aliases.values()),
             "kinds": tuple(tool.kinds),
             "unbound": tuple(tool.unbound),
@@ -33,6 +34,7 @@ def parameters_exist(parts: Parts) -> Problems:
 _CODES = {
     "authority": "authority_unknown",
     "identity": "identity_unknown",
+    "once_per": "identity_unknown",
     "aliases": "alias_unknown",
     "kinds": "kind_unknown",
     "unbound": "unbound_unknown",
@@ -64,12 +66,28 @@ def untrusted_fields_exist(parts: Parts) -> Problems:
                 )
 
 
+def trust_is_declared(parts: Parts) -> Problems:
+    """Python tools say what their results are worth; where they do not, the results are trusted."""
+    for tool in parts.tools:
+        if tool.adapter == "python" and tool.is_trust_assumed:
+            yield parts.problem(
+                "trust_undeclared",
+                f"tool {tool.name}, trust",
+                "it does not say what its results are worth, so they are trusted",
+                'say trust="trusted", or name the fields with other people\'s words: untrusted=["note"]',
+                severity="note",
+            )
+
+
 def tools_name_gates(parts: Parts) -> Problems:
     """The gates of a tool exist."""
     for tool in parts.tools:
         for name in tool.gates:
             if parts.lacks_gate(name):
                 yield unknown_gate(parts, f"tool {tool.name}, gates", name)
+        gate = tool.once_per.gate if tool.once_per else None
+        if gate is not None and parts.lacks_gate(gate):
+            yield unknown_gate(parts, f"tool {tool.name}, once_per", gate)
 
 
 def preconditions_can_be_met(parts: Parts) -> Problems:
@@ -121,6 +139,7 @@ def timeouts_suffice(parts: Parts) -> Problems:
 TOOL_CHECKS: tuple[Check, ...] = (
     parameters_exist,
     untrusted_fields_exist,
+    trust_is_declared,
     tools_name_gates,
     preconditions_can_be_met,
     modes_are_reachable,

@@ -29,7 +29,7 @@ class Watering:
     litres: int
 
 
-@tool("garden_sensors.read_moisture", mode="read_only", estimated_ms=50)
+@tool("garden_sensors.read_moisture", mode="read_only", trust="trusted", estimated_ms=50)
 def read_moisture(bed: str) -> Moisture:
     """Measures how moist the soil of a bed is."""
     return Moisture(bed=bed, moisture_percent=MOISTURE_PERCENT[bed])
@@ -38,6 +38,7 @@ def read_moisture(bed: str) -> Moisture:
 @tool(
     "garden_valves.water_bed",
     mode="network",
+    trust="trusted",
     # Water cannot be taken back, so a person has to agree first (gates.toml says who).
     reversibility="irreversible",
     gates=["GATE_HEAD_GARDENER"],

@@ -127,6 +127,11 @@ class BundleJournal:
         del tenant, key
         return None
 
+    async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
+        """Always empty: a bundle holds no claims."""
+        del tenant, prefix, limit
+        return []
+
     async def lease(self, tenant: str, stream: str) -> Lease | None:
         """Always None: nobody writes here."""
         del tenant, stream

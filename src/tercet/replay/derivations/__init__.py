@@ -35,6 +35,7 @@ DERIVED: dict[type[e.Event], Derive] = {
     e.EvidenceRetrieved: plan.evidence_retrieved,
     e.PlanReviewed: plan.plan_reviewed,
     e.OutputsProduced: plan.outputs_produced,
+    e.RepeatsChecked: step.repeats_checked,
     e.Intent: step.intent,
     e.Complete: step.complete,
     e.StepRefused: step.step_refused,

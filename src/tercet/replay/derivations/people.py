@@ -25,6 +25,8 @@ def gate_answered(scene: Scene, event: e.GateAnswered) -> Derived:
         gate=event.gate,
         answer=event.answer,
         value=event.value,
+        changes=event.changes,
+        simulated_by=event.simulated_by,
         listed=event.listed,
     )
     return _said(scene, said, event)
@@ -32,12 +34,21 @@ def gate_answered(scene: Scene, event: e.GateAnswered) -> Derived:
 
 def session_cancelled(scene: Scene, event: e.SessionCancelled) -> Derived:
     """A run that could still be cancelled."""
-    return _said(scene, Cancel(session=scene.recording.session, actor=event.by, note=event.reason), event)
+    said = Cancel(
+        session=scene.recording.session,
+        actor=event.by,
+        simulated_by=event.simulated_by,
+        note=event.reason,
+    )
+    return _said(scene, said, event)
 
 
 def budget_extended(scene: Scene, event: e.BudgetExtended) -> Derived:
     """An extension that is one, of a run that could still use it."""
-    return _said(scene, Extend(session=scene.recording.session, actor=event.by, more=event.more), event)
+    said = Extend(
+        session=scene.recording.session, actor=event.by, simulated_by=event.simulated_by, more=event.more
+    )
+    return _said(scene, said, event)
 
 
 def _said(scene: Scene, said: Said, event: e.GateAnswered | e.SessionCancelled | e.BudgetExtended) -> Derived:

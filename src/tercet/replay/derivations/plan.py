@@ -11,9 +11,10 @@ from tercet.replay.derivations.derived import Derived
 from tercet.replay.driving import drive
 from tercet.replay.scene import Scene
 from tercet.runtime import commands as c
+from tercet.runtime.exposure import untrusted_data_read
 from tercet.runtime.planners import TaskPlanner, pack_planner
 from tercet.runtime.plans import read_plan
-from tercet.runtime.retrieving import asking, pinned, read_facts, with_refs
+from tercet.runtime.retrieving import asking, pinned, read_facts, unread, with_refs
 from tercet.runtime.templates import TemplatePlanner
 from tercet.runtime.work import Work, ask_planner
 
@@ -25,9 +26,14 @@ def plan_proposed(scene: Scene, event: e.PlanProposed) -> Derived | None:
     """A template, or the methods of the pack, propose the same again; anybody else's words are a fact, their hash is not."""
     if scene.due(c.Propose, at=event.at) is None:
         return None
+    if scene.state.change is not None:
+        change = scene.state.change
+        return Derived(event=scene.work.changed(scene.state, change, scene.setting, event.at))
     if event.by_pack:
         return _planned_again(scene, event)
-    return Derived(event=msgspec.structs.replace(event, hash=read_plan(event.plan).hash), fact=SAID)
+    read = untrusted_data_read(scene.state, scene.setting) if event.planner else ""
+    again = msgspec.structs.replace(event, hash=read_plan(event.plan).hash, exposure=read)
+    return Derived(event=again, fact=SAID)
 
 
 def planning_failed(scene: Scene, event: e.PlanningFailed) -> Derived | None:
@@ -57,7 +63,7 @@ def _planned_again(scene: Scene, event: e.PlanProposed | e.PlanningFailed) -> De
         plan = drive(ask_planner(planner, scene.setting, scene.state))
     except PlanningError as error:
         return Derived(event=work.failed(scene.state, scene.setting, error, event.at))
-    return Derived(event=work.planned(plan, scene.state, event.at))
+    return Derived(event=work.planned(plan, scene.state, scene.setting, event.at))
 
 
 _PURE = (TemplatePlanner.name, TaskPlanner.name)
@@ -76,10 +82,12 @@ def evidence_retrieved(scene: Scene, event: e.EvidenceRetrieved) -> Derived | No
         return None
     plan, setting = read_plan(scene.state.plan), scene.setting
     asked = asking(plan, scene.state)
+    facts = read_facts(scene.recording.blobs[event.facts]) if event.facts else ()
     if not asked:
-        return Derived(event=pinned(plan, setting, event.at))
-    if event.facts:
-        setting = setting.with_facts(read_facts(scene.recording.blobs[event.facts]))
+        named = unread(plan, setting)
+        read = [fact for fact in facts if fact.id in named]
+        return Derived(event=pinned(plan, setting, event.at, read, event.facts if read else ""))
+    setting = setting.with_facts(facts)
     refs = {step.id: step.evidence_refs for step in read_plan(event.plan).steps}
     revised = with_refs(plan, {step.id: refs.get(step.id, ()) for step in asked})
     again = msgspec.structs.replace(

@@ -26,8 +26,10 @@ def session_started(scene: Scene, event: e.SessionStarted) -> Derived | None:
             pack_hash=pack.hash,
             snapshot=setting.compiled.snapshot,
             context=setting.compiled.hash,
+            left_out=setting.compiled.left_out,
             on_failure=spec.on_failure or pack.on_failure,
             heartbeat=pack.session.heartbeat_interval_ms,
+            dev=event.dev and pack.session.simulated_people,
             risk_tier=event.risk_tier and str(spec.risk_tier),  # the first journals do not tell it
         )
     )
@@ -44,6 +46,7 @@ def session_migrated(scene: Scene, event: e.SessionMigrated) -> Derived | None:
             pack_hash=pack.hash,
             snapshot=setting.compiled.snapshot,
             context=setting.compiled.hash,
+            left_out=setting.compiled.left_out,
         )
     )
 

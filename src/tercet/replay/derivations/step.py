@@ -20,6 +20,7 @@ from tercet.runtime.state import UNDO, StepState
 BREAKER = "the circuit of its tool was open"
 ANSWERED = "its tool looked the outcome up"
 PEOPLE = "who holds a role had changed"
+REPEATS = "which calls other runs had made"
 
 _LEAST, _MOST = (lambda: 0.0), (lambda: 1.0)
 """The bounds of a jitter; what was drawn between them is a fact."""
@@ -72,6 +73,15 @@ def complete(scene: Scene, event: e.Complete) -> Derived | None:
     carries = tuple(output for output in declared if output in (large or ()))
     booked = msgspec.structs.replace(event, tokens=step.tokens, cost=step.cost, carries=carries)
     return Derived(event=booked, fact="what a tool answers")
+
+
+def repeats_checked(scene: Scene, event: e.RepeatsChecked) -> Derived | None:
+    """The search for earlier calls that was due. What it found is a fact, and so is what turned up before the call."""
+    command = scene.due(c.CheckRepeats, at=event.at, step=event.step)
+    command = command or scene.due(c.Dispatch, at=event.at, step=event.step)
+    if command is None:
+        return None
+    return Derived(event=msgspec.structs.replace(event, key=command.key), fact=REPEATS)
 
 
 # --- refusals, skips ---

@@ -95,6 +95,10 @@ def _facts(case: Case, wording: Wording) -> Iterator[Row]:
     state, start = case.state, case.state.start
     roles = ", ".join(start["actor"].get("roles") or ())
     yield Row(label="asked by", text=wording.text(start["actor"]["id"], 120), note=wording.text(roles, 120))
+    if start.get("dev"):
+        yield Row(
+            label="people", text="simulated: a development session", note="one person may act as any actor"
+        )
     yield Row(label="decision", text=wording.text(start["decision"], 200))
     yield Row(label="pack", text=wording.text(start["pack"], 120))
     evidence = joined((start["snapshot"], f"store at {start['library']}" if start.get("library") else ""))

@@ -53,6 +53,7 @@ def sentence(event: e.Event) -> Told:
             | e.Settled()
             | e.StepRefused()
             | e.StepSkipped()
+            | e.RepeatsChecked()
         ):
             return _of_step(event)
         case e.StepJudged() | e.LoopGuardTripped() | e.RunReported() | e.TurnJudged() | e.PlanReviewed():
@@ -95,7 +96,14 @@ def _name(step: str) -> str:
 
 
 def _of_step(
-    event: e.Intent | e.Complete | e.Abort | e.RetryScheduled | e.Settled | e.StepRefused | e.StepSkipped,
+    event: e.Intent
+    | e.Complete
+    | e.Abort
+    | e.RetryScheduled
+    | e.Settled
+    | e.StepRefused
+    | e.StepSkipped
+    | e.RepeatsChecked,
 ) -> Told:
     name = _name(event.step)
     match event:
@@ -120,6 +128,10 @@ def _of_step(
             return f"{name} is not called, {event.code}: {event.reason}", "bad"
         case e.StepSkipped():
             return f"{name} is skipped: {event.reason.replace('_', ' ')}", "quiet"
+        case e.RepeatsChecked() if event.found:
+            return f"{name} repeats a call of {', '.join(each.session for each in event.found)}", "bad"
+        case e.RepeatsChecked():
+            return f"{name} repeats no call of another run", "quiet"
         case _:
             assert_never(event)
 

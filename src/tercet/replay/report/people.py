@@ -44,7 +44,7 @@ _OF_OUTPUTS: dict[str, tuple[str, Tone]] = {
 }
 _SHOWN_APART = frozenset(
     ("tool", "params", "authority", "sources", "mode", "reversibility", "compensation", "no_compensation", "description",
-     "evidence", "sequence", "step", "why")
+     "evidence", "sequence", "step", "why", "settable")
 )  # fmt: skip
 _PRODUCED = frozenset(("reason", "outputs", "exit", "recommended", "left", "repairs"))
 
@@ -88,6 +88,8 @@ def _state(opened: e.GateOpened, answers: Sequence[e.GateAnswered], case: Case) 
 
 
 def _said(opened: e.GateOpened, answer: e.GateAnswered) -> tuple[str, Tone]:
+    if answer.changes:
+        return "changed the call", "wait"
     known = _ANSWERS | _OF_OUTPUTS if opened.kind == "output" else _ANSWERS
     return known.get(answer.answer, (answer.answer, "quiet"))
 
@@ -178,6 +180,7 @@ def _reply(opened: e.GateOpened, answer: e.GateAnswered, wording: Wording) -> Re
     rows = [
         Row(label="after", text=took(max(0, answer.at - opened.at))),
         Row(label="as", text=wording.text(", ".join(answer.roles) or "no role"), note=wording.text(_signed_in(answer), 160)),
+        Row(label="set", text=wording.inline(answer.changes, 2_000)) if answer.changes else None,
         Row(label="note", text=wording.text(answer.note, 2_000)) if answer.note else None,
         Row(label="said", text=wording.inline(answer.value, 2_000)) if answer.value is not None else None,
         Row(
@@ -198,6 +201,8 @@ def _reply(opened: e.GateOpened, answer: e.GateAnswered, wording: Wording) -> Re
 
 
 def _signed_in(answer: e.GateAnswered) -> str:
+    if answer.simulated_by:
+        return f"simulated: login {answer.simulated_by} acted as {answer.actor}"
     return f"signed in: {answer.auth}{f', login {answer.login}' if answer.login else ''}"
 
 

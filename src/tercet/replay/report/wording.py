@@ -14,7 +14,7 @@ from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
 from tercet.critic.outputs.credentials import find_any_secrets
-from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction
+from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction, is_secret
 
 LINE = 300
 """How much of a text is shown where it stands in a line."""
@@ -28,10 +28,6 @@ _BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
 )
 _PLAIN = frozenset("\n\t")
-_SECRET_NAME = re.compile(
-    r"(?i)(?:.*[_-])?(?:password|passwd|passphrase|secret|credentials?|authorization|bearer|cookie"
-    r"|(?:api|access|private|secret|signing)[_-]?key|token)"
-)
 _SECRET_VARIABLE = re.compile(
     r"(?i).*(?:password|passwd|passphrase|secret|credential|token|api_?key|access_?key|private_?key|_key)s?"
 )
@@ -65,11 +61,11 @@ class Wording:
 
     def member(self, name: str, value: Any, limit: int = LINE) -> str:
         """The value of a named member on one line; one whose name says that it is secret is not shown."""
-        return REDACTED if _is_secret(name, value) else self.inline(value, limit)
+        return REDACTED if is_secret(name, value) else self.inline(value, limit)
 
     def block(self, name: str, value: Any, limit: int = BLOCK) -> str:
         """The value of a named member over several lines; one whose name says that it is secret is not shown."""
-        return REDACTED if _is_secret(name, value) else self.value(value, limit)
+        return REDACTED if is_secret(name, value) else self.value(value, limit)
 
     def lines(self, name: str, value: Any) -> list[str]:
         """The value of a named member line by line, whole, to be compared with another one.
@@ -77,7 +73,7 @@ class Wording:
         What is left out of the report has another name in it than what a repair has put in the place of a secret: so a
         line from which a secret was taken does not look like one that never changed.
         """
-        if _is_secret(name, value):
+        if is_secret(name, value):
             return [REDACTED]
         text, mark = value if isinstance(value, str) else _json(value, indent=2), "\ue000"
         while mark in text:
@@ -131,12 +127,7 @@ def _without_secrets(value: Any, depth: int) -> Any:
         return "… deeper values are left out"
     if members is not None:
         return {
-            name: REDACTED if _is_secret(name, each) else _without_secrets(each, depth - 1)
+            name: REDACTED if is_secret(name, each) else _without_secrets(each, depth - 1)
             for name, each in members.items()
         }
     return [_without_secrets(each, depth - 1) for each in items or ()]
-
-
-def _is_secret(name: str, value: Any) -> bool:
-    is_reference = as_object(value) is not None and any(key.startswith("$") for key in as_object(value) or {})
-    return _SECRET_NAME.fullmatch(name) is not None and bool(value) and not is_reference

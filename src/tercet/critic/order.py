@@ -1,0 +1,97 @@
+"""The order in which the steps of a plan run, as policies see it.
+
+A step runs before another if the other one waits for it: by `depends_on`, by a reference, or through steps between them.
+The order of the list says nothing. Calls of earlier plans ran before every step of this one.
+
+Sets of steps are integers with a bit for each step, so that the order of a long plan is worked out quickly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tercet.contracts.plan import Plan, Step
+from tercet.critic.review import Review
+from tercet.policy.expressions import ORDER_FIELDS
+
+MAX_LISTED = 500
+"""In a plan of more steps `before` and `after` are missing: these lists grow with the square of the plan."""
+
+
+class _Node(NamedTuple):
+    """A step of the plan, or a call that was made before it; `number` is the `index` that policies read."""
+
+    id: str
+    number: int
+    tool: str
+
+
+class Order:
+    """Which steps run before and after each step of a plan under review."""
+
+    def __init__(self, review: Review) -> None:
+        graph, earlier = review.graph, review.ctx.earlier
+        nodes = [_Node(step.id, index, step.tool or "") for index, step in enumerate(review.plan.steps)]
+        nodes += [
+            _Node(earlier_id(made.step, index), index, made.step.tool or "")
+            for index, made in enumerate(earlier, -len(earlier))
+        ]
+        # Sorted by id, so that no list that a policy reads depends on the order in which the plan lists its steps.
+        self._nodes = sorted(nodes)
+        self._bit = {node.number: 1 << place for place, node in enumerate(self._nodes)}
+        self._tool_bits: dict[str, int] = {}
+        for node in self._nodes:
+            if node.tool:
+                self._tool_bits[node.tool] = self._tool_bits.get(node.tool, 0) | self._bit[node.number]
+        self._before = dict.fromkeys(self._bit, 0)
+        self._after = dict.fromkeys(self._bit, 0)
+        done = 0
+        for index, made in enumerate(earlier, -len(earlier)):
+            self._before[index] = done
+            if made.place is not None:
+                done |= self._bit[index]
+        for index in graph.order:
+            self._before[index] = done
+            for before in graph.predecessors[index]:
+                self._before[index] |= self._before[before] | self._bit[before]
+        for index in reversed(graph.order):
+            for after in graph.successors[index]:
+                self._after[index] |= self._after[after] | self._bit[after]
+        later = sum(self._bit[index] for index in range(len(review.plan.steps)))
+        for index, made in zip(range(-1, -len(earlier) - 1, -1), reversed(earlier), strict=True):
+            self._after[index] = later if made.place is not None else 0
+            later |= self._bit[index]
+
+    def fields(self, index: int, names: frozenset[str], absent: frozenset[int]) -> dict[str, Any]:
+        """Return those of the order's fields of a step that are named, without the steps that are absent."""
+        out = sum(self._bit[each] for each in absent)
+        sets = {"before": self._before[index] & ~out, "after": self._after[index] & ~out}
+        found: dict[str, Any] = {}
+        for name in names & ORDER_FIELDS:
+            way, _, tools = name.partition("_")
+            if tools:
+                found[name] = sorted(tool for tool, bits in self._tool_bits.items() if bits & sets[way])
+            elif len(self._nodes) <= MAX_LISTED:
+                found[name] = [node.id for node in self._nodes if sets[way] & self._bit[node.number]]
+        return found
+
+
+def earlier_id(step: Step, index: int) -> str:
+    """Return the id by which policies know an earlier call: a step of the current plan may have the id of its step."""
+    return f"{step.id}@{index}"
+
+
+def keep_order(plan: Plan, steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return steps that were made from those of a plan, each waiting for the others as in the plan.
+
+    A resolved step no longer refers to the steps that its values came from, and a step between two others may be left out.
+    """
+    kept = {step.id for step in steps}
+    nearest: dict[str, dict[str, None]] = {}
+    for position in plan.graph.order:
+        found: dict[str, None] = {}
+        for before in (plan.steps[index].id for index in plan.graph.predecessors[position]):
+            found |= {before: None} if before in kept else nearest[before]
+        nearest[plan.steps[position].id] = found
+    return tuple(step.waiting_for(tuple(nearest[step.id])) if step.id in nearest else step for step in steps)

@@ -1,0 +1,135 @@
+"""Where the values of a step came from, as policies read it: `step.sources.amount` has `source`, `trust` and `kind`.
+
+A call is checked again at dispatch with its values in place of references. Its sources are those of the plan as it was
+proposed, so that a value does not become a literal by being resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from tercet.contracts import references
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.kinds import parameter_kind
+from tercet.contracts.mode import Trust
+from tercet.contracts.policy import Policy
+from tercet.contracts.references import Found, Leaf, Read
+from tercet.contracts.tool import ToolSpec
+from tercet.critic.review import Review
+from tercet.critic.sources import APPROVED
+from tercet.critic.worth import Worth
+
+SourceName: TypeAlias = Literal[
+    "request", "evidence", "result", "approved", "sentence", "computed", "literal"
+]
+StepSources: TypeAlias = dict[str, dict[str, str]]
+"""By parameter: its `source`, `trust` and `kind`."""
+
+SOURCES = "sources"
+"""The field of a step that rules read."""
+
+
+def read_sources(policies: Iterable[Policy]) -> bool:
+    """Return whether a policy reads where values came from; working that out is left out otherwise.
+
+    A rule that spells the field in another way finds it missing, and fails.
+    """
+    return any(SOURCES in policy.expression for policy in policies)
+
+
+class Provenance:
+    """The sources of the steps of one plan under review."""
+
+    def __init__(self, review: Review) -> None:
+        self._given = review
+
+    @cached_property
+    def _planned(self) -> Worth:
+        """The plan as it was proposed."""
+        given = self._given
+        if given.planned is given.plan:
+            return Worth(given)
+        return Worth(Review(given.ctx, given.compiled, given.spec, given.planned))
+
+    @cached_property
+    def _resolved(self) -> Worth:
+        """The plan under review, which may hold compensations that the proposed one does not have as steps."""
+        return self._planned if self._given.planned is self._given.plan else Worth(self._given)
+
+    def of_step(self, step_id: str) -> StepSources:
+        """Return the sources of the parameters that a call gives; a note has none."""
+        worth = self._planned if step_id in self._planned.review.position else self._resolved
+        review = worth.review
+        call = review.call_at.get(review.position[step_id])
+        if call is None:
+            return {}
+        host = review.hosts.get(call.position)
+        own = review.call_at.get(review.position[host]) if host in review.position else None
+        by_name: dict[str, list[Found]] = {}
+        for found in review.found[call.position]:
+            by_name.setdefault(str(found.place[0]), []).append(found)
+        return {name: self._describe(worth, call, found, own) for name, found in by_name.items()}
+
+    def _describe(
+        self, worth: Worth, call: EffectiveStep, parts: list[Found], own: EffectiveStep | None
+    ) -> dict[str, str]:
+        tool, at = call.tool, call.position
+        untrusted = (part for part in parts if not worth.is_trusted_argument(tool, part, at, own))
+        decisive = next(untrusted, None)
+        place = (parts[0].place[0],)
+        return {
+            "source": self._source(worth, tool, decisive or parts[0], at, own),
+            "trust": str(Trust.TRUSTED if decisive is None else Trust.UNTRUSTED),
+            "kind": parameter_kind(tool, place).name,
+        }
+
+    def _source(
+        self, worth: Worth, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None
+    ) -> SourceName:
+        if isinstance(found, references.Reference) and found.kind == "cel":
+            return "computed"
+        named = dict.fromkeys(self._names(worth, tool, found, at, own))
+        return next(iter(named)) if len(named) == 1 else "computed" if named else "literal"
+
+    def _names(
+        self, worth: Worth, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None
+    ) -> Iterator[SourceName]:
+        """Yield the source of each literal and read that a value is made of."""
+        for index, source in worth.value_sources(found, at):
+            if isinstance(source, Leaf):
+                yield _literal_source(worth, tool, source, index)
+            elif source.name == references.PARAMS and own is not None and source.place:
+                given = self.of_step(own.step.id).get(str(source.place[0]))
+                yield _NAMES.get(given["source"], "computed") if given else "computed"
+            else:
+                yield _read_source(worth, source)
+
+
+_NAMES: dict[str, SourceName] = {
+    "request": "request",
+    "evidence": "evidence",
+    "result": "result",
+    "approved": "approved",
+    "sentence": "sentence",
+    "literal": "literal",
+}
+
+
+def _literal_source(worth: Worth, tool: ToolSpec, literal: Leaf, at: int) -> SourceName:
+    """Return what vouches for a literal; `literal` if nothing does."""
+    holder = worth.bind(literal.value, at, tool, literal.place).holder if worth.is_strict else None
+    if holder is None:
+        return "literal"
+    if holder.record == references.REQUEST:
+        return "sentence" if worth.sources.is_sentence(holder.place) else "request"
+    if holder.record == APPROVED:
+        return "approved"
+    return "evidence" if holder.record in worth.review.compiled.evidence else "result"
+
+
+def _read_source(worth: Worth, read: Read) -> SourceName:
+    if read.name == references.REQUEST:
+        return "sentence" if worth.is_strict and worth.sources.is_sentence(read.place) else "request"
+    return "evidence" if read.name == references.EVIDENCE else "result"

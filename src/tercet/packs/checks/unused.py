@@ -1,0 +1,191 @@
+"""Declarations that can never apply: nothing in the pack leads to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tercet.contracts import references
+from tercet.contracts.evidence import meets, parse_ref
+from tercet.contracts.mode import Trust
+from tercet.contracts.plan import Plan
+from tercet.contracts.references import Leaf, Reference
+from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.templates import decision_of
+from tercet.packs.parts import Parts
+from tercet.policy.comparisons import compared_texts
+
+
+def gates_are_named(parts: Parts) -> Problems:
+    """Some tool, decision, policy, template or task names each gate."""
+    if any(parts.is_partial(kind) for kind in ("tool", "decision", "policy", "task")):
+        return
+    named = set(_gates_named(parts))
+    for gate in parts.gates:
+        if gate.name not in named:
+            yield parts.problem(
+                "gate_unused",
+                f"gate {gate.name}",
+                "no tool, decision, policy, template or task names it, so nothing waits for it",
+                "name it where an approval is needed, or remove it",
+                severity="warning",
+            )
+
+
+def _gates_named(parts: Parts) -> Iterator[str]:
+    for tool in parts.tools:
+        yield from tool.gates
+    for decision in parts.decisions:
+        yield from decision.gates
+        yield from (name for name in (decision.unbound_gate, decision.output_gate) if name is not None)
+    yield from (policy.gate for policy in parts.policies if policy.gate is not None)
+    for plan in parts.templates:
+        yield from (name for step in plan.steps for name in step.gates or ())
+    for task in parts.library.tasks:
+        yield from task.gates or ()
+
+
+def actors_hold_used_roles(parts: Parts) -> Problems:
+    """An actor with roles holds one that a gate, a tool or a rule names."""
+    if any(parts.is_partial(kind) for kind in ("tool", "gate", "policy")):
+        return
+    named = {role for gate in parts.gates for role in gate.roles}
+    named |= {role for tool in parts.tools for role in tool.roles}
+    rules = [policy.expression for policy in parts.policies]
+    rules += [gate.when for gate in parts.gates if gate.when is not None]
+    rules += [limit.expression for tool in parts.tools for limit in tool.limits]
+    named |= {each.text for rule in rules for each in compared_texts(rule)}
+    for actor in parts.actors:
+        if actor.roles and named.isdisjoint(actor.roles):
+            yield parts.problem(
+                "actor_roles_unused",
+                f"actor {actor.id}, roles",
+                f"no gate, tool or rule names the role {' or '.join(actor.roles)}",
+                "correct the role, or leave it out",
+                severity="warning",
+            )
+
+
+def decisions_are_planned(parts: Parts) -> Problems:
+    """Where a pack brings plans along, each decision has one, or a language model plans for it."""
+    planned = {plan.intent for plan in parts.templates} | {goal.intent for goal in parts.library.goals}
+    is_partial = any(parts.is_partial(kind) for kind in ("decision", "goal"))
+    if not planned or parts.models.planner or is_partial:
+        return
+    if any(decision_of(parts, intent) is None for intent in planned):
+        return  # a misspelt intent is a problem of its own
+    taken = {point.decision_id for plan in parts.templates for point in plan.decision_checkpoints}
+    for decision in parts.decisions:
+        if decision.id not in taken and planned.isdisjoint((decision.id, *decision.intents)):
+            yield parts.problem(
+                "decision_unplanned",
+                f"decision {decision.id}",
+                "no template and no goal is for its intents, and no language model plans, so only a caller's plan reaches it",
+                "add a template or a goal for one of its intents, or remove it",
+                severity="warning",
+            )
+
+
+def tasks_are_reached(parts: Parts) -> Problems:
+    """A goal leads to each task, directly or through methods."""
+    library = parts.library
+    if any(parts.is_partial(kind) for kind in ("task", "method", "goal")):
+        return
+    reached: set[str] = set()
+    waiting = [goal.task for goal in library.goals]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += [each.task for method in library.methods_of.get(name, ()) for each in method.subtasks]
+    for task in library.tasks:
+        if task.name not in reached:
+            yield parts.problem(
+                "task_unreachable",
+                f"task {task.name}",
+                "no goal leads to it, so it and its methods are never used",
+                "name it in a goal or in a method that a goal leads to, or remove it",
+                severity="warning",
+            )
+
+
+def evidence_is_used(parts: Parts) -> Problems:
+    """Something requires, pins or reads trusted evidence of each class.
+
+    A language model that plans sees all evidence, and outputs that are judged are compared with all of it.
+    """
+    is_partial = any(parts.is_partial(kind) for kind in ("tool", "decision", "task", "fact", "policy"))
+    is_shown = bool(parts.models.planner) or any(decision.quality for decision in parts.decisions)
+    if is_partial or is_shown:
+        return
+    named = set(_classes_named(parts))
+    if any("${" in name for name in named):
+        return  # the request says which classes are pinned
+    rules = " ".join(policy.expression for policy in parts.policies)
+    for fact in {
+        each.classification: each for each in parts.evidence if each.trust is Trust.TRUSTED
+    }.values():
+        name = fact.classification
+        if not any(meets(each, name) for each in named) and name not in rules:
+            yield parts.problem(
+                "evidence_class_unused",
+                f"evidence {fact.id}",
+                f"nothing requires, pins or reads evidence of the class {name}",
+                "require it where a decision or a tool depends on it, or remove it",
+                severity="warning",
+            )
+
+
+def _classes_named(parts: Parts) -> Iterator[str]:
+    for decision in parts.decisions:
+        yield from (*decision.required_evidence, *decision.untrusted_evidence)
+        for relation in decision.bind:
+            yield from (name for name in (relation.evidence,) if name is not None)
+            if relation.target is not None:
+                yield relation.target.owner
+        yield from (field.path.owner for field in decision.fields)
+    for tool in parts.tools:
+        yield from tool.requires_evidence
+    for plan in parts.templates:
+        yield from _classes_in_plan(plan)
+    for task in parts.library.tasks:
+        yield from (
+            *task.requires_evidence,
+            *_classes_in(list(task.evidence_refs)),
+            *_classes_in(task.params),
+        )
+    for value in (
+        *(fact.value for fact in parts.library.facts),
+        *(goal.outputs for goal in parts.library.goals),
+        *(goal.args for goal in parts.library.goals),
+        *(dict(subtask.args) for method in parts.library.methods for subtask in method.subtasks),
+    ):
+        yield from _classes_in(value)
+
+
+def _classes_in_plan(plan: Plan) -> Iterator[str]:
+    for step in plan.steps:
+        yield from step.requires_evidence
+        yield from (query.classification for query in step.evidence_queries)
+        yield from _classes_in(list(step.evidence_refs))
+        yield from _classes_in(step.params)
+    yield from _classes_in([plan.outputs, plan.memory])
+
+
+def _classes_in(value: object) -> Iterator[str]:
+    """The classes of the evidence ids in a value, and of those that its references read."""
+    for item in references.scan(value):
+        refs: list[str] = []
+        if isinstance(item, Leaf) and isinstance(item.value, str):
+            refs = [item.value]
+        elif isinstance(item, Reference):
+            refs = [item.target, *(references.evidence_read(item.text) or ())] if item.kind != "from" else []
+        yield from (found.classification for ref in refs if (found := parse_ref(ref)) is not None)
+
+
+UNUSED_CHECKS: tuple[Check, ...] = (
+    gates_are_named,
+    actors_hold_used_roles,
+    decisions_are_planned,
+    tasks_are_reached,
+    evidence_is_used,
+)
