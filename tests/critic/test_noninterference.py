@@ -51,12 +51,19 @@ def review(case: Case) -> Verdict:
 
 
 def with_meaningless_values(case: Case) -> Case:
-    """The same case with a value of its own, which nothing else has, in every untrusted place."""
+    """The same case with a value of its own, which nothing else has, in every untrusted place.
+
+    An untrusted fact keeps what it claims in the fields that relations compare: with another claim it belongs to another
+    request, and a step that pins it is refused.
+    """
     compiled = case.compiled.model_dump(mode="json")
     fresh = (f"zz{number}" for number in itertools.count())
     for fact in compiled["manifests"]["evidence_manifest"]:
         if fact["trust"] == "untrusted":
-            fact["content"] = replaced(fact["content"], lambda _: True, fresh)
+            claims = [relation.field for relation in naive.relations_of(case, fact["id"])]
+            fact["content"] = replaced(
+                fact["content"], lambda place, claims=claims: ".".join(map(str, place)) not in claims, fresh
+            )
     for result in compiled["results"]:
         tool = naive.tool_named(case, result["tool"])
         marks = ("*",) if result["trust"] == "untrusted" else tool.untrusted if tool else ()
@@ -330,7 +337,8 @@ class Planner:
             made["depends_on"] = [self._one(self._effects)]
         match kind:
             case "look":
-                made |= {"tool": "shop.look", "params": {"key": self._key()}}
+                # No look-up is made three times: the loop guard would stop the run.
+                made |= {"tool": "shop.look", "params": {"key": self._key(), "fresh": name == "s0"}}
                 self._looks.append(name)
             case "note":
                 fields = self._values("order_id", "payment_id", "amount")
