@@ -315,11 +315,9 @@ class Planner:
             [
                 {"$select": {"from": {"$evidence": f"{W1}#/rows"}, "where": where, "field": field}}
                 for where in (
-                    {"tag": "@flag"},
                     {"tag": {"$from": "request#/flag"}},
                     {"tag": {"$from": "look#/flag"}},
                     {"sum": {"$from": "request#/sum"}},
-                    {"sum": "@number"},
                 )
             ],
         ]
