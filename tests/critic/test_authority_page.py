@@ -495,6 +495,79 @@ SENTENCES = [
     example("a declared kind that no entity has, and an amount", "refused", pay(to=5), tools=kinds(to="order"), **said("look at 5 EUR")),
 ]  # fmt: skip
 
+ROWS, OTHER_ROWS = "kg:window:l1#snapshot_k1", "kg:window:l2#snapshot_k1"
+LISTS: Doc = {
+    "evidence": {
+        ROWS: ("window", "trusted", {"order_id": "o1", "rows": [{"id": "r1", "amount": 5, "who": "c1"}]}),
+        OTHER_ROWS: (
+            "window",
+            "trusted",
+            {"order_id": "o2", "rows": [{"id": "r7", "amount": 5, "who": "c1"}]},
+        ),
+        FORM: ("form", "untrusted", {"rows": [{"id": "r6", "amount": 5}], "who": "c1"}),
+    },
+    "input": {"rows": [{"id": "q1", "amount": 5, "text": "o1"}], "customer": "c1", "note": "c1"},
+}
+NOTED: Doc = {"shop.look": {"untrusted": ["/rows/*/note", "note"]}}
+
+
+def select(rows: Any, field: str = "id", **more: Any) -> Doc:
+    """A selection."""
+    return {"$select": {"from": rows, "field": field, **more}}
+
+
+def selection(name: str, expected: str, *steps: Doc, **spec: Any) -> Any:
+    """An example with lists to select from."""
+    return example(name, expected, *steps, more=LISTS, **spec)
+
+
+SELECTIONS = [
+    selection("a list of evidence", "ok", pay(payment_id=select({"$evidence": f"{ROWS}#/rows"})), bind=[BIND_WINDOW]),
+    selection("a list of another request", "refused", pay(payment_id=select({"$evidence": f"{OTHER_ROWS}#/rows"})),
+              bind=[BIND_WINDOW]),
+    selection("a list of untrusted evidence", "refused", pay(payment_id=select({"$evidence": f"{FORM}#/rows"}))),
+    selection("a trusted value decides", "ok",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}, where={"who": {"$from": "request#/customer"}}))),
+    selection("a marked field of the request decides", "refused",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}, where={"who": {"$from": "request#/note"}}))),
+    selection("untrusted evidence decides", "refused",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}, where={"who": {"$evidence": f"{FORM}#/who"}}))),
+    selection("evidence of another request decides", "refused",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"},
+                                    where={"who": {"$evidence": f"{OTHER_ROWS}#/rows/0/who"}})), bind=[BIND_WINDOW]),
+    selection("an id is selected for an amount", "refused", pay(amount=select({"$evidence": f"{ROWS}#/rows"}))),
+    selection("an amount is selected for an id", "refused", pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}, "amount"))),
+    selection("a selected field of another declared kind", "refused", pay(payment_id=select({"$evidence": f"{ROWS}#/rows"})),
+              fields=[{"of": "window#/rows/*/id", "kind": "row"}]),
+    selection("a marked field of the list decides", "refused",
+              pay(payment_id=select("request#/rows", order="largest", by="text")), untrusted_inputs=["/rows/*/text"]),
+    selection("a marked field of the list matches", "refused",
+              pay(payment_id=select("request#/rows", where={"text": "o1"})), untrusted_inputs=["/rows/*/text"]),
+    selection("a marked field of the list does not matter", "ok",
+              pay(payment_id=select("request#/rows", order="largest", by="amount")), untrusted_inputs=["/rows/*/text"]),
+    selection("a marked list", "refused", pay(payment_id=select("request#/rows")), untrusted_inputs=["rows"]),
+    selection("a list of a result", "ok", look(order_id="o1"), pay(payment_id=select("look#/rows")), tools=NOTED),
+    selection("a marked field of a result decides", "refused", look(order_id="o1"),
+              pay(payment_id=select("look#/rows", order="largest", by="note")), tools=NOTED),
+    selection("a marked field of a result is yielded", "refused", look(order_id="o1"),
+              pay(to=select("look#/rows", "/note/x")), tools=NOTED),
+    selection("a list of a look-up for an unbound value", "refused", look(order_id="zz"),
+              pay(payment_id=select("look#/rows")), tools=NOTED),
+    selection("a look-up for a value of an untrusted list", "refused",
+              look(order_id=select({"$evidence": f"{FORM}#/rows"})), pay(payment_id={"$from": "look#/payment_id"})),
+    selection("a selected value and a relation", "refused", look(order_id=select({"$evidence": f"{ROWS}#/rows"})),
+              bind=[BIND_LOOK]),
+    selection("two selections from one piece of evidence", "ok",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}), amount=select({"$evidence": f"{ROWS}#/rows"}, "amount")),
+              bind=[ONE_SOURCE]),
+    selection("two selections from two pieces of evidence", "refused",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}),
+                  amount=select({"$evidence": f"{OTHER_ROWS}#/rows"}, "amount")), bind=[ONE_SOURCE]),
+    selection("a compensation that selects from an untrusted list", "refused",
+              pay(to="o1", compensate={"tool": "bank.give", "params": {"to": select({"$evidence": f"{FORM}#/rows"})}})),
+]  # fmt: skip
+"""The second critic knows no selections; these are asked of the first alone."""
+
 EXAMPLES = [*SOURCES, *RELATIONS, *ONE, *KINDS, *OUTCOMES, *SENTENCES]
 
 
@@ -508,7 +581,7 @@ def test_the_second_critic_follows_the_page(example: Example) -> None:
     assert found == {"refused": "unbound_argument"}.get(example.expected, example.expected), refused
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", [*EXAMPLES, *SELECTIONS])
 def test_the_critic_follows_the_page(example: Example) -> None:
     """The critic decides each example as its name says."""
     verdict = verify(*as_case(example))

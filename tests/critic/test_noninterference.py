@@ -186,8 +186,12 @@ CHOSEN = f"kg:window:@key#{SNAPSHOT}"
 """The fact that the attacker names."""
 
 MARKED = ["note", "flag", "pick", "sum"]
+ROWS: list[Doc] = [
+    {"order_id": "o1", "payment_id": "p3", "amount": 530, "tag": "yes", "sum": 6661},
+    {"order_id": "o1", "payment_id": "p4", "amount": 540, "tag": "no", "sum": 6662},
+]
 TRUSTED: dict[str, tuple[str, Doc]] = {
-    W1: ("window", {"order_id": "o1", "payment_id": "p1", "amount": 500}),
+    W1: ("window", {"order_id": "o1", "payment_id": "p1", "amount": 500, "rows": ROWS}),
     W2: ("window", {"order_id": "o2", "payment_id": "p2", "amount": 700}),
     f"kg:window:x2#{SNAPSHOT}": ("window", {"order_id": "o8", "payment_id": "p8", "amount": 800}),
     f"kg:window:x3#{SNAPSHOT}": ("window", {"order_id": "o9", "payment_id": "p9", "amount": 900}),
@@ -286,6 +290,7 @@ class Planner:
             lambda field: {"$evidence": f"{T1}#/{field}"},
             lambda field: TRUSTED[W1][1][field],
             lambda field: {"$cel": f'evidence["{W1}"].{field}'},
+            lambda field: {"$select": {"from": {"$evidence": f"{W1}#/rows"}, "field": field}},
             *(lambda field, step=step: {"$from": f"{step}#/{field}"} for step in self._looks),
         ]
         way = self._one(ways)
@@ -307,6 +312,14 @@ class Planner:
             ],
             [{"$evidence": f"{CHOSEN}#/{field}"}, {"$cel": f'evidence["{CHOSEN}"].{field}'}],
             [{"$from": "look#/note"}, {"$from": f"page#/{field}"}, {"$cel": "look.note"}],
+            [
+                {"$select": {"from": {"$evidence": f"{W1}#/rows"}, "where": where, "field": field}}
+                for where in (
+                    {"tag": {"$from": "request#/flag"}},
+                    {"tag": {"$from": "look#/flag"}},
+                    {"sum": {"$from": "request#/sum"}},
+                )
+            ],
         ]
         return self._one(self._one(sorts))
 
@@ -470,7 +483,8 @@ def permitted_values(scene: Scene) -> set[str]:
     facts = [
         content for kind, content in TRUSTED.values() if kind not in related or content["order_id"] == "o1"
     ]
-    known: set[Any] = {"o1", "c1", *(value for content in facts for value in content.values())}
+    held = [part.value for part in naive.parts(facts, plain=True) if part.kind == "literal"]
+    known: set[Any] = {"o1", "c1", *held}
     if not any(relation.get("tool") == "shop.look" for relation in scene.spec["bind"]):
         for _ in range(2):
             known |= {value for key in known for value in looked_up(key).values()}
