@@ -187,8 +187,8 @@ CHOSEN = f"kg:window:@key#{SNAPSHOT}"
 
 MARKED = ["note", "flag", "pick", "sum"]
 ROWS: list[Doc] = [
-    {"order_id": "o1", "payment_id": "p3", "amount": 530, "tag": "yes", "sum": 6661},
-    {"order_id": "o1", "payment_id": "p4", "amount": 540, "tag": "no", "sum": 6662},
+    {"order_id": "o1", "payment_id": "p3", "amount": 530, "tag": "yes"},
+    {"order_id": "o1", "payment_id": "p4", "amount": 540, "tag": "no"},
 ]
 TRUSTED: dict[str, tuple[str, Doc]] = {
     W1: ("window", {"order_id": "o1", "payment_id": "p1", "amount": 500, "rows": ROWS}),
@@ -317,7 +317,7 @@ class Planner:
                 for where in (
                     {"tag": {"$from": "request#/flag"}},
                     {"tag": {"$from": "look#/flag"}},
-                    {"sum": {"$from": "request#/sum"}},
+                    {"tag": {"$from": "page#/flag"}},
                 )
             ],
         ]
@@ -463,14 +463,18 @@ def make_pack(scene: Scene, world: World, calls: list[Call], weaken: Doc) -> tup
 
 
 def run_in(scene: Scene, world: World, weaken: Doc) -> list[Call]:
-    """Every effect that a run has in a world in which no person answers."""
+    """Every effect that a run has in a world in which no person approves anything; a run that waits is cancelled, and what
+    it did is compensated."""
     calls: list[Call] = []
     workshop, pack = make_pack(scene, world, calls, weaken)
     request = Request(intent="work", input=request_in(world))
 
     async def main() -> None:
         async with workshop.runtime(pack) as runtime:
-            await runtime.run(request, plan=scene.plan(world), actor=ADA)
+            result = await runtime.run(request, plan=scene.plan(world), actor=ADA)
+            if result.gate is not None:
+                await runtime.cancel(result.session_id, actor=ADA)
+                await runtime.resume(result.session_id)
 
     workshop.run(main())
     return sorted(calls, key=repr)
