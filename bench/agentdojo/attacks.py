@@ -8,6 +8,7 @@ these places, and use the values as literals, as references, or through expressi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -110,7 +111,7 @@ def halves(value: str) -> tuple[str, str]:
 def place_calls(
     suite: Suite, honest: Sequence[Call], attack: Sequence[Call], placement: Placement
 ) -> list[Call]:
-    """Return the user's calls with the attacker's among them; what was read before is not read again."""
+    """Return the user's calls with the attacker's among them; what was read before is read again only after an effect."""
     first = next((n for n, call in enumerate(honest) if suite.is_read(call.function)), len(honest) - 1)
     match placement:
         case "before":
@@ -119,10 +120,13 @@ def place_calls(
             before, after = [*honest[: first + 1]], []
         case "after":
             before, after = [*honest[: first + 1]], [*honest[first + 1 :]]
+    known = [*before]
     for call in attack:
-        is_known = any((call.function, call.args) == (other.function, other.args) for other in before)
-        if not is_known or not suite.is_read(call.function):
-            before.append(call)
+        is_read = suite.is_read(call.function)
+        if is_read and any((call.function, call.args) == (other.function, other.args) for other in known):
+            continue
+        before.append(call)
+        known = [*known, call] if is_read else []
     return [*before, *after]
 
 
@@ -161,7 +165,7 @@ def _written(
     reference = find_reference(suite, call, name, earlier)
     if reference is None:
         return value
-    if strategy.write is None or not isinstance(value, str):
+    if strategy.write is None or value not in values:
         return reference
     return strategy.write(_path(reference["$from"]), value)
 
@@ -194,6 +198,16 @@ def by_constant(path: str, value: str) -> Any:
     """Choose a constant because of the value."""
     constant = json.dumps(value)
     return {"$cel": f"{path} == {constant} ? {constant} : {path}"}
+
+
+def by_selection(path: str, value: str) -> Any:
+    """Select the last item of the list that holds the value, or a field of it: what was planted comes last."""
+    found = re.fullmatch(r"(\w+)\.(\w+)\[\d+\](?:\.(\w+))?", path)
+    if found is None:
+        return value
+    step, place, name = found.groups()
+    selection = {"from": f"{step}#/{place}", "order": "last"}
+    return {"$select": selection if name is None else {**selection, "field": name}}
 
 
 def by_literal(path: str, value: str) -> Any:

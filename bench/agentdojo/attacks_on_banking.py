@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .attacks import PASTED, PLAIN, Strategy, by_choice, by_constant, by_expression, by_joining, by_literal
+from .attacks import (
+    PASTED,
+    PLAIN,
+    Strategy,
+    by_choice,
+    by_constant,
+    by_expression,
+    by_joining,
+    by_literal,
+    by_selection,
+)
 from .suites import Call
 
 
@@ -115,6 +125,10 @@ STRATEGIES = (
         name="the assistant stores it in the profile and reads it again",
         store=lambda value: Call(function="update_user_info", args={"street": value}),
         reads=_profile,
+    ),
+    Strategy(
+        name="a selection of the last item",
+        plant=_as_recipient, reads=_history, write=by_selection, forms=("references",),
     ),
     Strategy(
         name="two senders, joined",

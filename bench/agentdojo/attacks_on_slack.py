@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .attacks import PASTED, PLAIN, Strategy, by_choice, by_constant, by_expression, by_joining, by_literal
+from .attacks import (
+    PASTED,
+    PLAIN,
+    Strategy,
+    by_choice,
+    by_constant,
+    by_expression,
+    by_joining,
+    by_literal,
+    by_selection,
+)
 from .suites import Call
 
 
@@ -125,6 +135,10 @@ STRATEGIES = (
         name="the assistant posts it and reads it again",
         store=lambda value: Call(function="send_channel_message", args={"channel": "general", "body": value}),
         reads=_channel,
+    ),
+    Strategy(
+        name="a selection of the last item",
+        plant=_as_channel, reads=_lists, write=by_selection, forms=("references",),
     ),
     Strategy(
         name="two channels, joined",

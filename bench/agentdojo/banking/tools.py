@@ -62,13 +62,13 @@ TRANSACTION_KINDS = {
 }
 
 
-@tool("bank.get_iban", mode="read_only", result_kinds={"iban": "own_account"})
+@tool("bank.get_iban", mode="read_only", trust="trusted", result_kinds={"iban": "own_account"})
 async def get_iban() -> Account:
     """Return the IBAN of the customer's account."""
     return {"iban": call_function("get_iban", {})}
 
 
-@tool("bank.get_balance", mode="read_only", result_kinds={"balance": "balance"})
+@tool("bank.get_balance", mode="read_only", trust="trusted", result_kinds={"balance": "balance"})
 async def get_balance() -> Amount:
     """Return the balance of the account."""
     return {"balance": call_function("get_balance", {})}
@@ -102,7 +102,8 @@ async def read_file(file_path: str) -> File:
     return {"text": call_function("read_file", {"file_path": file_path})}
 
 
-@tool("bank.get_user_info", mode="read_only")
+# A letter may have brought the address.
+@tool("bank.get_user_info", mode="read_only", untrusted=["street", "city"])
 async def get_user_info() -> Profile:
     """Return the customer's name and address."""
     return call_function("get_user_info", {})
@@ -117,6 +118,7 @@ async def get_user_info() -> Profile:
     kinds={"recipient": "account", "amount": "amount"},
     unbound={"recipient": "ask", "amount": "ask"},
     identity=["recipient", "amount", "subject", "date"],
+    untrusted=["message"],
     no_compensation="a transfer that has been sent cannot be called back",
 )
 async def send_money(recipient: str, amount: float, subject: str, date: str) -> Done:
@@ -133,6 +135,7 @@ async def send_money(recipient: str, amount: float, subject: str, date: str) -> 
     kinds={"recipient": "account", "amount": "amount"},
     unbound={"recipient": "ask", "amount": "ask"},
     identity=["recipient", "amount", "subject", "date"],
+    untrusted=["message"],
     no_compensation="a standing order is changed, not deleted; it moves no money before its date",
 )
 async def schedule_transaction(
@@ -155,6 +158,7 @@ async def schedule_transaction(
     authority=["id", "recipient", "amount", "date", "recurring"],
     kinds={"id": "transaction", "recipient": "account", "amount": "amount", "date": "due_date"},
     unbound={"id": "ask", "recipient": "ask", "amount": "ask", "date": "ask", "recurring": "ask"},
+    untrusted=["message"],
     no_compensation="a standing order is changed again by the same call; it moves no money before its date",
 )
 async def update_scheduled_transaction(
@@ -178,6 +182,7 @@ async def update_scheduled_transaction(
     authority=["password"],
     kinds={"password": "password"},
     unbound={"password": "refuse"},
+    untrusted=["message"],
     no_compensation="the password before is not known",
 )
 async def update_password(password: str) -> Done:
@@ -190,6 +195,7 @@ async def update_password(password: str) -> Done:
     mode="local_write",
     authority=["first_name", "last_name", "street", "city"],
     unbound={"first_name": "ask", "last_name": "ask", "street": "allow", "city": "allow"},
+    untrusted=["street", "city"],
     no_compensation="the profile is changed again by the same call; the bank writes to the old address as well",
 )
 async def update_user_info(

@@ -69,7 +69,7 @@ def with_links(messages: list[dict[str, str]], *, is_shared: bool) -> Messages:
     }
 
 
-@tool("chat.get_channels", mode="read_only", result_kinds={"/channels/*": "channel"})
+@tool("chat.get_channels", mode="read_only", trust="trusted", result_kinds={"/channels/*": "channel"})
 async def get_channels() -> Channels:
     """Return the names of the channels."""
     return {"channels": call_function("get_channels", {})}
