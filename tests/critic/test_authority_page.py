@@ -587,3 +587,60 @@ def test_the_critic_follows_the_page(example: Example) -> None:
     verdict = verify(*as_case(example))
     found = str(verdict.code) if verdict.code else "asked" if verdict.gates else "ok"
     assert found == {"refused": "unbound_argument"}.get(example.expected, example.expected), verdict
+
+
+def provenance(name: str, param: str, expected: tuple[str, str, str], *steps: Doc, **more: Any) -> Any:
+    """A payment, and the source, trust and kind that a policy reads for one of its parameters."""
+    return pytest.param(param, expected, example(name, "", *steps, **more).values[0], id=name)
+
+
+PROVENANCE = [
+    provenance("a literal of the request", "to", ("request", "trusted", ""), pay(to="o1")),
+    provenance("a reference to the request", "to", ("request", "trusted", ""), pay(to={"$from": "request#/order_id"})),
+    provenance("a literal of a marked field", "to", ("literal", "untrusted", ""), pay(to="p6")),
+    provenance("a reference to a marked field", "to", ("request", "untrusted", ""), pay(to={"$from": "request#/note"})),
+    provenance("a literal of evidence", "payment_id", ("evidence", "trusted", "id"), pay(payment_id="p1", pins=[W1])),
+    provenance("a reference to evidence", "amount", ("evidence", "trusted", "amount"),
+               pay(amount={"$evidence": f"{W1}#/amount"})),
+    provenance("untrusted evidence", "to", ("evidence", "untrusted", ""), pay(to={"$evidence": f"{FORM}#/payment_id"})),
+    provenance("a result", "amount", ("result", "trusted", "amount"), look(order_id="o1"), pay(amount={"$from": "look#/amount"})),
+    provenance("a result of a look-up for an unbound value", "amount", ("result", "untrusted", "amount"),
+               look(order_id="zz"), pay(amount={"$from": "look#/amount"})),
+    provenance("a literal of an earlier result", "payment_id", ("result", "trusted", "id"), pay(payment_id="p8"),
+               more=known({"payment_id": "p8"})),
+    provenance("the plan approved before", "to", ("approved", "trusted", ""), pay(to="p9"), more=approved(to="p9")),
+    provenance("an entity of a sentence", "to", ("sentence", "trusted", ""), pay(to="ord_77"), **said("look at ord_77")),
+    provenance("a formula", "to", ("computed", "trusted", ""), look(order_id="o1"), pay(to={"$cel": "look.a == look.b ? look.c : look.d"})),
+    provenance("an opaque expression", "to", ("computed", "untrusted", ""), look(order_id="o1"), pay(to={"$cel": "string(look.c)"})),
+    provenance("a literal without a source", "to", ("literal", "untrusted", ""), pay(to="zz")),
+    provenance("the first untrusted one of several values", "to", ("literal", "untrusted", ""), pay(to=["o1", "zz"])),
+    provenance("several trusted values", "to", ("request", "trusted", ""), pay(to=["o1", "t1"])),
+    provenance("a note passes a source on", "to", ("request", "trusted", ""), note("memo", x={"$from": "request#/order_id"}),
+               pay(to={"$from": "memo#/x"})),
+    provenance("a value that is allowed", "to", ("literal", "untrusted", ""), pay(to="zz"),
+               tools={"bank.pay": {"unbound": {"to": "allow"}}}),
+]  # fmt: skip
+
+
+def breaks_policy(example: Example, condition: str) -> bool:
+    """Whether a payment breaks a policy over the step."""
+    policy = {"name": "p", "scope": "step", "expression": f"step.tool != 'bank.pay' || {condition}"}
+    case = as_case(example._replace(more={**example.more, "policies": [policy]}))
+    return "policy_invariant" in {refusal.code for refusal in verify(*case).refusals}
+
+
+@pytest.mark.parametrize(("param", "expected", "example"), PROVENANCE)
+def test_policies_read_where_values_came_from(
+    param: str, expected: tuple[str, str, str], example: Example
+) -> None:
+    """`step.sources` has the source, the trust and the kind that the page says, and no others."""
+    for name, value in zip(("source", "trust", "kind"), expected, strict=True):
+        assert not breaks_policy(example, f"step.sources.{param}.{name} == '{value}'"), name
+        assert breaks_policy(example, f"step.sources.{param}.{name} != '{value}'"), name
+
+
+def test_a_parameter_that_is_not_given_has_no_source() -> None:
+    """A policy that reads the source of a parameter that the step does not give fails."""
+    given = Example("absent", "", [pay(to="o1")], {}, {}, {})
+    assert breaks_policy(given, "step.sources.amount.source == 'request'")
+    assert not breaks_policy(given, "!has(step.sources.amount)")
