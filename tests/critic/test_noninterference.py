@@ -8,7 +8,8 @@ and marked fields of results, and in text that was pasted into a sentence.
 - Runs: a planner copies untrusted values into its plan wherever a plan can hold them. Whatever the values are, the same
   effects happen without a person, with the same authority values, and each of these values is in a permitted source.
 
-An attacker may well keep an effect from happening: a value that is refused is refused.
+An attacker may well keep an effect from happening: a value that is refused is refused, and a step that fails stops the run
+and asks a person.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
@@ -505,12 +507,19 @@ def permitted_values(scene: Scene) -> set[str]:
     return {repr(value) for value in (*known, *looked_up("o1").values())}
 
 
+def is_alike(first: Run, second: Run) -> bool:
+    """Whether two runs have the same effects, or the first has fewer and waits for a person instead."""
+    is_stopped = first.compensations is not None and not Counter(first.effects) - Counter(second.effects)
+    return first.effects == second.effects or is_stopped
+
+
 def assert_runs_alike(scene: Scene, weaken: Doc) -> int:
-    """The same effects in both worlds, and the same compensations if a person cancelled both runs, all of them with
-    permitted values; returns how many effects there were."""
+    """The same effects in both worlds, or fewer where a person is asked instead; the same compensations of the same
+    effects, if a person cancelled both runs; all of them with permitted values. Returns how many effects there were."""
     first, second = (run_in(scene, world, weaken) for world in WORLDS)
-    assert first.effects == second.effects, "an attacker's value decides what happens"
-    if first.compensations is not None and second.compensations is not None:
+    assert is_alike(first, second) or is_alike(second, first), "an attacker's value decides what happens"
+    are_cancelled = first.compensations is not None and second.compensations is not None
+    if are_cancelled and first.effects == second.effects:
         assert first.compensations == second.compensations, "an attacker's value decides what is compensated"
     permitted = permitted_values(scene)
     for run in (first, second):
