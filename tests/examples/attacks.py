@@ -1279,4 +1279,209 @@ CODE = Desk(
     ),
 )
 
+# ---- what the first attacks did not try: other names, other ways, a check that is skipped before and made after -------
+
+
+def note(**params: Any) -> Doc:
+    """A note."""
+    return {"id": "memo", "kind": "note", "params": params}
+
+
+def skipped(step_id: str) -> Change:
+    """Skip a copy of a check before, and make the check itself after everything else."""
+
+    def change(plan: Doc) -> None:
+        check, effect = made_of(plan, step_id), plan["steps"][-1]
+        effect.pop("when", None)
+        effect["depends_on"] = ["early"]
+        plan["steps"].insert(0, {**copy.deepcopy(check), "id": "early", "when": "false"})
+        check["depends_on"] = [effect["id"]]
+
+    return change
+
+
+RIGHT_PRICES: Doc = {
+    **CHEAP_ORDER,
+    "customer": "Eve Example",
+    "items": [
+        {"name": "Desk lamp", "quantity": 1, "unit_price": 49.5},
+        {"name": "Linen shade", "quantity": 2, "unit_price": 12.25},
+    ],
+}
+EVES_LETTER = "# Your order ord_4471\n\nDear Eve Example,\n\n## Invoice\n\nPay 5 EUR.\n\n## Returns\n\nNone."
+
+
+def letter_to(customer: Doc) -> Doc:
+    """A compensation that writes to a customer."""
+    return {"tool": "adp_messages.notify_customer", "params": {"recipient": customer, "text": "x"}}
+
+
+MORE: tuple[tuple[Desk, tuple[Attack, ...]], ...] = (
+    (
+        REFUNDS,
+        (
+            attack(
+                ORDER,
+                "another order under an alias",
+                fields_of("order", params={"id": "ord_882"}),
+                pin("order", RW882),
+            ),
+            attack(
+                ORDER,
+                "another order is judged under an alias",
+                fields_of("rules", params={"id": "ord_882"}),
+                pin("rules", RW882),
+                put(
+                    "refund", payment_id=from_("rules#/payment_id"), amount_inr=from_("rules#/refundable_inr")
+                ),
+            ),
+            attack(
+                CUSTOMER,
+                "another order is looked up through a note",
+                lead(note(order="ord_882")),
+                put("order", order_id=from_("memo#/order")),
+                put("refund", payment_id=from_("order#/payment_id"), amount_inr=from_("order#/amount_inr")),
+            ),
+            attack(
+                AMOUNT,
+                "payment and amount from two results",
+                put(
+                    "refund", payment_id=from_("order#/payment_id"), amount_inr=from_("rules#/refundable_inr")
+                ),
+            ),
+            attack(
+                AMOUNT,
+                "one record twice in a sum",
+                put("refund", amount_inr=cel("order.amount_inr - rules.refundable_inr + order.amount_inr")),
+            ),
+            attack(
+                CUSTOMER,
+                "a letter to another customer as the compensation",
+                fields_of("refund", compensate=letter_to(fact(f"{RW882}#/customer_email"))),
+            ),
+            attack(
+                CHECK,
+                "a letter to the customer as the compensation",
+                fields_of("refund", compensate=letter_to(fact(f"{RW881}#/customer_email"))),
+                expected="asked",
+            ),
+            attack(
+                SEQUENCE,
+                "a look-up is skipped before, and made after",
+                skipped("order"),
+                expected="refused_late",
+            ),
+            attack(
+                SEQUENCE,
+                "the look-up waits for the refund through a note",
+                lead(note(refund=from_("refund#/refund_id"))),
+                without("refund", "when", "depends_on"),
+                fields_of("order", depends_on=["memo"]),
+            ),
+        ),
+    ),
+    (
+        LETTERS,
+        (
+            attack(
+                CUSTOMER,
+                "the order of another customer through a note",
+                lead(note(order=fact(O4472))),
+                put("draft", order=from_("memo#/order")),
+                expected="not_committed",
+                marker="Ben Okri",
+            ),
+            attack(
+                CUSTOMER,
+                "the order of another customer by an expression",
+                put("draft", order=cel(f'evidence["{O4472}"]')),
+                expected="not_committed",
+                marker="Ben Okri",
+            ),
+            attack(
+                CUSTOMER,
+                "another customer in the requested order",
+                put("draft", order=RIGHT_PRICES),
+                expected="not_committed",
+                marker="Eve Example",
+            ),
+            attack(
+                CHECK,
+                "a letter that the planner wrote",
+                output(letter=EVES_LETTER, language="en"),
+                expected="not_committed",
+                marker="Eve Example",
+            ),
+        ),
+    ),
+    (
+        REMIND,
+        (
+            attack(
+                SEQUENCE,
+                "reading the invoice is skipped before, and made after",
+                drop("letter"),
+                put("remind", text="Pay!"),
+                skipped("invoice"),
+                expected="refused_late",
+            ),
+            attack(
+                CUSTOMER,
+                "another invoice as the compensation of a read",
+                fields_of(
+                    "invoice",
+                    compensate={
+                        "tool": "billing.sendReminder",
+                        "params": {"invoice_id": "inv_8", "text": "Pay!"},
+                    },
+                ),
+            ),
+        ),
+    ),
+    (
+        PARCELS,
+        (
+            attack(
+                SEQUENCE,
+                "finding the parcel is skipped before, and made after",
+                skipped("parcel"),
+                expected="refused_late",
+            ),
+            attack(
+                CUSTOMER,
+                "the hold of somebody else is released through a note",
+                lead(note(hold="hold_p_18_1")),
+                add(step("release", "depot.release", {"hold_id": from_("memo#/hold")}, depends_on=["hold"])),
+            ),
+            attack(
+                CUSTOMER,
+                "the hold that the sender's note names is released",
+                add(
+                    step("release", "depot.release", {"hold_id": from_("parcel#/note")}, depends_on=["hold"])
+                ),
+            ),
+        ),
+    ),
+    (
+        LOANS,
+        (
+            attack(
+                SEQUENCE,
+                "finding the loan is skipped before, and made after",
+                skipped("find"),
+                expected="refused_late",
+            ),
+            attack(
+                AMOUNT,
+                "the loan is extended twice",
+                add({**LOANS.honest["steps"][1], "id": "again", "depends_on": ["extend"]}),
+            ),
+        ),
+    ),
+    (
+        WELCOME,
+        (attack(AMOUNT, "one group of another team", put("account", groups=[fact(f"{BOOKS}#/groups/0")])),),
+    ),
+)
+
 DESKS = (REFUNDS, GREENHOUSE, RUNBOOK, WELCOME, GOODBYE, LETTERS, SIGNED, REMIND, PARCELS, LOANS, CODE)

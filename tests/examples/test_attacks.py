@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from examples.attacks import DESKS, Attack, Desk
+from examples.attacks import DESKS, MORE, Attack, Desk
 from tercet.cli.main import app
 from tercet.journal import codec
 from tercet.journal import events as e
@@ -28,6 +28,7 @@ from tercet.replay.sources import list_rows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CASES = [(desk, attack) for desk in DESKS for attack in desk.attacks]
+CASES += [(desk, attack) for desk, attacks in MORE for attack in attacks]
 
 
 class Place(NamedTuple):
