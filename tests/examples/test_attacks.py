@@ -27,8 +27,10 @@ from tercet.packs import Pack
 from tercet.replay.sources import list_rows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CASES = [(desk, attack) for desk in DESKS for attack in desk.attacks]
-CASES += [(desk, attack) for desk, attacks in MORE for attack in attacks]
+CASES = [
+    *((desk, attack) for desk in DESKS for attack in desk.attacks),
+    *((desk, attack) for desk, attacks in MORE for attack in attacks),
+]
 
 
 class Place(NamedTuple):
