@@ -51,7 +51,13 @@ class Deployment:
     replaced: str
 
 
-@tool("ops_metrics.inspect", mode="read_only", trust="trusted", estimated_ms=50)
+@tool(
+    "ops_metrics.inspect",
+    mode="read_only",
+    trust="trusted",
+    result_kinds={"version": "version", "previous_version": "version"},
+    estimated_ms=50,
+)
 def inspect(service: str) -> Service:
     """Say how a service is: by the worst of its hosts, those in the balancer first."""
     query = """
@@ -135,6 +141,7 @@ def restart(ctx: ToolContext, host: str) -> Host:
     mode="local_write",
     trust="trusted",
     authority=["host", "version"],
+    kinds={"version": "version"},
     reversibility="compensable",
     compensate={
         "tool": "ops_deploys.deploy",

@@ -48,13 +48,15 @@ class Case:
     compiled: CompiledContext
     spec: DecisionSpec
     plan: Plan
+    reviewed: Plan
+    """The plan as it was judged: with stand-ins for evidence that only a run can look up."""
     verdict: Verdict
     report: CriticReport
 
     @property
     def waits(self) -> tuple[Wait, ...]:
         """Every approval that the plan waits for, or may wait for."""
-        return find_waits(self.context, self.compiled, self.spec, self.plan, self.verdict)
+        return find_waits(self.context, self.compiled, self.spec, self.reviewed, self.verdict)
 
 
 def review_plan(
@@ -76,7 +78,7 @@ def review_plan(
 
     async def review() -> Case:
         async with open_library(store) as library:
-            # Whoever hands over a plan is told what is wrong with it; no planner is asked for another.
+            # The caller sees the refusals; no planner is asked for another plan.
             setting = await setting_for(
                 pack, request, library, snapshot=snapshot, safety_mode=safety_mode, origin="caller"
             )
@@ -141,9 +143,10 @@ async def judged(
     )
     return Case(
         context=setting.ctx,
-        compiled=setting.compiled,
+        compiled=compiled,
         spec=setting.spec,
         plan=found.real,
+        reviewed=found.plan,
         verdict=verdict,
         report=report,
     )

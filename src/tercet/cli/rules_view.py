@@ -27,7 +27,7 @@ _PHRASES = {
 
 def report_on(case: Case) -> RuleReport:
     """Return which rules apply to a reviewed plan."""
-    return report_rules(case.context, case.compiled, case.spec, case.plan)
+    return report_rules(case.context, case.compiled, case.spec, case.reviewed)
 
 
 def rules_json(report: RuleReport) -> dict[str, Any]:

@@ -53,7 +53,11 @@ def admit(
         if (reason := _bar(fact, fact.snapshot if fact.id in chosen else snapshot, started_at))
     }
     valid = [fact for fact in ordered if fact.id not in barred]
-    first = select_related(valid, decision.bind, request or {}) if keeps_all and limit is not None else ()
+    first = (
+        select_related(valid, decision.bind, request or {}, decision.untrusted_inputs)
+        if keeps_all and limit is not None
+        else ()
+    )
     packed = _packed(valid, decision, limit, {fact.id for fact in first})
     return Admission(
         manifest=tuple(

@@ -128,7 +128,7 @@ class DecisionSpec(Authored):
     untrusted_inputs: tuple[str, ...] = ()
     """Request fields that carry other people's words: `note`, `order.note` or the JSON Pointer `/order/note`."""
     bind: tuple[Relation, ...] = ()
-    """How evidence, look-ups and parameters relate to the request; what does not is no source of authority."""
+    """How evidence, look-ups and parameters relate to the request; unrelated sources carry no authority."""
     fields: tuple[FieldSpec, ...] = ()
     """The kinds of fields of the request and of evidence."""
     unbound_gate: str | None = None

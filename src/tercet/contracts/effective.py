@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tercet.contracts.mode import REVERSIBILITY_RANK, ApprovalMode, Reversibility, stronger
+from tercet.contracts.mode import MODE_RANK, REVERSIBILITY_RANK, ApprovalMode, Reversibility, stronger
 from tercet.contracts.plan import Compensation, Step
 from tercet.contracts.tool import ToolSpec
 
@@ -28,6 +28,12 @@ class EffectiveStep(NamedTuple):
     def leaves_nothing(self) -> bool:
         """Whether a call changes nothing: it may be made again, and there is nothing to take back."""
         return self.reversibility is Reversibility.PURE or self.mode is ApprovalMode.READ_ONLY
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether a person approves a call even if no gate names one, unless a policy may grant it."""
+        is_strong = MODE_RANK[self.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
+        return is_strong or self.reversibility is Reversibility.IRREVERSIBLE
 
     @property
     def estimated_ms(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from tercet.contracts import pointer
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
 
@@ -76,7 +77,9 @@ def parameter_kind(tool: ToolSpec, place: Place) -> Kind:
 
 def result_kind(tool: ToolSpec, place: Place) -> Kind:
     """Return the kind of the values in a field of a tool's result."""
-    declared = declared_among(((_pointer(name), kind) for name, kind in tool.result_kinds.items()), place)
+    declared = declared_among(
+        ((pointer.place_of(name), kind) for name, kind in tool.result_kinds.items()), place
+    )
     return declared or _kind_in_schema(tool.result or {}, place)
 
 
@@ -101,10 +104,6 @@ def named_kind(place: Place) -> Kind:
     """Return the kind that the last name on the way to a place suggests."""
     name = next((token for token in reversed(place) if not _is_item(token)), None)
     return UNKNOWN if name is None else suggested_kind(str(name))
-
-
-def _pointer(name: str) -> tuple[str, ...]:
-    return tuple(name.strip("/").split("/"))
 
 
 def _kind_in_schema(schema: JsonObject, place: Place) -> Kind:

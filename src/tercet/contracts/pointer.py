@@ -26,6 +26,11 @@ def parts(pointer: str) -> tuple[str, ...]:
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer[1:].split("/"))
 
 
+def place_of(name: str) -> tuple[str, ...]:
+    """Return the place of a field that is written as a name or as a pointer."""
+    return parts(name) if name.startswith("/") else (name,)
+
+
 def join(tokens: Sequence[str | int]) -> str:
     """The pointer made of these tokens."""
     return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)

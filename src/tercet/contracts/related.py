@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from tercet.contracts import pointer
 from tercet.contracts.mode import Trust
-from tercet.contracts.relations import REQUEST, Relation, field_place
-from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.trust import Scalar, scalar
+from tercet.contracts.relations import (
+    REQUEST,
+    Relation,
+    field_place,
+    is_of_class,
+    is_scalar,
+    members,
+    value_at,
+)
+from tercet.contracts.trust import Scalar, input_marks, overlaps, scalar, with_dotted
 
 
 class Record(Protocol):
@@ -42,23 +48,28 @@ class Record(Protocol):
 RecordT = TypeVar("RecordT", bound=Record)
 
 
-def is_of_class(name: str, classification: str) -> bool:
-    """Return whether a relation about the class `name` is about facts of a class: `x` also stands for `x_evidence`."""
-    return classification in (name, f"{name}_evidence")
-
-
 def select_related(
-    facts: Sequence[RecordT], relations: Iterable[Relation], request: Any
+    facts: Sequence[RecordT],
+    relations: Iterable[Relation],
+    request: Any,
+    untrusted_inputs: Sequence[str] = (),
 ) -> tuple[RecordT, ...]:
-    """Return the facts that satisfy every relation of their class, in their order; those of other classes all do."""
+    """Return the facts that satisfy every relation of their class, in their order; those of other classes all do.
+
+    A relation to a request field that is marked as untrusted is unmet.
+    """
     about = [relation for relation in relations if relation.evidence is not None]
-    return tuple(_Selection(facts, about, request).related(facts)) if about else tuple(facts)
+    marks = input_marks(with_dotted(untrusted_inputs))
+    return tuple(_Selection(facts, about, request, marks).related(facts)) if about else tuple(facts)
 
 
 class _Selection:
     """Facts, and the values that they must have to belong to a request."""
 
-    def __init__(self, facts: Sequence[Record], relations: Sequence[Relation], request: Any) -> None:
+    def __init__(
+        self, facts: Sequence[Record], relations: Sequence[Relation], request: Any, marks: Sequence[str]
+    ) -> None:
+        self._marks = marks
         self._facts = facts
         self._relations = relations
         self._request = request
@@ -69,7 +80,8 @@ class _Selection:
 
     def _is_related(self, fact: Record) -> bool:
         return all(
-            not values_at(fact.content, field_place(relation.field or "")).isdisjoint(self._wanted(relation))
+            is_scalar(value := value_at(fact.content, field_place(relation.field or "")))
+            and scalar(value) in self._wanted(relation)
             for relation in self._relations
             if is_of_class(relation.evidence or "", fact.classification)
         )
@@ -87,25 +99,12 @@ class _Selection:
         if target is None:
             return frozenset()
         if target.owner == REQUEST:
-            return values_at(self._request, target.place)
+            is_marked = any(overlaps(mark, target.place) for mark in self._marks)
+            return frozenset() if is_marked else members(value_at(self._request, target.place))
         holders = [
             fact
             for fact in self._facts
             if is_of_class(target.owner, fact.classification) and fact.trust is Trust.TRUSTED
         ]
-        found = (values_at(fact.content, target.place) for fact in self.related(holders))
+        found = (members(value_at(fact.content, target.place)) for fact in self.related(holders))
         return frozenset[Scalar]().union(*found)
-
-
-def values_at(value: Any, place: Sequence[str]) -> frozenset[Scalar]:
-    """The scalar at a place, or the members of the list there; empty where there is none."""
-    try:
-        found = pointer.follow(value, pointer.join(place))
-    except pointer.PointerError:
-        return frozenset()
-    items = as_list(found)
-    return frozenset(
-        scalar(item)
-        for item in ([found] if items is None else items)
-        if as_object(item) is None and as_list(item) is None
-    )

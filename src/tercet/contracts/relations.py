@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from tercet.contracts import pointer
-from tercet.contracts.shape import Authored
+from tercet.contracts.evidence import meets
+from tercet.contracts.references import Place
+from tercet.contracts.shape import Authored, as_list, as_object
+from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 
 REQUEST = "request"
 SENTENCE = "sentence"
@@ -42,6 +46,35 @@ def parse_path(text: str) -> FieldPath:
 def field_place(text: str) -> tuple[str, ...]:
     """Return the place of a field that is written as a name, with dots, or as a JSON Pointer."""
     return pointer.parts(text) if text.startswith("/") else tuple(text.split("."))
+
+
+MISSING = object()
+"""What a value has at a place where there is nothing; it equals no value."""
+
+
+def is_of_class(declared: str, classification: str) -> bool:
+    """Return whether a declared class is that of a piece of evidence: `x` and `x_evidence` are the same class."""
+    return meets(declared, classification) or meets(classification, declared)
+
+
+def value_at(value: Any, place: Iterable[str]) -> Any:
+    """Return what a JSON value has at a place, or `MISSING`."""
+    try:
+        return pointer.follow(value, pointer.join(tuple(place)))
+    except pointer.PointerError:
+        return MISSING
+
+
+def members(value: Any) -> frozenset[Scalar]:
+    """Return a scalar, or the scalars of a list, for comparison; null and the empty text are none."""
+    items = as_list(value)
+    given = [value] if items is None else items
+    return frozenset(scalar(each) for each in given if is_scalar(each) and each not in (None, ""))
+
+
+def is_scalar(value: Any) -> bool:
+    """Return whether a value is there, and neither a list nor an object."""
+    return value is not MISSING and as_object(value) is None and as_list(value) is None
 
 
 class Relation(Authored):
@@ -85,8 +118,7 @@ class Relation(Authored):
     @cached_property
     def param_place(self) -> tuple[str, ...]:
         """The place of the parameter: a name, or a JSON Pointer to a part of it."""
-        param = self.param or ""
-        return pointer.parts(param) if param.startswith("/") else (param,)
+        return pointer.place_of(self.param or "")
 
     @cached_property
     def target(self) -> FieldPath | None:
@@ -134,3 +166,30 @@ class FieldSpec(Authored):
     def path(self) -> FieldPath:
         """The field."""
         return parse_path(self.of)
+
+    @property
+    def is_sentence(self) -> bool:
+        """Whether it is prose of the request."""
+        return self.kind == SENTENCE and self.path.owner == REQUEST
+
+
+class FoundSentence(NamedTuple):
+    """A text of a request that a decision declares as prose."""
+
+    field: FieldSpec
+    place: Place
+    text: str
+
+
+def find_sentences(fields: Iterable[FieldSpec], request: Any) -> list[FoundSentence]:
+    """Return the texts of a request that are declared as prose, also those in lists of such a field."""
+    prose = [(field, pointer.join(field.path.place)) for field in fields if field.is_sentence]
+    if not prose:
+        return []
+    return [
+        FoundSentence(field, leaf.place, leaf.value)
+        for leaf in scalars(request)
+        if isinstance(leaf.value, str)
+        for field in [next((field for field, mark in prose if overlaps(mark, leaf.place)), None)]
+        if field is not None
+    ]

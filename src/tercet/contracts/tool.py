@@ -80,7 +80,8 @@ class ToolSpec(Authored):
     """What follows from a value without a permitted source, by parameter. By default it is refused, or goes to the
     decision's `unbound_gate`."""
     identity: tuple[str, ...] | None = None
-    """Parameters that say what the action is. None means: the authority parameters, else all."""
+    """Parameters that say what the action is. None means: the authority parameters if one of them may be a number, else all
+    parameters."""
     once_per: OncePer | None = None
     """How often the runs of a tenant may make the same call. None means: once in each run, unless the decision lists the
     tool in `repeatable`."""

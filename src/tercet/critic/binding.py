@@ -1,4 +1,4 @@
-"""Relations of calls: what a tool is called with, which evidence an effect stands on, and what comes from one record."""
+"""Relations of calls: what a tool is called with, which evidence an effect uses, and what comes from one record."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.graph import referenced_steps
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.references import Leaf, Reference
-from tercet.contracts.relations import Relation
+from tercet.contracts.relations import Relation, value_at
 from tercet.contracts.verdict import Code, Refusal
-from tercet.critic.relations import value_at
 from tercet.critic.review import Refusals, Review
 from tercet.critic.worth import Worth
 
@@ -21,7 +20,7 @@ _REMEDY = "use what belongs to this request, or make a request for the other one
 
 
 def relations_hold(review: Review) -> Refusals:
-    """Every call and every piece of evidence that an effect stands on relates to the request as the decision declares."""
+    """Every call and every piece of evidence that an effect uses relates to the request as the decision declares."""
     if not review.spec.bind or not review.ctx.goes_by(Behaviour.STRICT_CALLS):
         return
     worth = Worth(review)

@@ -16,7 +16,6 @@ from tercet.contracts import pointer, references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check
 from tercet.contracts.effective import EffectiveStep, unaliased
-from tercet.contracts.mode import MODE_RANK, ApprovalMode
 from tercet.contracts.plan import COMPENSATES, Compensation, Plan, Step
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Refusal
@@ -75,7 +74,7 @@ def compensation_demands(review: Review) -> list[tuple[EffectiveStep, str, tuple
     for position, host in extended.hosts.items():
         call = extended.call_at[position]
         gates = tuple(dict.fromkeys(each.gate for each in extended.demands if each.step == position))
-        if gates or MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]:
+        if gates or call.needs_person:
             found.append((review.call_at[review.position[host]], call.tool.name, gates))
     return found
 

@@ -37,7 +37,6 @@ from tercet.contracts.tool import ToolSpec, Unbound
 from tercet.contracts.trust import overlaps, scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
-from tercet.critic.selection import describe_selection, explain_untrusted_selection
 from tercet.critic.worth import Worth, is_unnamed, takes_number
 
 
@@ -154,7 +153,7 @@ def _came_from(worth: Worth, found: Found) -> str:
     if type(found) is not Reference:
         return "literal" if type(found) is Leaf else ""
     if found.kind == "select":
-        return describe_selection(found)
+        return f"selected: {found.text}"
     return f"computed: {found.text}" if found.kind == "cel" and worth.is_strict else found.text
 
 
@@ -415,13 +414,7 @@ def _reference_detail(
     if found.kind == "from":
         return _read_detail(worth, Read(found.target, pointer.parts(found.pointer)), at, own)
     if found.kind == "select":
-        why = explain_untrusted_selection(
-            found,
-            lambda read: worth.is_trusted_read(read, own),
-            lambda value: worth.is_trusted_scalar(value, at),
-            lambda read: _read_detail(worth, read, at, own),
-        )
-        return why or "what it selects is not trusted"
+        return _selection_detail(worth, found, at, own)
     loose = [c for c in references.constants(found.text) if not worth.is_trusted_scalar(c, at)]
     if loose:
         return f"it computes with {_shown(loose[0])}, which equals nothing that is trusted"
@@ -434,6 +427,19 @@ def _reference_detail(
     return worth.why_opaque(found.text, own) or (
         "it is a sum, and the schema of the tool does not say that a number stands here"
     )
+
+
+def _selection_detail(worth: Worth, found: Reference, at: int, own: EffectiveStep | None) -> str:
+    """Why a selected value is not trusted."""
+    for value in references.constants_of(found):
+        if not worth.is_selected_by(found, value, at):
+            return (
+                f"it selects by {_shown(value)}, which equals nothing that is trusted outside the list itself"
+            )
+    for read in references.reads_of(found):
+        if not worth.is_trusted_read(read, own):
+            return f"it reads {_named(read)}: {_read_detail(worth, read, at, own)}"
+    return "what it selects is not trusted"
 
 
 def _evidence_detail(worth: Worth, ref: str | int, at: int | None) -> str:

@@ -21,7 +21,7 @@ from tercet.critic.dispatch import resolved_review
 from tercet.critic.gates import gravity
 from tercet.critic.review import Review
 from tercet.critic.rules import PlanViews
-from tercet.critic.uncertain import find_uncertain
+from tercet.critic.uncertain import find_uncertain, possible_absences
 from tercet.policy.expressions import STEP, ExpressionError, compile_rule
 
 GRANTABLE = frozenset({ApprovalMode.NETWORK, ApprovalMode.DELEGATED})
@@ -63,7 +63,8 @@ def _is_grant(policy: Policy) -> bool:
 
 
 def does_grant(policy: Policy, review: Review, views: PlanViews, index: int) -> bool:
-    """Whether a policy that grants holds for a step; one that reads the order of steps must do so with and without uncertain steps."""
+    """Return whether a policy that grants holds for a step; one that reads the order of steps must also hold without each
+    set of steps that may not run."""
     try:
         rule = compile_rule(policy.expression, STEP)
     except ExpressionError:
@@ -72,6 +73,7 @@ def does_grant(policy: Policy, review: Review, views: PlanViews, index: int) -> 
         return False
     if not rule.reads_order:
         return True
-    uncertain = find_uncertain(review.plan, review.compiled.surface)
-    absent = frozenset(review.position[name] for name in uncertain) - {index}
-    return rule.evaluate(views.step(index, absent)).holds
+    names = find_uncertain(review.plan, review.compiled.surface)
+    uncertain = frozenset(review.position[name] for name in names) - {index}
+    absences = possible_absences(review.plan, uncertain)
+    return all(rule.evaluate(views.step(index, absent)).holds for absent in absences)

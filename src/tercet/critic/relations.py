@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tercet.contracts import pointer
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.evidence import meets
 from tercet.contracts.mode import Trust
-from tercet.contracts.relations import REQUEST, Relation, field_place
-from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.relations import (
+    MISSING,
+    REQUEST,
+    Relation,
+    field_place,
+    is_of_class,
+    is_scalar,
+    members,
+    value_at,
+)
 from tercet.contracts.trust import Scalar, overlaps, scalar
-
-_MISSING = object()
 
 
 class Relations:
@@ -60,8 +64,8 @@ class Relations:
         return any(relation.target is not None and relation.target.owner == REQUEST for relation in relations)
 
     def unmet_by_evidence(self, ref: str, index: int | None) -> Relation | None:
-        """Return a relation that a piece of evidence does not meet where a step pins it; without a step, where none of
-        those that pin it has it met."""
+        """Return a relation that the evidence does not meet at a step, or None; without a step, one that is unmet at every
+        step that pins it."""
         if not self._spec.bind:
             return None
         if (ref, index) not in self._unmet:
@@ -88,7 +92,7 @@ class Relations:
     def holds(self, relation: Relation, value: Any, index: int | None) -> bool:
         """Return whether a value is the one that a relation demands of a source used at a step."""
         wanted = self.demanded(relation, index)
-        return wanted is None or (_is_scalar(value) and scalar(value) in wanted)
+        return wanted is None or (is_scalar(value) and scalar(value) in wanted)
 
     def demanded(self, relation: Relation, index: int | None) -> frozenset[Scalar] | None:
         """Return the values that a relation allows at a step; None if it cannot be checked without a request."""
@@ -100,7 +104,7 @@ class Relations:
                 return None
             if any(overlaps(mark, target.place) for mark in self._input_marks):
                 return frozenset()
-            return _members(value_at(self._compiled.input(), target.place))
+            return members(value_at(self._compiled.input(), target.place))
         found: set[Scalar] = set()
         refs = self._pinned[index] if index is not None and index < len(self._pinned) else ()
         for ref in refs:
@@ -108,13 +112,13 @@ class Relations:
             if entry is None or entry.trust is not Trust.TRUSTED:
                 continue
             if is_of_class(target.owner, entry.classification) and self.unmet_by_evidence(ref, index) is None:
-                found |= _members(value_at(entry.content, target.place))
+                found |= members(value_at(entry.content, target.place))
         return frozenset(found)
 
     def explain(self, relation: Relation, value: Any, index: int | None) -> str:
         """Return in words why a value does not meet a relation."""
         wanted = sorted(map(repr, self.demanded(relation, index) or ()))
-        has = "is missing" if value is _MISSING else f"is {_shown(value)}"
+        has = "is missing" if value is MISSING else f"is {_shown(value)}"
         expected = (
             f"not {' or '.join(wanted[:3])}" if wanted else f"and there is no trusted {relation.equals}"
         )
@@ -137,30 +141,6 @@ class Relations:
                 if not self.holds(relation, found, index):
                     return f"the result of {tool} does not relate to the request: {self.explain(relation, found, index)}"
         return None
-
-
-def is_of_class(declared: str, classification: str) -> bool:
-    """Return whether a declared class is that of a piece of evidence: `x` and `x_evidence` are the same class."""
-    return meets(declared, classification) or meets(classification, declared)
-
-
-def value_at(value: Any, place: Iterable[str]) -> Any:
-    """Return what a JSON value has at a place, or a marker that equals nothing."""
-    try:
-        return pointer.follow(value, pointer.join(tuple(place)))
-    except pointer.PointerError:
-        return _MISSING
-
-
-def _members(value: Any) -> frozenset[Scalar]:
-    """Return a scalar, or the scalars of a list, for comparison; an empty value is none."""
-    items = as_list(value)
-    given = [value] if items is None else items
-    return frozenset(scalar(each) for each in given if _is_scalar(each) and each not in (None, ""))
-
-
-def _is_scalar(value: Any) -> bool:
-    return value is not _MISSING and as_object(value) is None and as_list(value) is None
 
 
 def _shown(value: Any) -> str:

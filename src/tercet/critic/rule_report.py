@@ -8,11 +8,11 @@ from typing import Literal
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep
-from tercet.contracts.evidence import meets
 from tercet.contracts.gate import Gate
-from tercet.contracts.mode import MODE_RANK, ApprovalMode
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
+from tercet.contracts.relations import is_of_class
 from tercet.contracts.shape import Shape
 from tercet.critic.arguments import condition, reads_open
 from tercet.critic.flow import authority_is_bound
@@ -86,7 +86,7 @@ def _early_effects(review: Review) -> tuple[EarlyEffect, ...]:
         waiting[demand.step] = tuple(dict.fromkeys((*waiting.get(demand.step, ()), demand.gate)))
     if not any(policy.effect == "grant" for policy in review.compiled.policies):
         for call in review.calls:
-            if MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]:
+            if call.needs_person:
                 waiting.setdefault(call.position, ())
     sequences = [gate.name for gate in review.compiled.gates if gate.covers == "sequence"]
     return find_early_effects(review.plan, review.calls, waiting, sequences)
@@ -227,12 +227,12 @@ def _evidence(review: Review) -> Iterator[RuleUse]:
     required: dict[str, list[RuleAtStep]] = {}
     every = [ref for refs in review.pinned for ref in refs]
     for needed in review.spec.required_evidence:
-        required.setdefault(needed, []).append(_pinned(review, "", needed, every))
+        required.setdefault(needed, []).append(_pinned(review, None, needed, every))
     for index, step in enumerate(review.plan.steps):
         call = review.call_at.get(index)
         by_tool = () if call is None else call.tool.requires_evidence
         for needed in dict.fromkeys((*step.requires_evidence, *by_tool)):
-            required.setdefault(needed, []).append(_pinned(review, step.id, needed, review.pinned[index]))
+            required.setdefault(needed, []).append(_pinned(review, index, needed, review.pinned[index]))
     for needed, applied in required.items():
         yield _use("evidence", needed, applied, "")
     demanding: dict[str, list[str]] = {}
@@ -244,8 +244,9 @@ def _evidence(review: Review) -> Iterator[RuleUse]:
             yield _use("evidence", needed, (), _no_call(tools))
 
 
-def _pinned(review: Review, step: str, needed: str, refs: Iterable[str]) -> RuleAtStep:
-    ref = next((ref for ref in refs if review.satisfies(needed, ref)), None)
+def _pinned(review: Review, index: int | None, needed: str, refs: Iterable[str]) -> RuleAtStep:
+    step = "" if index is None else review.plan.steps[index].id
+    ref = next((ref for ref in refs if review.satisfies(needed, ref, index=index)), None)
     if ref is None:
         return RuleAtStep(step=step, outcome="refuses", detail="nothing that satisfies it is pinned")
     return RuleAtStep(step=step, outcome="holds", detail=ref)
@@ -262,7 +263,7 @@ def _relations(review: Review) -> Iterator[RuleUse]:
             steps = [
                 step.id
                 for step, refs in zip(review.plan.steps, review.pinned, strict=True)
-                if any(ref in evidence and meets(wanted, evidence[ref].classification) for ref in refs)
+                if any(ref in evidence and is_of_class(wanted, evidence[ref].classification) for ref in refs)
             ]
             why = f"no step pins {wanted}"
         applied = [RuleAtStep(step=step, outcome="applies") for step in steps]

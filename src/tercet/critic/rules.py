@@ -265,7 +265,7 @@ def _uncertain_refusal(review: Review, policy: Policy, absent: frozenset[int]) -
 
 
 def find_undecided(review: Review) -> tuple[str, ...]:
-    """Return the names of the policies over the plan that cannot be decided yet."""
+    """Return the names of the policies that cannot be decided yet."""
     for _ in policies_hold(review):
         pass
     return tuple(review.undecided)

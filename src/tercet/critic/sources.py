@@ -11,9 +11,8 @@ from tercet.contracts.effective import effective
 from tercet.contracts.entities import Entity, bind_literal, is_named
 from tercet.contracts.kinds import UNKNOWN, Kind, declared_among, fits, named_kind, result_kind
 from tercet.contracts.references import Leaf, Place
-from tercet.contracts.relations import REQUEST, SENTENCE, FieldSpec
+from tercet.contracts.relations import REQUEST, FoundSentence, find_sentences, is_of_class
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
-from tercet.critic.relations import is_of_class
 from tercet.critic.review import Review
 
 APPROVED = "approved"
@@ -109,28 +108,16 @@ class Sources:
         return None
 
     @cached_property
-    def _sentences(self) -> list[tuple[FieldSpec, str]]:
+    def _sentences(self) -> list[FoundSentence]:
         """The trusted sentences of the request."""
-        found: list[tuple[FieldSpec, str]] = []
-        for field in self._review.spec.fields:
-            if (
-                field.kind == SENTENCE
-                and field.path.owner == REQUEST
-                and not self.is_marked(field.path.place)
-            ):
-                try:
-                    text = pointer.follow(self._review.compiled.input(), pointer.join(field.path.place))
-                except pointer.PointerError:
-                    continue
-                if isinstance(text, str):
-                    found.append((field, text))
-        return found
+        found = find_sentences(self._review.spec.fields, self._review.compiled.input())
+        return [sentence for sentence in found if not self.is_marked(sentence.place)]
 
     def _in_sentences(self, value: Any, target: Kind, place: Place) -> tuple[Holder | None, str]:
         """Return where a sentence of the request names a value for a parameter, else why it does not vouch for it; the
         reason is empty if no sentence names it."""
         why = ""
-        for field, text in self._sentences:
+        for field, at, text in self._sentences:
             found = bind_literal(
                 text,
                 value,
@@ -142,7 +129,7 @@ class Sources:
             )
             if isinstance(found, Entity):
                 where = f"characters {found.start + 1} to {found.end} of {field.of}"
-                return Holder(REQUEST, field.path.place, target, f"named in the request: {where}"), ""
+                return Holder(REQUEST, at, target, f"named in the request: {where}"), ""
             if found is not None:
                 why = f"is one of several things in {field.of} that fit, and no pattern tells them apart"
             elif not why and is_named(text, value, patterns=field.patterns, pasted=field.pasted):
@@ -156,9 +143,7 @@ class Sources:
     def is_sentence(self, place: Sequence[str | int]) -> bool:
         """Return whether a part of the request is prose, or holds some."""
         return any(
-            field.kind == SENTENCE
-            and field.path.owner == REQUEST
-            and overlaps(pointer.join(field.path.place), place)
+            field.is_sentence and overlaps(pointer.join(field.path.place), place)
             for field in self._review.spec.fields
         )
 

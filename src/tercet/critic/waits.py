@@ -14,7 +14,7 @@ from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.gate import Gate
-from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.verdict import Verdict
@@ -59,7 +59,7 @@ def _before_call(
     review: Review, call: EffectiveStep, verdict: Verdict, undecided: frozenset[str]
 ) -> Iterator[Wait]:
     waits = [*_named_gates(review, call, verdict), *_deferred_policies(review, call, undecided)]
-    if _needs_approval(call) and not any(wait.is_certain for wait in waits):
+    if call.needs_person and not any(wait.is_certain for wait in waits):
         waits += _unnamed(review, call)
     for wait in waits:
         if call.step.when is None:
@@ -85,7 +85,7 @@ def _is_open(review: Review, call: EffectiveStep, gate: Gate) -> bool:
 
 
 def _deferred_policies(review: Review, call: EffectiveStep, undecided: frozenset[str]) -> Iterator[Wait]:
-    """The gates of policies that are decided at dispatch; `undecided` names those over the plan."""
+    """The gates of policies that are decided at dispatch; `undecided` names those that depend on other steps."""
     for policy in review.compiled.policies:
         is_gate = policy.effect == "gate" and policy.gate in review.compiled.gates_by_name
         if is_gate and policy.gate and _is_deferred(review, call, policy, undecided):
@@ -97,15 +97,10 @@ def _is_deferred(review: Review, call: EffectiveStep, policy: Policy, undecided:
     if policy.scope == "plan":
         return call.mode is not ApprovalMode.READ_ONLY and policy.name in undecided
     try:
-        return reads_open(review, compile_rule(policy.expression, STEP), call.position)
+        rule = compile_rule(policy.expression, STEP)
+        return (rule.reads_order and policy.name in undecided) or reads_open(review, rule, call.position)
     except ExpressionError:
         return False
-
-
-def _needs_approval(call: EffectiveStep) -> bool:
-    """Whether a person approves a call even if no gate names one."""
-    is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
-    return is_strong or call.reversibility is Reversibility.IRREVERSIBLE
 
 
 def _unnamed(review: Review, call: EffectiveStep) -> Iterator[Wait]:

@@ -23,7 +23,6 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 from tercet.critic.review import Review
-from tercet.critic.selection import select_constants, select_reads
 from tercet.critic.sources import Binding, Sources
 
 Node: TypeAlias = tuple[int, Place | None, bool]
@@ -310,15 +309,16 @@ class Worth:
 
     def _selected(self, found: Reference, at: int | None, own: EffectiveStep | None) -> Needs:
         """A selected value is trusted if all that it reads and compares with is."""
-        listed = select_reads(found)[0]
-        own_record = str(listed.place[0]) if listed.name == references.EVIDENCE else listed.name
-        # A value that only the list itself holds would let the plan pick any of its items.
-        if any(
-            not set(self.sources.bind(value, at, UNKNOWN).records) - {own_record}
-            for value in select_constants(found)
-        ):
+        if not all(self.is_selected_by(found, value, at) for value in references.constants_of(found)):
             return None
-        return _together(self._read(name, place, at, own) for name, place in select_reads(found))
+        return _together(self._read(name, place, at, own) for name, place in references.reads_of(found))
+
+    def is_selected_by(self, found: Reference, value: Any, at: int | None) -> bool:
+        """Whether a selection may compare with a literal: another source than the list holds it, or the plan could pick any
+        item of the list."""
+        listed = references.reads_of(found)[0]
+        record = str(listed.place[0]) if listed.name == references.EVIDENCE and listed.place else listed.name
+        return bool(set(self.sources.bind(value, at, UNKNOWN).records) - {record})
 
     def _computed(
         self, expression: str, at: int | None, own: EffectiveStep | None, *, is_number: bool
@@ -525,7 +525,7 @@ def _value_reads(reference: Reference) -> list[Leaf | Read]:
     if reference.kind == "evidence":
         return [Read(references.EVIDENCE, (reference.target, *pointer.parts(reference.pointer)))]
     if reference.kind == "select":
-        return [*select_reads(reference)[:1]]
+        return [*references.reads_of(reference)[:1]]
     formula = parse_formula(reference.text)
     values = () if formula is None else formula.values
     return [Leaf(each.value, reference.place) if isinstance(each, Constant) else each for each in values]

@@ -76,7 +76,7 @@ class Assignment:
     def evidence(self) -> tuple[EvidenceManifestEntry, ...]:
         """The facts that a model is shown: those that fit, and that satisfy the relations of the decision."""
         shown = [entry for entry in self.compiled.manifests.evidence_manifest if entry.is_shown]
-        return select_related(shown, self.spec.bind, self.compiled.input())
+        return select_related(shown, self.spec.bind, self.compiled.input(), self.spec.untrusted_inputs)
 
     @cached_property
     def _untrusted_inputs(self) -> tuple[str, ...]:

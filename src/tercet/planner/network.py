@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import PlanError
 from tercet.contracts.plan import MAX_STEPS, Plan
 from tercet.contracts.tasks import Goal
@@ -43,8 +42,7 @@ def lay_out(root: Node, goal: Goal, placeholders: Placeholders) -> Plan:
         "declared_outputs": goal.declared_outputs,
     }
     if placeholders.untrusted_refs:
-        written = canonical(document).decode()
-        document["untrusted_refs"] = sorted(ref for ref in placeholders.untrusted_refs if ref in written)
+        document["untrusted_refs"] = sorted(placeholders.untrusted_refs)
     try:
         return Plan.model_validate(document)
     except (ValidationError, PlanError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tercet.contracts import pointer
+from tercet.contracts import pointer, relations
 from tercet.contracts.entities import (
     Ambiguous,
     Entity,
@@ -18,9 +18,9 @@ from tercet.contracts.fence import Data, Piece, show
 from tercet.contracts.kinds import Kind, parameter_kind
 from tercet.contracts.pasted import Span
 from tercet.contracts.references import Place
-from tercet.contracts.relations import REQUEST, SENTENCE, FieldSpec
+from tercet.contracts.relations import FieldSpec
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import overlaps, scalars
+from tercet.contracts.trust import overlaps
 from tercet.planner.assignment import Assignment
 
 MAX_OFFERED = 100
@@ -61,7 +61,10 @@ class Sentence(NamedTuple):
 
 def is_sentence(assignment: Assignment, place: Place) -> bool:
     """Return whether a part of the request is declared as prose, or holds some."""
-    return _find_field(assignment, place) is not None
+    return any(
+        field.is_sentence and overlaps(pointer.join(field.path.place), place)
+        for field in assignment.spec.fields
+    )
 
 
 def holds_pasted(assignment: Assignment, name: str) -> bool:
@@ -71,20 +74,11 @@ def holds_pasted(assignment: Assignment, name: str) -> bool:
 
 def find_sentences(assignment: Assignment) -> tuple[Sentence, ...]:
     """Return the trusted sentences of a request, by their places."""
-    found: list[Sentence] = []
-    for leaf in scalars(assignment.compiled.input()):
-        field = _find_field(assignment, leaf.place)
-        if field is not None and isinstance(leaf.value, str) and assignment.is_trusted_input(leaf.place):
-            found.append(Sentence(leaf.place, leaf.value, field))
+    declared = relations.find_sentences(assignment.spec.fields, assignment.compiled.input())
+    found = [
+        Sentence(place, text, field) for field, place, text in declared if assignment.is_trusted_input(place)
+    ]
     return tuple(sorted(found, key=lambda sentence: [str(token) for token in sentence.place]))
-
-
-def _find_field(assignment: Assignment, place: Place) -> FieldSpec | None:
-    for field in assignment.spec.fields:
-        is_prose = field.kind == SENTENCE and field.path.owner == REQUEST
-        if is_prose and overlaps(pointer.join(field.path.place), place):
-            return field
-    return None
 
 
 def offered_values(assignment: Assignment, tool: ToolSpec, place: Place) -> tuple[Any, ...]:

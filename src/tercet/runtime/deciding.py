@@ -30,7 +30,7 @@ from tercet.contracts.conditions import conditions_after, effects_of
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
-from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
 from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.verdict import Code
@@ -838,8 +838,7 @@ def first_short(*needs: tuple[str, int | None, int, int]) -> str | None:
 
 def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
     """Whether a person is asked before this call: anything above local_write, irreversible, or gated."""
-    is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
-    return is_strong or call.reversibility is Reversibility.IRREVERSIBLE or bool(gates)
+    return call.needs_person or bool(gates)
 
 
 def can_retry(state: State, setting: Setting, step: StepState) -> bool:

@@ -1,4 +1,4 @@
-"""Which untrusted data whoever plans had read before it proposed a plan: effects planned after that use no grant.
+"""Which untrusted data a planner had read before it proposed a plan. Steps planned after that cannot use grants.
 
 Templates, methods and callers plan without reading data of the run. Every other planner may be a model, and is counted
 as having read what it was shown: the marked parts of the request, untrusted evidence, and the results of earlier turns.
@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from tercet.contracts import pointer
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.entities import LONGEST_SENTENCE
+from tercet.contracts.entities import find_hidden
 from tercet.contracts.mode import Trust
-from tercet.contracts.pasted import find_pasted
-from tercet.contracts.relations import REQUEST, SENTENCE
+from tercet.contracts.relations import find_sentences
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
-from tercet.critic.relations import value_at
 from tercet.runtime.plans import read_plan
 from tercet.runtime.setting import Setting
 from tercet.runtime.state import State, StepState
@@ -37,11 +35,9 @@ def _in_request(setting: Setting) -> str:
     for leaf in scalars(setting.compiled.input()) if marks else ():
         if any(overlaps(mark, leaf.place) for mark in marks):
             return f"request#{pointer.join(leaf.place)}"
-    for field in setting.spec.fields:
-        if field.kind == SENTENCE and field.path.owner == REQUEST and field.pasted == "untrusted":
-            text = value_at(setting.compiled.input(), field.path.place)
-            if isinstance(text, str) and (len(text) > LONGEST_SENTENCE or find_pasted(text)):
-                return f"text pasted into {field.of}"
+    for sentence in find_sentences(setting.spec.fields, setting.compiled.input()):
+        if find_hidden(sentence.text, sentence.field.pasted):
+            return f"text pasted into {sentence.field.of}"
     return ""
 
 

@@ -15,8 +15,8 @@ from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import EvidenceQuery
 from tercet.contracts.record import MemoryProposal
-from tercet.contracts.related import is_of_class, select_related, values_at
-from tercet.contracts.relations import REQUEST
+from tercet.contracts.related import select_related
+from tercet.contracts.relations import REQUEST, is_of_class, members, value_at
 from tercet.contracts.request import Request
 from tercet.evidence.episodes import accept
 from tercet.evidence.errors import FactUnknown, SnapshotExists, SnapshotUnknown
@@ -158,7 +158,7 @@ class Library:
 def _choose_facts(facts: Sequence[Evidence], spec: DecisionSpec, request: Request) -> tuple[Evidence, ...]:
     """Return at most `MOST_FACTS` facts in the order of class and id: those that satisfy the relations of their class go
     before those that do not, and trusted ones before untrusted ones."""
-    related = {fact.id for fact in select_related(facts, spec.bind, request.input)}
+    related = {fact.id for fact in select_related(facts, spec.bind, request.input, spec.untrusted_inputs)}
     ranked = sorted(
         facts, key=lambda fact: (fact.id not in related, fact.trust is not Trust.TRUSTED, _order(fact))
     )
@@ -176,6 +176,6 @@ def _related_values(spec: DecisionSpec, request: Request) -> list[tuple[str, Any
         (relation.evidence, value)
         for relation in spec.bind
         if relation.evidence and (target := relation.target) is not None and target.owner == REQUEST
-        for value in sorted(values_at(request.input, target.place), key=str)
+        for value in sorted(members(value_at(request.input, target.place)), key=str)
         if isinstance(value, str | int | float)
     ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import EvidenceQuery, Plan
-from tercet.contracts.related import is_of_class
+from tercet.contracts.relations import is_of_class
 from tercet.evidence.store import Fact
 from tercet.runtime import looking_up
 from tercet.runtime.library import Library

@@ -29,9 +29,9 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     library: str = ""
     """The snapshot of the library that plans may ask; empty where there is none."""
     library_hash: str = ""
+    """The hash of that snapshot: another store may have one of the same name."""
     left_out: dict[str, int] = {}
     """How many facts of each class of the library are not among those that it began with."""
-    """The hash of that snapshot: another store may have one of the same name."""
     planner: str = ""
     """The planner that makes the plans; empty where the caller brought one."""
     models: tuple[str, ...] = ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tercet.contracts import references
-from tercet.contracts.evidence import meets, parse_ref
+from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.contracts.references import Leaf, Reference
+from tercet.contracts.relations import is_of_class
 from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.templates import decision_of
 from tercet.packs.parts import Parts
@@ -125,7 +126,7 @@ def evidence_is_used(parts: Parts) -> Problems:
         each.classification: each for each in parts.evidence if each.trust is Trust.TRUSTED
     }.values():
         name = fact.classification
-        if not any(meets(each, name) for each in named) and name not in rules:
+        if not any(is_of_class(each, name) for each in named) and name not in rules:
             yield parts.problem(
                 "evidence_class_unused",
                 f"evidence {fact.id}",
