@@ -172,6 +172,7 @@ def document(size: int) -> bytes:
                     "id": f"s{number}",
                     "tool": "orders.lookup",
                     "params": {"order_id": f"ord_{number % 50}"},
+                    "evidence_refs": [WINDOW],
                     "estimated_tokens": 40,
                 }
             )

@@ -25,8 +25,11 @@ def test_a_verified_plan_says_what_it_waits_for(tercet: Tercet) -> None:
     """The last lines name the gates that the plan will wait for."""
     lines = tercet("verify", REFUNDS, PLANS / "plan_b.json").out.splitlines()
     assert lines[0] == "pack      refunds@1.0.0, snapshot kg_2026_05_09_T0930"
+    assert (
+        "✓ verified: 2 steps, 2 required outputs covered; waits for GATE_FINANCE_APPROVAL at step 1" in lines
+    )
     assert lines[-2:] == [
-        "✓ verified: 2 steps, 2 required outputs covered; waits for GATE_FINANCE_APPROVAL at step 1",
+        "  waits     step 1, GATE_FINANCE_APPROVAL: adp_payments.issue_refund is destructive",
         "  Nothing was run.",
     ]
 
@@ -44,7 +47,7 @@ def test_a_join_names_what_else_it_waits_for(tercet: Tercet) -> None:
     shown = tercet("verify", REFUNDS, PLANS / "plan_told.json")
     assert shown.code == 0
     assert "after order" in shown.text or "after rules" in shown.text
-    assert "payment_id ← order#/payment_id" in shown.text
+    assert "recipient ← order#/customer_email" in shown.text
 
 
 def test_a_refusal_of_the_whole_plan_is_shown_too(tercet: Tercet) -> None:

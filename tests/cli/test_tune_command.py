@@ -92,13 +92,13 @@ def test_mistakes_are_answered(tercet: Tercet, centre: Path, monkeypatch: pytest
     )
     checked = tercet("check", centre, "--json")
     assert checked.code == 2
-    assert [each["code"] for each in checked.json["problems"]] == ["surface_below_floor"]
-    assert checked.json["problems"][0]["file"] == "tuning.toml"
+    [problem] = [each for each in checked.json["problems"] if each["severity"] == "error"]
+    assert (problem["code"], problem["file"]) == ("surface_below_floor", "tuning.toml")
     assert tercet("tune", centre, "--all", "--json").json["error"]["code"] == "surface_below_floor"
     (centre / "tuning.toml").write_text("")
     assert tercet("tune", centre, "--all", "--json").json["error"]["code"] == "nothing_to_tune"
     (centre / "tuning.toml").write_text("[[tool]]\nname = 'x'\n")
-    assert tercet("check", centre, "--json").json["problems"][0]["code"] == "unknown_key"
+    assert "unknown_key" in [each["code"] for each in tercet("check", centre, "--json").json["problems"]]
 
     def none() -> None:
         raise UsageError("tuning needs optuna", code="extra_missing", remedy="pip install 'tercet[tuning]'")

@@ -130,10 +130,11 @@ def test_a_trusted_input_binds_a_value(tercet: Tercet, tmp_path: Path, plan_b: d
     """A payment that the request itself names is no invention of the planner, whether given inline or in a file."""
     plan_b["steps"][1]["args"]["id"] = "pay_8863"
     (tmp_path / "plan.json").write_text(json.dumps(plan_b))
-    (tmp_path / "input.json").write_text('{"payment_id": "pay_8863"}')
+    given = '{"order_id": "ord_881", "payment_id": "pay_8863", "amount_inr": 24500}'
+    (tmp_path / "input.json").write_text(given)
     words = ("verify", REFUNDS, tmp_path / "plan.json")
     assert tercet(*words).code == 3
-    assert tercet(*words, "--input", '{"payment_id": "pay_8863"}').code == 0
+    assert tercet(*words, "--input", given).code == 0
     assert tercet(*words, "--input", f"@{tmp_path / 'input.json'}").code == 0
 
 

@@ -41,7 +41,7 @@ from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.scorecard import EVALUATORS, Evaluation, Finding, Scorecard
 from tercet.contracts.shape import TYPE_VERSION, as_list, as_object
 from tercet.contracts.tasks import TaskLibrary
-from tercet.contracts.tool import Limit, ToolSpec
+from tercet.contracts.tool import Limit, OncePer, ToolSpec
 
 NOW = datetime(2026, 5, 9, 9, 30, tzinfo=UTC)
 MOMENT = "2026-05-09T09:30:00Z"
@@ -73,6 +73,7 @@ TOOL = ToolSpec(
     mode=ApprovalMode.DESTRUCTIVE,
     compensate=UNDO,
     limits=(Limit(expression="args.n < 5"),),
+    once_per=OncePer(identity=("n",), days=30),
     untrusted=("a",),
 )
 REQUEST = requests.Request(intent="i", input={"amount": 5})

@@ -93,7 +93,7 @@ class Model:
         ('{"thought": "", "final_answer": "A1"}', "max_steps"),
         ('{"thought": "", "tool": "library.burn", "args": {}}', "critic_stop"),
         ('{"thought": "", "tool": "library.find", "args": {"title": "fire"}}', "critic_stop"),
-        (ModelFault("down"), "escalated"),
+        (ModelFault("down"), "paused"),
     ],
 )
 def test_whatever_a_model_says_no_rejected_answer_comes_out(answer: str | ModelFault, reason: str) -> None:

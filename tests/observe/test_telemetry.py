@@ -131,13 +131,13 @@ def test_a_call_of_a_model_follows_the_conventions(workshop: Workshop, receiver:
     """Model, provider, tokens and how it ended are told by the names that everybody uses; a fault is an error."""
     pack = shop(workshop)
     settings = TelemetrySettings(otlp=True, sampling=Sampling(1.0), flush_ms=20_000)
-    model = scripted(
-        ModelFault("not now", code="model_unavailable"), GOOD, name="openai-compatible:small@http://host/v1"
-    )
+    name = "openai-compatible:small@http://host/v1"
+    failing = scripted(ModelFault("not now", code="model_unavailable"), name=name)
+    answering = scripted(GOOD, name=name)
 
     async def main() -> None:
         async with Telemetry(settings) as telemetry, workshop.runtime(pack, observers=[telemetry]) as runtime:
-            result = await runtime.run(ORDER, planner=planner(model), actor=ADA)
+            result = await runtime.run(ORDER, planner=planner(failing, answering), actor=ADA)
             assert result.status == "completed"
 
     workshop.run(main())
