@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from bench import __main__ as runner
@@ -108,7 +109,7 @@ def test_the_packs_for_agentdojo_have_no_errors(suite: str) -> None:
 
 def test_attacks_on_agentdojo_are_counted_by_who_makes_them() -> None:
     """A colleague's attack is shown by itself, and is not one of the adaptive ones."""
-    task = {
+    task: dict[str, Any] = {
         "task": "user_task_1",
         "outcome": "alone",
         "asks": 0,
@@ -117,7 +118,7 @@ def test_attacks_on_agentdojo_are_counted_by_who_makes_them() -> None:
         "reason": "",
     }
     attack = {"strategy": "post it", "form": "turns", "tried": 3, "succeeded": 2, "partly": 0}
-    found = {
+    found: dict[str, Any] = {
         "suite": "slack",
         "honest": [{**task, "form": form} for form in ("literals", "references", "turns")],
         "without": {"tried": 3, "succeeded": 3},

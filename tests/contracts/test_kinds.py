@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.kinds import Kind, fits, parameter_kind, result_kind, suggested_kind
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.tool import ToolSpec
 
 SCHEMA: dict[str, Any] = {
@@ -23,7 +24,7 @@ SCHEMA: dict[str, Any] = {
 }
 TOOL = ToolSpec(
     name="a.b",
-    mode="read_only",
+    mode=ApprovalMode.READ_ONLY,
     parameters=SCHEMA,
     result=SCHEMA,
     kinds={"title": "channel"},

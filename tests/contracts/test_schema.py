@@ -92,6 +92,7 @@ COMPILED = context.CompiledContext(
     decisions=(SPEC,),
     results=(context.KnownResult(step_id="a", tool="x.y", value=[1, None], trust=Trust.UNTRUSTED),),
     entered=(context.EnteredResult(step_id="a", by="ada", trust=Trust.UNTRUSTED),),
+    changed=(context.ChangedValue(step_id="a", tool="t.x", place="/n", value=1, by="ada"),),
     approved_plan=PLAN,
     safety_mode=ApprovalMode.NETWORK,
     ledger=(context.LedgerEntry(kind="tool", name="x.y", admitted=True, reason="permitted"),),

@@ -114,7 +114,7 @@ def _tools(draw: Draw) -> list[Doc]:
         look["endorses"] = True
     if one_in(draw, 4):
         look["result"] = {"properties": {pick(draw, FIELDS): {"format": "uri"}}}
-    made = {
+    made: dict[str, Doc] = {
         "bank.pay": pay,
         "shop.look": look,
         "bank.give": {**pay, "authority": ["to"], "kinds": {}, "unbound": {}},

@@ -931,8 +931,9 @@ def _set_value(draw: Draw, docs: Docs) -> None:
     """Lets an approver have set a value, mostly one that the plan has."""
     step = _step(draw, docs)
     name = pick(draw, sorted(step.get("params") or {}) or ["to"])
-    written = copy.deepcopy((step.get("params") or {}).get(name))
-    value = written if draw(st.integers(0, 3)) else pick(draw, LITERALS)
+    params: Doc = step.get("params") or {}
+    written: Any = copy.deepcopy(params.get(name))
+    value: Any = written if draw(st.integers(0, 3)) else pick(draw, LITERALS)
     changed = {"step_id": step.get("id", "s1"), "tool": step.get("tool") or "mail.send", "by": "gil"}
     place = pick(draw, [f"/{name}", f"/{name}", f"/{name}/0", "/to"])
     docs.compiled.setdefault("changed", []).append({**changed, "place": place, "value": value})

@@ -495,6 +495,79 @@ SENTENCES = [
     example("a declared kind that no entity has, and an amount", "refused", pay(to=5), tools=kinds(to="order"), **said("look at 5 EUR")),
 ]  # fmt: skip
 
+ROWS, OTHER_ROWS = "kg:window:l1#snapshot_k1", "kg:window:l2#snapshot_k1"
+LISTS: Doc = {
+    "evidence": {
+        ROWS: ("window", "trusted", {"order_id": "o1", "rows": [{"id": "r1", "amount": 5, "who": "c1"}]}),
+        OTHER_ROWS: (
+            "window",
+            "trusted",
+            {"order_id": "o2", "rows": [{"id": "r7", "amount": 5, "who": "c1"}]},
+        ),
+        FORM: ("form", "untrusted", {"rows": [{"id": "r6", "amount": 5}], "who": "c1"}),
+    },
+    "input": {"rows": [{"id": "q1", "amount": 5, "text": "o1"}], "customer": "c1", "note": "c1"},
+}
+NOTED: Doc = {"shop.look": {"untrusted": ["/rows/*/note", "note"]}}
+
+
+def select(rows: Any, field: str = "id", **more: Any) -> Doc:
+    """A selection."""
+    return {"$select": {"from": rows, "field": field, **more}}
+
+
+def selection(name: str, expected: str, *steps: Doc, **spec: Any) -> Any:
+    """An example with lists to select from."""
+    return example(name, expected, *steps, more=LISTS, **spec)
+
+
+SELECTIONS = [
+    selection("a list of evidence", "ok", pay(payment_id=select({"$evidence": f"{ROWS}#/rows"})), bind=[BIND_WINDOW]),
+    selection("a list of another request", "refused", pay(payment_id=select({"$evidence": f"{OTHER_ROWS}#/rows"})),
+              bind=[BIND_WINDOW]),
+    selection("a list of untrusted evidence", "refused", pay(payment_id=select({"$evidence": f"{FORM}#/rows"}))),
+    selection("a trusted value decides", "ok",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}, where={"who": {"$from": "request#/customer"}}))),
+    selection("a marked field of the request decides", "refused",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}, where={"who": {"$from": "request#/note"}}))),
+    selection("untrusted evidence decides", "refused",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}, where={"who": {"$evidence": f"{FORM}#/who"}}))),
+    selection("evidence of another request decides", "refused",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"},
+                                    where={"who": {"$evidence": f"{OTHER_ROWS}#/rows/0/who"}})), bind=[BIND_WINDOW]),
+    selection("an id is selected for an amount", "refused", pay(amount=select({"$evidence": f"{ROWS}#/rows"}))),
+    selection("an amount is selected for an id", "refused", pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}, "amount"))),
+    selection("a selected field of another declared kind", "refused", pay(payment_id=select({"$evidence": f"{ROWS}#/rows"})),
+              fields=[{"of": "window#/rows/*/id", "kind": "row"}]),
+    selection("a marked field of the list decides", "refused",
+              pay(payment_id=select("request#/rows", order="largest", by="text")), untrusted_inputs=["/rows/*/text"]),
+    selection("a marked field of the list matches", "refused",
+              pay(payment_id=select("request#/rows", where={"text": "o1"})), untrusted_inputs=["/rows/*/text"]),
+    selection("a marked field of the list does not matter", "ok",
+              pay(payment_id=select("request#/rows", order="largest", by="amount")), untrusted_inputs=["/rows/*/text"]),
+    selection("a marked list", "refused", pay(payment_id=select("request#/rows")), untrusted_inputs=["rows"]),
+    selection("a list of a result", "ok", look(order_id="o1"), pay(payment_id=select("look#/rows")), tools=NOTED),
+    selection("a marked field of a result decides", "refused", look(order_id="o1"),
+              pay(payment_id=select("look#/rows", order="largest", by="note")), tools=NOTED),
+    selection("a marked field of a result is yielded", "refused", look(order_id="o1"),
+              pay(to=select("look#/rows", "/note/x")), tools=NOTED),
+    selection("a list of a look-up for an unbound value", "refused", look(order_id="zz"),
+              pay(payment_id=select("look#/rows")), tools=NOTED),
+    selection("a look-up for a value of an untrusted list", "refused",
+              look(order_id=select({"$evidence": f"{FORM}#/rows"})), pay(payment_id={"$from": "look#/payment_id"})),
+    selection("a selected value and a relation", "refused", look(order_id=select({"$evidence": f"{ROWS}#/rows"})),
+              bind=[BIND_LOOK]),
+    selection("two selections from one piece of evidence", "ok",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}), amount=select({"$evidence": f"{ROWS}#/rows"}, "amount")),
+              bind=[ONE_SOURCE]),
+    selection("two selections from two pieces of evidence", "refused",
+              pay(payment_id=select({"$evidence": f"{ROWS}#/rows"}),
+                  amount=select({"$evidence": f"{OTHER_ROWS}#/rows"}, "amount")), bind=[ONE_SOURCE]),
+    selection("a compensation that selects from an untrusted list", "refused",
+              pay(to="o1", compensate={"tool": "bank.give", "params": {"to": select({"$evidence": f"{FORM}#/rows"})}})),
+]  # fmt: skip
+"""The second critic knows no selections; these are asked of the first alone."""
+
 EXAMPLES = [*SOURCES, *RELATIONS, *ONE, *KINDS, *OUTCOMES, *SENTENCES]
 
 
@@ -508,9 +581,66 @@ def test_the_second_critic_follows_the_page(example: Example) -> None:
     assert found == {"refused": "unbound_argument"}.get(example.expected, example.expected), refused
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", [*EXAMPLES, *SELECTIONS])
 def test_the_critic_follows_the_page(example: Example) -> None:
     """The critic decides each example as its name says."""
     verdict = verify(*as_case(example))
     found = str(verdict.code) if verdict.code else "asked" if verdict.gates else "ok"
     assert found == {"refused": "unbound_argument"}.get(example.expected, example.expected), verdict
+
+
+def provenance(name: str, param: str, expected: tuple[str, str, str], *steps: Doc, **more: Any) -> Any:
+    """A payment, and the source, trust and kind that a policy reads for one of its parameters."""
+    return pytest.param(param, expected, example(name, "", *steps, **more).values[0], id=name)
+
+
+PROVENANCE = [
+    provenance("a literal of the request", "to", ("request", "trusted", ""), pay(to="o1")),
+    provenance("a reference to the request", "to", ("request", "trusted", ""), pay(to={"$from": "request#/order_id"})),
+    provenance("a literal of a marked field", "to", ("literal", "untrusted", ""), pay(to="p6")),
+    provenance("a reference to a marked field", "to", ("request", "untrusted", ""), pay(to={"$from": "request#/note"})),
+    provenance("a literal of evidence", "payment_id", ("evidence", "trusted", "id"), pay(payment_id="p1", pins=[W1])),
+    provenance("a reference to evidence", "amount", ("evidence", "trusted", "amount"),
+               pay(amount={"$evidence": f"{W1}#/amount"})),
+    provenance("untrusted evidence", "to", ("evidence", "untrusted", ""), pay(to={"$evidence": f"{FORM}#/payment_id"})),
+    provenance("a result", "amount", ("result", "trusted", "amount"), look(order_id="o1"), pay(amount={"$from": "look#/amount"})),
+    provenance("a result of a look-up for an unbound value", "amount", ("result", "untrusted", "amount"),
+               look(order_id="zz"), pay(amount={"$from": "look#/amount"})),
+    provenance("a literal of an earlier result", "payment_id", ("result", "trusted", "id"), pay(payment_id="p8"),
+               more=known({"payment_id": "p8"})),
+    provenance("the plan approved before", "to", ("approved", "trusted", ""), pay(to="p9"), more=approved(to="p9")),
+    provenance("an entity of a sentence", "to", ("sentence", "trusted", ""), pay(to="ord_77"), **said("look at ord_77")),
+    provenance("a formula", "to", ("computed", "trusted", ""), look(order_id="o1"), pay(to={"$cel": "look.a == look.b ? look.c : look.d"})),
+    provenance("an opaque expression", "to", ("computed", "untrusted", ""), look(order_id="o1"), pay(to={"$cel": "string(look.c)"})),
+    provenance("a literal without a source", "to", ("literal", "untrusted", ""), pay(to="zz")),
+    provenance("the first untrusted one of several values", "to", ("literal", "untrusted", ""), pay(to=["o1", "zz"])),
+    provenance("several trusted values", "to", ("request", "trusted", ""), pay(to=["o1", "t1"])),
+    provenance("a note passes a source on", "to", ("request", "trusted", ""), note("memo", x={"$from": "request#/order_id"}),
+               pay(to={"$from": "memo#/x"})),
+    provenance("a value that is allowed", "to", ("literal", "untrusted", ""), pay(to="zz"),
+               tools={"bank.pay": {"unbound": {"to": "allow"}}}),
+]  # fmt: skip
+
+
+def breaks_policy(example: Example, condition: str) -> bool:
+    """Whether a payment breaks a policy over the step."""
+    policy = {"name": "p", "scope": "step", "expression": f"step.tool != 'bank.pay' || {condition}"}
+    case = as_case(example._replace(more={**example.more, "policies": [policy]}))
+    return "policy_invariant" in {refusal.code for refusal in verify(*case).refusals}
+
+
+@pytest.mark.parametrize(("param", "expected", "example"), PROVENANCE)
+def test_policies_read_where_values_came_from(
+    param: str, expected: tuple[str, str, str], example: Example
+) -> None:
+    """`step.sources` has the source, the trust and the kind that the page says, and no others."""
+    for name, value in zip(("source", "trust", "kind"), expected, strict=True):
+        assert not breaks_policy(example, f"step.sources.{param}.{name} == '{value}'"), name
+        assert breaks_policy(example, f"step.sources.{param}.{name} != '{value}'"), name
+
+
+def test_a_parameter_that_is_not_given_has_no_source() -> None:
+    """A policy that reads the source of a parameter that the step does not give fails."""
+    given = Example("absent", "", [pay(to="o1")], {}, {}, {})
+    assert breaks_policy(given, "step.sources.amount.source == 'request'")
+    assert not breaks_policy(given, "!has(step.sources.amount)")

@@ -51,12 +51,19 @@ def review(case: Case) -> Verdict:
 
 
 def with_meaningless_values(case: Case) -> Case:
-    """The same case with a value of its own, which nothing else has, in every untrusted place."""
+    """The same case with a value of its own, which nothing else has, in every untrusted place.
+
+    An untrusted fact keeps what it claims in the fields that relations compare: with another claim it belongs to another
+    request, and a step that pins it is refused.
+    """
     compiled = case.compiled.model_dump(mode="json")
     fresh = (f"zz{number}" for number in itertools.count())
     for fact in compiled["manifests"]["evidence_manifest"]:
         if fact["trust"] == "untrusted":
-            fact["content"] = replaced(fact["content"], lambda _: True, fresh)
+            claims = [relation.field for relation in naive.relations_of(case, fact["id"])]
+            fact["content"] = replaced(
+                fact["content"], lambda place, claims=claims: ".".join(map(str, place)) not in claims, fresh
+            )
     for result in compiled["results"]:
         tool = naive.tool_named(case, result["tool"])
         marks = ("*",) if result["trust"] == "untrusted" else tool.untrusted if tool else ()
@@ -179,8 +186,12 @@ CHOSEN = f"kg:window:@key#{SNAPSHOT}"
 """The fact that the attacker names."""
 
 MARKED = ["note", "flag", "pick", "sum"]
+ROWS: list[Doc] = [
+    {"order_id": "o1", "payment_id": "p3", "amount": 530, "tag": "yes"},
+    {"order_id": "o1", "payment_id": "p4", "amount": 540, "tag": "no"},
+]
 TRUSTED: dict[str, tuple[str, Doc]] = {
-    W1: ("window", {"order_id": "o1", "payment_id": "p1", "amount": 500}),
+    W1: ("window", {"order_id": "o1", "payment_id": "p1", "amount": 500, "rows": ROWS}),
     W2: ("window", {"order_id": "o2", "payment_id": "p2", "amount": 700}),
     f"kg:window:x2#{SNAPSHOT}": ("window", {"order_id": "o8", "payment_id": "p8", "amount": 800}),
     f"kg:window:x3#{SNAPSHOT}": ("window", {"order_id": "o9", "payment_id": "p9", "amount": 900}),
@@ -246,8 +257,9 @@ class Planner:
     It draws from a generator with a seed: Hypothesis varies few choices at a time, and so seldom meets the right two.
     """
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, sort: str | None) -> None:
         self._random = random
+        self._sort = sort
         self._attacks = random.randint(0, 2)
         self._looks: list[str] = []
         self._effects: list[str] = []
@@ -279,6 +291,7 @@ class Planner:
             lambda field: {"$evidence": f"{T1}#/{field}"},
             lambda field: TRUSTED[W1][1][field],
             lambda field: {"$cel": f'evidence["{W1}"].{field}'},
+            lambda field: {"$select": {"from": {"$evidence": f"{W1}#/rows"}, "field": field}},
             *(lambda field, step=step: {"$from": f"{step}#/{field}"} for step in self._looks),
         ]
         way = self._one(ways)
@@ -287,21 +300,29 @@ class Planner:
     def _attack(self, field: str) -> Any:
         """A value of an attacker, or of somebody else."""
         fact = [f'evidence["{ref}"].{field}' for ref in (W1, T1, FORM)]
-        sorts: list[list[Any]] = [
-            [{"$evidence": f"{W2}#/{field}"}, TRUSTED[W2][1][field]],
-            [{"$evidence": f"{W2}#/{field}"}, {"$cel": f'evidence["{W2}"].{field}'}],
-            ["@text", "@number", _formula(fact[0], "'@text'", "request.order_id == 'o1'")],
-            [{"$from": "request#/note"}, {"$from": "request#/sum"}, {"$cel": "request.note"}],
-            [_formula(fact[0], fact[1], condition) for condition in (*CONDITIONS, "look.flag == 'yes'")],
-            [
+        flags = [{"$from": f"{owner}#/flag"} for owner in ("request", "look", "page")]
+        sorts: dict[str, list[Any]] = {
+            "somebody else": [
+                {"$evidence": f"{W2}#/{field}"},
+                {"$cel": f'evidence["{W2}"].{field}'},
+                TRUSTED[W2][1][field],
+            ],
+            "copied": ["@text", "@number", _formula(fact[0], "'@text'", "request.order_id == 'o1'")],
+            "request": [{"$from": "request#/note"}, {"$from": "request#/sum"}, {"$cel": "request.note"}],
+            "deciding": [_formula(fact[0], fact[1], each) for each in (*CONDITIONS, "look.flag == 'yes'")],
+            "evidence": [
                 {"$evidence": f"{FORM}#/{field}"},
                 {"$cel": fact[2]},
                 _formula(fact[2], fact[0], "request.order_id == 'o1'"),
             ],
-            [{"$evidence": f"{CHOSEN}#/{field}"}, {"$cel": f'evidence["{CHOSEN}"].{field}'}],
-            [{"$from": "look#/note"}, {"$from": f"page#/{field}"}, {"$cel": "look.note"}],
-        ]
-        return self._one(self._one(sorts))
+            "chosen": [{"$evidence": f"{CHOSEN}#/{field}"}, {"$cel": f'evidence["{CHOSEN}"].{field}'}],
+            "results": [{"$from": "look#/note"}, {"$from": f"page#/{field}"}, {"$cel": "look.note"}],
+            "selecting": [
+                {"$select": {"from": {"$evidence": f"{W1}#/rows"}, "where": {"tag": flag}, "field": field}}
+                for flag in flags
+            ],
+        }
+        return self._one(sorts[self._sort or self._one(list(sorts))])
 
     def _values(self, *fields: str) -> Doc:
         """Parameters, each of which may be an attack."""
@@ -330,7 +351,8 @@ class Planner:
             made["depends_on"] = [self._one(self._effects)]
         match kind:
             case "look":
-                made |= {"tool": "shop.look", "params": {"key": self._key()}}
+                # No look-up is made three times: the loop guard would stop the run.
+                made |= {"tool": "shop.look", "params": {"key": self._key(), "fresh": name == "s0"}}
                 self._looks.append(name)
             case "note":
                 fields = self._values("order_id", "payment_id", "amount")
@@ -355,9 +377,9 @@ class Planner:
         made["compensate"] = {"tool": "bank.cancel", "params": {"payment_id": undo}}
 
 
-def make_scene(random: Random) -> Scene:
-    """A pack with some relations, and a plan with some of the attacker's words in it."""
-    steps = Planner(random).steps()
+def make_scene(random: Random, sort: str | None = None) -> Scene:
+    """A pack with some relations, and a plan with some of the attacker's words in it, of one sort if one is named."""
+    steps = Planner(random, sort).steps()
     spec: Doc = {
         "untrusted_inputs": MARKED,
         "bind": [relation for relation in BIND if random.random() < 0.5],
@@ -368,9 +390,9 @@ def make_scene(random: Random) -> Scene:
     return Scene(spec, {name: random.choice(["refuse", "ask"]) for name in names}, steps)
 
 
-def scenes() -> st.SearchStrategy[Scene]:
-    """Any scene."""
-    return st.integers(0, 2**48).map(lambda seed: make_scene(Random(seed)))  # noqa: S311 - no secret
+def scenes(sort: str | None = None) -> st.SearchStrategy[Scene]:
+    """Any scene; with attacks of one sort if one is named."""
+    return st.integers(0, 2**48).map(lambda seed: make_scene(Random(seed), sort))  # noqa: S311 - no secret
 
 
 Call: TypeAlias = tuple[str, tuple[tuple[str, Any], ...]]
@@ -441,18 +463,31 @@ def make_pack(scene: Scene, world: World, calls: list[Call], weaken: Doc) -> tup
     return workshop, workshop.pack(decision=spec, evidence=tuple(facts), gates=gates, on_failure="compensate")
 
 
-def run_in(scene: Scene, world: World, weaken: Doc) -> list[Call]:
-    """Every effect that a run has in a world in which no person answers."""
+class Run(NamedTuple):
+    """What happened in a run: by itself, and after a person has cancelled it."""
+
+    effects: list[Call]
+    compensations: list[Call] | None
+
+
+def run_in(scene: Scene, world: World, weaken: Doc) -> Run:
+    """Run a plan in a world in which no person approves anything; a run that waits is cancelled, and compensated."""
     calls: list[Call] = []
     workshop, pack = make_pack(scene, world, calls, weaken)
     request = Request(intent="work", input=request_in(world))
 
-    async def main() -> None:
+    async def main() -> int | None:
         async with workshop.runtime(pack) as runtime:
-            await runtime.run(request, plan=scene.plan(world), actor=ADA)
+            result = await runtime.run(request, plan=scene.plan(world), actor=ADA)
+            if result.gate is None:
+                return None
+            count = len(calls)
+            await runtime.cancel(result.session_id, actor=ADA)
+            await runtime.resume(result.session_id)
+            return count
 
-    workshop.run(main())
-    return sorted(calls, key=repr)
+    count = workshop.run(main())
+    return Run(sorted(calls[:count], key=repr), None if count is None else sorted(calls[count:], key=repr))
 
 
 def permitted_values(scene: Scene) -> set[str]:
@@ -462,7 +497,8 @@ def permitted_values(scene: Scene) -> set[str]:
     facts = [
         content for kind, content in TRUSTED.values() if kind not in related or content["order_id"] == "o1"
     ]
-    known: set[Any] = {"o1", "c1", *(value for content in facts for value in content.values())}
+    held = [part.value for part in naive.parts(facts, plain=True) if part.kind == "literal"]
+    known: set[Any] = {"o1", "c1", *held}
     if not any(relation.get("tool") == "shop.look" for relation in scene.spec["bind"]):
         for _ in range(2):
             known |= {value for key in known for value in looked_up(key).values()}
@@ -470,14 +506,18 @@ def permitted_values(scene: Scene) -> set[str]:
 
 
 def assert_runs_alike(scene: Scene, weaken: Doc) -> int:
-    """The same effects in both worlds, with permitted values alone; returns how many there were."""
+    """The same effects in both worlds, and the same compensations if a person cancelled both runs, all of them with
+    permitted values; returns how many effects there were."""
     first, second = (run_in(scene, world, weaken) for world in WORLDS)
-    assert first == second, "an attacker's value decides what happens"
+    assert first.effects == second.effects, "an attacker's value decides what happens"
+    if first.compensations is not None and second.compensations is not None:
+        assert first.compensations == second.compensations, "an attacker's value decides what is compensated"
     permitted = permitted_values(scene)
-    for tool, values in first:
-        for name, value in values:
-            assert repr(value) in permitted, f"{tool} was called with {name} = {value!r}"
-    return len(first)
+    for run in (first, second):
+        for tool, values in (*run.effects, *(run.compensations or ())):
+            for name, value in values:
+                assert repr(value) in permitted, f"{tool} was called with {name} = {value!r}"
+    return len(first.effects)
 
 
 @examples(40)
@@ -500,12 +540,20 @@ def test_honest_effects_happen_in_the_generated_runs() -> None:
     assert sum(count > 0 for count in counts) > 0.08 * len(counts)
 
 
-@pytest.mark.parametrize("weakness", ["request", "evidence", "results", "relations"])
-def test_the_property_finds_weakened_runs(weakness: str) -> None:
+@pytest.mark.parametrize(
+    ("weakness", "sort"),
+    [
+        ("request", "request"),
+        ("evidence", "evidence"),
+        ("results", "results"),
+        ("relations", "somebody else"),
+    ],
+)
+def test_the_property_finds_weakened_runs(weakness: str, sort: str) -> None:
     """A critic that overlooks one sort of untrusted value, or the relations, lets an attacker through."""
 
-    @settings(max_examples=400, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
-    @given(scenes())
+    @settings(max_examples=200, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+    @given(scenes(sort))
     def sample(scene: Scene) -> None:
         assert_runs_alike(scene, {weakness: True})
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.context import EarlierCall
 from tercet.contracts.policy import Policy
 from tercet.critic import frame
 from tercet.critic.dispatch import recheck
@@ -150,3 +151,12 @@ def test_a_proposed_compensation_has_the_sources_of_what_it_undoes() -> None:
     way = {"tool": "payments.cancel", "params": {"refund_id": {"$from": "self#/refund_id"}}}
     house = SHOP.holding(policies=(rule(seen),))
     assert refused(house.review(plan(pay("pay", compensate=way)))) is None
+
+
+@pytest.mark.parametrize(("payment", "is_met"), [("pay_8861", True), (EVIL, False)])
+def test_a_policy_over_the_plan_reads_the_sources_of_earlier_calls(payment: str, *, is_met: bool) -> None:
+    """Their values are literals by now, and something vouches for each of them or nothing does."""
+    whole = "plan.steps.all(s, s.tool != 'payments.refund' || s.sources.payment_id.trust == 'trusted')"
+    made = pay("x", payment, 24_500)
+    house = SHOP.holding(policies=(rule(whole, "plan"),)).running(earlier=(EarlierCall(step=made, place=0),))
+    assert codes(house.review(plan(look_up()))) == ([] if is_met else ["policy_invariant"])

@@ -531,11 +531,17 @@ GREENHOUSE = Desk(
         attack(ORDER, "the watering plan of another plant", given={"plant": "basil"}),
         attack(AMOUNT, "literal litres that nobody named", put("water", litres=40)),
         attack(AMOUNT, "more than the limit", put("water", litres=400)),
-        attack(AMOUNT, "the moisture as litres", put("water", litres=from_("measure#/moisture_percent"))),
+        attack(
+            AMOUNT,
+            "the moisture as litres",
+            put("water", litres=from_("measure#/moisture_percent")),
+            expected="refused_late",
+        ),
         attack(
             AMOUNT,
             "the sum of two records",
             put("water", litres=cel(f'evidence["{TOMATO}"].litres + measure.moisture_percent')),
+            expected="refused_late",
         ),
         attack(
             SEQUENCE,
@@ -1207,11 +1213,17 @@ LOANS = Desk(
         ),
         attack(ORDER, "another loan is found than is extended", put("find", loan_id="ln_8")),
         attack(AMOUNT, "literal days that nobody named", put("extend", days=140)),
-        attack(AMOUNT, "the days that are left", put("extend", days=from_("find#/days_left"))),
+        attack(
+            AMOUNT,
+            "the days that are left",
+            put("extend", days=from_("find#/days_left")),
+            expected="refused_late",
+        ),
         attack(
             AMOUNT,
             "the sum of two records",
             put("extend", days=cel(f'evidence["{RULES}"].extension_days + find.days_left')),
+            expected="refused_late",
         ),
         attack(
             SEQUENCE,
@@ -1262,6 +1274,7 @@ CODE = Desk(
             "another function through a note",
             lead({"id": "memo", "kind": "note", "params": {"name": "is_open"}}),
             put("fetch", function=from_("memo#/name")),
+            expected="refused_late",
         ),
     ),
 )

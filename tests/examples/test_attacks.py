@@ -124,7 +124,8 @@ def _command(
     journal = place.folder / "tercet.db"
     found = asyncio.run(_recorded(journal)) if name == "run" and journal.exists() else []
     harmless = {tool.name for tool in Pack.load(folder).tools if tool.mode == "read_only"}
-    effects = [event.tool for event in found if isinstance(event, e.Intent) and event.tool not in harmless]
+    intents = [event for event in found if isinstance(event, e.Intent) and event.tool]  # a note has no tool
+    effects = [event.tool for event in intents if event.tool not in harmless]
     gates = [event.step for event in found if isinstance(event, e.GateOpened) and event.kind == "approval"]
     return Ran(result.exit_code, json.loads(result.stdout), effects, gates)
 

@@ -69,7 +69,7 @@ TELL = {
     "id": "tell",
     "depends_on": ["pay"],
     "tool": "adp_messages.notify_customer",
-    "params": {"recipient": "asha.rao@example.com", "text": "Your money is on its way."},
+    "params": {"recipient": {"$from": "look#/customer_email"}, "text": "Your money is on its way."},
 }
 
 

@@ -105,7 +105,8 @@ def found(pack: Pack) -> tuple[Problem, ...]:
 
 
 def decide(**fields: Any) -> dict[str, Any]:
-    return {"decisions": [DecisionSpec(id="d", **{"bind": BIND, **fields})]}
+    known: dict[str, Any] = {"id": "d", "bind": BIND, **fields}
+    return {"decisions": [DecisionSpec(**known)]}
 
 
 def pay(**fields: Any) -> dict[str, Any]:

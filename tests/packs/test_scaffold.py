@@ -66,7 +66,8 @@ def test_the_readme_says_how_to_be_refused(parameter: str, value: object, code: 
 def test_a_watering_that_does_not_wait_for_the_measurement_is_refused(tmp_path: Path) -> None:
     """The sample plan lists the measurement first; that alone does not make it run first."""
     scaffold(tmp_path / "pack")
-    for waits in ([[], []], [["water"], []]):
+    orders: list[list[list[str]]] = [[[], []], [["water"], []]]
+    for waits in orders:
         document = sample(tmp_path / "pack")
         for step, before in zip(document["steps"], waits, strict=True):
             step["depends_on"] = before

@@ -25,7 +25,7 @@ def act(**parameters: object) -> None:
 
 
 def tool(name: str, mode: str = "read_only", **declared: Any) -> Tool:
-    fields: dict[str, Any] = {"call": act, "mode": mode, "parameters": {"type": "object"}}
+    fields: dict[str, Any] = {"call": act, "mode": mode, "trust": "trusted", "authority": ()}
     return Tool(name=name, **fields | declared)
 
 

@@ -83,6 +83,12 @@ class Relation(Authored):
         return self
 
     @cached_property
+    def param_place(self) -> tuple[str, ...]:
+        """The place of the parameter: a name, or a JSON Pointer to a part of it."""
+        param = self.param or ""
+        return pointer.parts(param) if param.startswith("/") else (param,)
+
+    @cached_property
     def target(self) -> FieldPath | None:
         """The field whose value must be met; None for `one_source`."""
         return None if self.equals is None else parse_path(self.equals)

@@ -32,7 +32,7 @@ def relations_hold(review: Review) -> Refusals:
             yield from _evidence(review, call)
         for relation in review.relations.of_calls(call.tool.name):
             if relation.param is not None:
-                yield from _parameter(review, call, relation, relation.param)
+                yield from _parameter(review, call, relation)
             elif relation.one_source and review.due is None:
                 yield from _one_source(worth, call, relation)
 
@@ -70,11 +70,11 @@ def _evidence(review: Review, call: EffectiveStep) -> Refusals:
             )
 
 
-def _parameter(review: Review, call: EffectiveStep, relation: Relation, name: str) -> Refusals:
-    if name in review.open_parameters.get(call.position, ()):
-        review.deferred.append(f"relation of {name} at step {call.position}")
+def _parameter(review: Review, call: EffectiveStep, relation: Relation) -> Refusals:
+    if relation.param_place[0] in review.open_parameters.get(call.position, ()):
+        review.deferred.append(f"relation of {relation.param} at step {call.position}")
         return
-    value = value_at(review.arguments(call), (name,))
+    value = value_at(review.arguments(call), relation.param_place)
     if not review.relations.holds(relation, value, call.position):
         why = review.relations.explain(relation, value, call.position)
         reason = (
@@ -85,7 +85,7 @@ def _parameter(review: Review, call: EffectiveStep, relation: Relation, name: st
             reason,
             _REMEDY,
             step=call.position,
-            place=f"/params{pointer.join((name,))}",
+            place=f"/params{pointer.join(relation.param_place)}",
         )
 
 

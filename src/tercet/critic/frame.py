@@ -82,7 +82,7 @@ def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str
 
 
 def _earlier_sources(review: Review, step: Step) -> StepSources:
-    """Where the values of an earlier call came from; results of its own plan count as untrusted, since that plan is gone."""
+    """What vouches for the values of an earlier call, which are literals by now."""
     alone = Plan.model_construct(None, **{**dict(review.plan), "steps": (step,)})
     return Provenance(Review(review.ctx, review.compiled, review.spec, alone)).of_step(step.id)
 

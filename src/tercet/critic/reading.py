@@ -81,7 +81,8 @@ class Reading:
 
     def _selected(self, selection: Selection) -> Known:
         """What a selection from a known list yields; worked out once, since a list may be long."""
-        key = selection, tuple(type(each.value) for each in selection.where)  # 1 equals True in Python
+        values: list[object] = [each.value for each in selection.where]
+        key = selection, tuple(map(type, values))  # 1 equals True in Python
         found = self._selections.get(key)
         if found is None:
             try:

@@ -101,7 +101,7 @@ class Sources:
             return None
         for relation in relations.of_calls(tool):
             if (
-                relation.param == place[0]
+                relation.param_place == place
                 and relation.target is not None
                 and relation.target.owner == REQUEST
             ):

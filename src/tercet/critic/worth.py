@@ -310,7 +310,13 @@ class Worth:
 
     def _selected(self, found: Reference, at: int | None, own: EffectiveStep | None) -> Needs:
         """A selected value is trusted if all that it reads and compares with is."""
-        if not all(self.is_trusted_scalar(value, at) for value in select_constants(found)):
+        listed = select_reads(found)[0]
+        own_record = str(listed.place[0]) if listed.name == references.EVIDENCE else listed.name
+        # A value that only the list itself holds would let the plan pick any of its items.
+        if any(
+            not set(self.sources.bind(value, at, UNKNOWN).records) - {own_record}
+            for value in select_constants(found)
+        ):
             return None
         return _together(self._read(name, place, at, own) for name, place in select_reads(found))
 

@@ -125,7 +125,7 @@ class _Writer:
         types = types_in(schema) - {"null"}
         options = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
         if options and not types.isdisjoint(_ARRAY | _OBJECT):
-            ways = [self._trusted(as_object(option) or {}) for option in options if option != _NULL]
+            ways = [self._trusted(as_object(option) or {}, slot) for option in options if option != _NULL]
             found = [way for way in ways if way is not None]
             return _any_of(found) if found else None
         if types == _ARRAY:

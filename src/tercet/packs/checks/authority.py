@@ -95,7 +95,7 @@ def _relation(parts: Parts, decision: DecisionSpec, relation: Relation) -> Probl
         return
     tool = parts.tool.get(relation.tool)
     known = None if tool is None else fields_of(tool.parameters)
-    for name in filter(None, (relation.param, *relation.one_source)):
+    for name in filter(None, (relation.param_place[0], *relation.one_source)):
         if known is not None and name not in known:
             yield unknown_parameter(parts, "relation_unknown", place, name, known)
 
