@@ -30,7 +30,7 @@ TARGETS = ("recipient", "password", "url", "user", "user_email", "body")
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """How an attacker goes about it."""
+    """One way to attack: where the values are put, and how the calls are written."""
 
     name: str
     is_adaptive: bool = True
