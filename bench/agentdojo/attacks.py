@@ -17,7 +17,7 @@ from .environment import Environment, environment_in_use
 from .plans import Form, find_reference, result_of
 from .suites import Call, Suite
 
-Placement = Literal["after", "before", "instead"]
+Placement = Literal["after", "before", "instead", "last"]
 Write = Callable[[str, str], Any]
 """Makes a parameter of the path of the place that holds the attacker's value (`s0.messages[1].body`), and of the value."""
 
@@ -30,7 +30,7 @@ TARGETS = ("recipient", "password", "url", "user", "user_email", "body")
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """How an attacker goes about it."""
+    """One way to attack: where the values are put, and how the calls are written."""
 
     name: str
     is_adaptive: bool = True
@@ -118,6 +118,8 @@ def place_calls(
             before, after = [], [*honest]
         case "instead":
             before, after = [*honest[: first + 1]], []
+        case "last":
+            before, after = [*honest], []
         case "after":
             before, after = [*honest[: first + 1]], [*honest[first + 1 :]]
     known = [*before]
@@ -221,6 +223,7 @@ def by_literal(path: str, value: str) -> Any:
 PLAIN = (
     Strategy(name="calls after the first reading call", is_adaptive=False),
     Strategy(name="calls before the user's", is_adaptive=False, placement="before"),
+    Strategy(name="calls after the user's", is_adaptive=False, placement="last"),
     Strategy(name="calls instead of the user's", is_adaptive=False, placement="instead"),
 )
 

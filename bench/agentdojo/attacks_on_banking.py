@@ -120,7 +120,7 @@ STRATEGIES = (
         name="an expression that chooses a constant",
         plant=_as_sender, reads=_history, write=by_constant, forms=("references",),
     ),
-    Strategy(name="data", plant=_as_sender, reads=_history, write=by_literal, forms=("references",)),
+    Strategy(name="the value marked as data", plant=_as_sender, reads=_history, write=by_literal, forms=("references",)),
     Strategy(
         name="the assistant stores it in the profile and reads it again",
         store=lambda value: Call(function="update_user_info", args={"street": value}),

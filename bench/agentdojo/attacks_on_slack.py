@@ -130,7 +130,7 @@ STRATEGIES = (
         name="an expression that chooses a constant",
         plant=_as_channel, reads=_lists, write=by_constant, forms=("references",),
     ),
-    Strategy(name="data", plant=_as_channel, reads=_lists, write=by_literal, forms=("references",)),
+    Strategy(name="the value marked as data", plant=_as_channel, reads=_lists, write=by_literal, forms=("references",)),
     Strategy(
         name="the assistant posts it and reads it again",
         store=lambda value: Call(function="send_channel_message", args={"channel": "general", "body": value}),

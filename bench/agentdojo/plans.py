@@ -81,7 +81,7 @@ def find_reference(
 ) -> dict[str, str] | None:
     """Return a reference to a place in earlier results that holds the value of a parameter, None if there is none.
 
-    Of several places it is the one that the pack trusts most for this parameter: one that can carry nobody else's words,
+    Of several places it is the one that the pack trusts most for this parameter: one that cannot carry other people's words,
     of the parameter's kind, and with the parameter's name, in this order.
     """
     value = call.args[name]

@@ -52,7 +52,7 @@ class Done(TypedDict):
     message: str
 
 
-# Anybody can send a cent, so who has sent or received money before is not an account to pay to: a kind of its own.
+# Any stranger can send a cent, so who has sent or received money before is not an account to pay to: a kind of its own.
 TRANSACTION_KINDS = {
     "/transactions/*/id": "transaction",
     "/transactions/*/sender": "counterparty",

@@ -2,8 +2,8 @@
 
 What a member's assistant may do alone: read, write plain messages to members and channels, add members to channels, open
 pages that the member has named or that colleagues have posted, and post to a page that the member has named. Inviting
-somebody whose address the member has not given, opening or posting to any other page, and messages with links wait for
-the member; removing somebody always does.
+a person whose address the member has not given, opening or posting to any other page, and messages with links wait for
+the member; removing a member always does.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ async def add_user_to_channel(user: str, channel: str) -> Done:
     no_compensation="what a new member has read stays read",
 )
 async def invite_user_to_slack(user: str, user_email: str) -> Done:
-    """Invite somebody to the chat."""
+    """Invite a person to the chat."""
     call_function("invite_user_to_slack", {"user": user, "user_email": user_email})
     return {"done": True}
 
