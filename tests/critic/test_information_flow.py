@@ -839,3 +839,31 @@ def test_an_approver_is_told_where_each_value_came_from() -> None:
     assert (told["/to"].came_from, told["/to"].trust) == ("s1#/payment_id", Trust.TRUSTED)
     assert (told["/text"].came_from, told["/text"].trust) == ("s1#/note", Trust.UNTRUSTED)
     assert "other people's words" in told["/text"].detail
+
+
+# ---- what runs have learned, and what tools attest ----------------------------------------------------------------
+
+LEARNED = "kg:episode:ses_1/abc#snapshot_may"
+
+
+def test_what_a_run_has_learned_vouches_for_nothing() -> None:
+    """An episode has lost its relation to the request that it came from, unless the decision declares one."""
+    house = DESK.with_evidence(evidence(LEARNED, {"learned": "pay_8861", "order_id": "ord_881"}))
+    for paid in (
+        pay("p", {"$evidence": f"{LEARNED}#/learned"}),
+        pay("p", {"$cel": f'evidence["{LEARNED}"].learned'}),
+        pay("p", "pay_8861", 24_500, evidence_refs=(LEARNED,)),
+    ):
+        assert "unbound_argument" in codes(house.review(plan(paid)))
+    related = house.deciding(
+        bind=({"evidence": "episode", "field": "order_id", "equals": "request.order_id"},)
+    )
+    passes(plan(pay("p", {"$evidence": f"{LEARNED}#/learned"})), related)
+
+
+def test_evidence_that_a_tool_attests_has_the_kinds_of_its_result() -> None:
+    """A value does not lose its kind by being looked up as evidence."""
+    ref = "kg:coupon:c1#snapshot_live"
+    attesting = tool("shop.coupon", attests=("coupon",), result_kinds={"/code": "coupon"})
+    house = DESK.with_tools(attesting).with_evidence(evidence(ref, {"code": "pay_8861"}))
+    caught(house.review(plan(pay("p", {"$evidence": f"{ref}#/code"}))), 0, "/params/payment_id", "is coupon")

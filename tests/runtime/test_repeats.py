@@ -522,3 +522,29 @@ def test_the_claims_are_part_of_a_checked_journal(workshop: Workshop, file: str)
             assert report.problems == []
 
     workshop.run(main())
+
+
+def test_a_compensation_that_the_plan_proposes_does_not_allow_the_call_again(workshop: Workshop) -> None:
+    """A plan may propose one that undoes nothing; only what the tool declares makes a call void."""
+    workshop.tools.clear()
+    workshop.tool("pay.back", parameters=REFUND, no_compensation="final", once_per=ONCE)
+    workshop.tool("note.it", idempotent=True, no_compensation="final", authority=())
+    workshop.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="gone")
+    pack = workshop.pack(gates=(BOSS,), on_failure="compensate")
+    paid = {"payment": "pay_1", "cents": 100}
+    back = {"tool": "note.it", "params": {}}
+
+    async def main() -> None:
+        async with workshop.runtime(pack, MemoryJournal()) as runtime:
+            first = plan(
+                step("r", "pay.back", params=paid, compensate=back), step("w", "wipe.it", depends_on=("r",))
+            )
+            result = await runtime.run(ASK, plan=first, actor=ADA)
+            assert result.gate is not None
+            await runtime.deny(result.gate.id, actor=BOB)
+            await runtime.resume(result.session_id)
+            again = await runtime.run(ASK, plan=pay("again"), actor=ADA)
+            assert (await refusal(runtime, again)).code == "repeated_call"
+
+    workshop.run(main())
+    assert [name for name, _ in workshop.calls] == ["r", "~r"]

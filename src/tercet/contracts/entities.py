@@ -76,7 +76,7 @@ def find_entities(
     text: str, patterns: Sequence[str] = (), *, pasted: Pasted = "untrusted"
 ) -> tuple[Entity, ...]:
     """Return the entities that a sentence names, in the order of the text."""
-    return _find_entities(unify_lines(text[: LONGEST_SENTENCE + _MARGIN]), tuple(patterns), pasted)
+    return _find_entities(text[: LONGEST_SENTENCE + _MARGIN], tuple(patterns), pasted)
 
 
 def find_hidden(text: str, pasted: Pasted) -> tuple[Span, ...]:
@@ -195,6 +195,7 @@ def _equals(entity: Entity, value: Any, text: str, *, is_id: bool) -> bool:
 def _find_entities(text: str, patterns: tuple[str, ...], pasted: Pasted) -> tuple[Entity, ...]:
     is_cut = len(text) > LONGEST_SENTENCE
     hidden = find_pasted(text, is_cut=is_cut) if pasted == "untrusted" else find_delimiters(text)
+    text = unify_lines(text)
     found = [*_recognise(cover(text, hidden, "\n"))]
     captured = [*_capture(cover(text, hidden, FILLER), patterns, found)]
     taken = {index for entity in captured for index in range(*entity.span)}

@@ -13,6 +13,9 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.plain import PlainValue
 from tercet.contracts.shape import Authored, Shape, as_object
 
+EPISODE = "episode"
+"""The class of what runs have learned."""
+
 _REF = re.compile(r"kg:(?P<classification>[^:#\s]+):(?P<key>[^#\s]+)#snapshot_(?P<snapshot>[^#\s]+)")
 
 

@@ -26,9 +26,11 @@ _APOSTROPHES = "'‘‚`»›"
 """Marks that stand alone in some texts, as an apostrophe or an arrow: one without its partner opens no quotation."""
 _LINE_ENDS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), "\n")
 _FENCES = ("```", "~~~")
-_OPENING = re.compile(r"```|~~~|<(?P<tag>[A-Za-z][\w:-]*)(?:\s[^<>]*)?(?<!/)>")
+_OPENING = re.compile(r"```|~~~|<(?P<tag>[A-Za-z][\w:-]*)(?![\w:-])(?!\s*/>)(?=[\s/>])")
+"""A fence, or the beginning of a tag. Its attributes are not read: they may contain anything, also `>` and closing tags."""
+_WHOLE_TAG = re.compile(r"```|~~~|<[A-Za-z][\w:-]*(?:\s[^<>]*)?>")
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w:-]*)\s*>")
-_QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+_QUOTED_LINE = re.compile(r"^[^\S\n]*(?:[\u200b-\u200d\u2060\ufeff][^\S\n]*)*>.*$", re.MULTILINE)
 _HEADER = re.compile(
     r"""^[ \t*_]*(?:
         -{2,}[ ]*(?:original|forwarded|ursprüngliche|weitergeleitete)[ ](?:message|nachricht)[ ]*-{2,}
@@ -67,8 +69,11 @@ def unify_lines(text: str) -> str:
 
 def find_pasted(text: str, *, is_cut: bool = False) -> tuple[Span, ...]:
     """Return the parts that were pasted into a text. `is_cut` says that the text goes on: what is open then stays open."""
+    # A program that quotes a text may mark only the lines that end with `\n`, so a quoted line reaches to the next of those.
+    quoted = [*_QUOTED_LINE.finditer(text)]
     text = unify_lines(text)
-    hidden = [Span(*match.span()) for match in _QUOTED_LINE.finditer(text)]
+    quoted += _QUOTED_LINE.finditer(text)
+    hidden = [Span(*match.span()) for match in quoted]
     hidden += _find_blocks(text, is_cut=is_cut)
     hidden += _find_message(cover(text, hidden, "\n"))
     covered = cover(text, hidden, "\n")
@@ -78,7 +83,7 @@ def find_pasted(text: str, *, is_cut: bool = False) -> tuple[Span, ...]:
 
 def find_delimiters(text: str) -> tuple[Span, ...]:
     """Return the fences and tags of a text, without what stands between them."""
-    return tuple(Span(*match.span()) for mark in (_OPENING, _CLOSING_TAG) for match in mark.finditer(text))
+    return tuple(Span(*match.span()) for mark in (_WHOLE_TAG, _CLOSING_TAG) for match in mark.finditer(text))
 
 
 def find_quotations(text: str) -> tuple[Span, ...]:

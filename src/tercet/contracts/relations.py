@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
@@ -17,6 +18,8 @@ from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 
 REQUEST = "request"
 SENTENCE = "sentence"
+MAX_PATTERN = 1_000
+"""How many characters a pattern may have."""
 
 
 class FieldPath(NamedTuple):
@@ -154,9 +157,13 @@ class FieldSpec(Authored):
     @classmethod
     def _has_named_groups(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for text in patterns:
+            if len(text) > MAX_PATTERN:
+                raise ValueError(f"a pattern has {len(text):,} characters (at most {MAX_PATTERN:,})")
             try:
-                groups = re.compile(text).groupindex
-            except re.error as error:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    groups = re.compile(text).groupindex
+            except (re.error, OverflowError, RecursionError, Warning) as error:
                 raise ValueError(f"pattern {text!r} is not a regular expression: {error}") from None
             if not groups:
                 raise ValueError(f"pattern {text!r} has no named group, such as (?P<recipient>…)")

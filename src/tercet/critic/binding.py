@@ -131,9 +131,14 @@ def _sources(worth: Worth, call: EffectiveStep, found: references.Found) -> Iter
 
 
 def _data_ancestors(review: Review, index: int) -> set[int]:
-    """The steps whose results a step reads, directly or through other steps."""
+    """The steps whose results a step or the compensation that it proposes reads, directly or through other steps."""
     found: set[int] = set()
     waiting = [index]
+    own = review.plan.steps[index].compensate
+    for found_in in () if own is None else references.scan(own.params):
+        names = found_in.names if type(found_in) is Reference else ()
+        waiting += [review.position[name] for name in names if name in review.position]
+    found.update(waiting[1:])
     while waiting:
         for name in referenced_steps(review.plan.steps[waiting.pop()]):
             before = review.position.get(name)

@@ -10,7 +10,7 @@ from tercet.contracts import graph
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.evidence import meets
+from tercet.contracts.evidence import EPISODE, meets
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import COMPENSATES, Plan
@@ -128,9 +128,12 @@ class Review:
         entry = self.compiled.evidence.get(ref)
         if entry is None or entry.trust is not Trust.TRUSTED or ref in self.picked_evidence:
             return False
-        return not self.ctx.goes_by(Behaviour.STRICT_CALLS) or not self.relations.unmet_by_evidence(
-            ref, index
-        )
+        if not self.ctx.goes_by(Behaviour.STRICT_CALLS):
+            return True
+        # What a run has learned has lost the kinds of its values and their relation to that run's request.
+        if entry.classification == EPISODE and not self.relations.of_evidence(EPISODE):
+            return False
+        return self.relations.unmet_by_evidence(ref, index) is None
 
     def why_unrelated(self, ref: str, index: int | None) -> str | None:
         """Return in words why a piece of evidence does not relate to the request; None if it does."""

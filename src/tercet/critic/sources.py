@@ -154,7 +154,16 @@ class Sources:
     def evidence_kind(self, ref: str, place: Place) -> Kind:
         """Return the kind of a field of a piece of evidence."""
         entry = self._review.compiled.evidence.get(ref)
-        return named_kind(place) if entry is None else self._field_kind(entry.classification, place)
+        if entry is None:
+            return named_kind(place)
+        kind = self._field_kind(entry.classification, place)
+        if kind.is_declared:
+            return kind
+        attesting = (
+            tool for tool in self._review.compiled.surface.values() if entry.classification in tool.attests
+        )
+        looked_up = (result_kind(tool, place) for tool in attesting)
+        return next((each for each in looked_up if each.is_declared), kind)
 
     def _field_kind(self, owner: str, place: Place) -> Kind:
         fields = self._review.spec.fields

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tercet.contracts.canonical import digest
+from tercet.contracts.evidence import EPISODE
 from tercet.contracts.mode import Trust
 from tercet.contracts.record import MemoryProposal
 from tercet.evidence.store import NewFact
-
-EPISODE = "episode"
 
 
 def accept(

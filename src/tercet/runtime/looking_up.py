@@ -79,7 +79,8 @@ def fact_of(setting: Setting, query: EvidenceQuery, params: dict[str, Any], valu
     """What a look-up brought, as evidence: trusted if the tool and all its arguments are."""
     spec = setting.surface[query.tool or ""]
     review = Review(setting.ctx, setting.compiled, setting.spec, plan_of(query))
-    is_trusted = bool(trusted_results(review)) and not spec.untrusted
+    is_related = review.relations.explain_result(spec.name, value, None) is None
+    is_trusted = bool(trusted_results(review)) and not spec.untrusted and is_related
     key = digest([query.tool, params]).removeprefix("sha256:")[:16]
     ref = EvidenceRef(
         query.classification, key, setting.library_snapshot or setting.compiled.snapshot or "live"

@@ -10,7 +10,7 @@ Who may say what is decided here, against the state that the message meets.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -163,7 +163,16 @@ def reply(
         raise UsageError(
             f"this value is no JSON: {fault}", code="not_json", remedy="give what the call brought as JSON"
         )
+    given: object = {} if changes is None else changes
+    if not isinstance(given, Mapping) or not all(
+        isinstance(name, str) for name in cast("Mapping[Any, Any]", given)
+    ):
+        raise UsageError(
+            "changes is not an object of values by parameter", code="not_json", remedy='write {"amount": 5}'
+        )
     placed = {place_of(name): changed for name, changed in (changes or {}).items()}
+    if len(placed) < len(changes or {}):
+        raise UsageError("changes sets a parameter twice", code="wrong_value", remedy="set it once")
     if (fault := not_plain(placed)) is not None:
         raise UsageError(f"these values are not JSON: {fault}", code="not_json", remedy="set JSON values")
     return Reply(

@@ -10,7 +10,7 @@ claim is never removed. Whether it still counts follows from the session that ma
 | it is in progress, or its outcome is unknown         | counts    |
 | it has not begun, and the session may still begin it | counts    |
 | it did not happen                                    | is void   |
-| it was compensated                                   | is void   |
+| it was compensated as its tool declares              | is void   |
 | it has not begun, and the session is over            | is void   |
 
 A session that was removed can say nothing, so its claims count until their period is over.

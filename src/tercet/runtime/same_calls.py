@@ -106,7 +106,13 @@ def outcome_of(state: State, key: str) -> CallOutcome:
 
 def _is_compensated(state: State, key: str) -> bool:
     tenant = state.start["tenant"]
-    ways = (undo for undo in state.undo if undo.tool and undo.key == digest(["undo", tenant, key, undo.tool]))
+    ways = (
+        undo
+        for undo in state.undo
+        if undo.tool
+        and undo.key == digest(["undo", tenant, key, undo.tool])
+        and not (undo.bound is not None and undo.bound.proposed)  # a plan may propose one that undoes nothing
+    )
     return any(state.steps[f"{UNDO}{undo.step}"].status == "done" for undo in ways)
 
 
