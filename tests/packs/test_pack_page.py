@@ -14,12 +14,14 @@ SOURCES = [
     for path in (ROOT / "src/tercet" / room).rglob("*.py")
     if path.name != "scaffold.py" and "template" not in path.parts
 ]
+# Parsed while tests are collected: Python's parser does not stand a thread of another test that parses at the same time.
+TREES = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES]
 
 
 def reported() -> Iterator[str]:
     """The codes that are written as the first argument where a problem is made."""
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
+    for tree in TREES:
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
                 first = node.args[0]
                 if node.func.attr in ("note", "problem") and isinstance(first, ast.Constant):
@@ -28,7 +30,7 @@ def reported() -> Iterator[str]:
 
 def words() -> set[str]:
     """Every string in the sources."""
-    nodes = (node for path in SOURCES for node in ast.walk(ast.parse(path.read_text())))
+    nodes = (node for tree in TREES for node in ast.walk(tree))
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
