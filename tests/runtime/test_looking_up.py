@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -91,3 +92,27 @@ def test_a_rehearsal_looks_nothing_up() -> None:
     workshop.tool("shop.order", attests=("order",), mode="read_only")
     run(workshop, looks_up("a", "shop.order", {"n": 1}), shadow=True)
     assert workshop.calls == []
+
+
+@pytest.mark.parametrize(("order", "trust"), [("o1", "trusted"), ("o2", "untrusted")])
+def test_what_a_look_up_brings_for_another_request_is_untrusted(order: str, trust: str) -> None:
+    """A relation of the tool's result holds for its evidence as well."""
+    workshop = Workshop()
+
+    async def find(*_: Any) -> Any:
+        return {"order": order}
+
+    workshop.tool("do.it")
+    workshop.tool("shop.order", find, attests=("order", "other"), mode="read_only")
+    bind = ({"tool": "shop.order", "field": "order", "equals": "request.order"},)
+    queries = ({"classification": "other", "tool": "shop.order", "params": {}},)
+
+    async def main() -> str:
+        pack = workshop.pack(decision={"bind": bind}, budget={"max_replans": 0})
+        async with workshop.runtime(pack) as runtime:
+            asking = Planner(plan(step("a", evidence_queries=queries)))
+            state = await runtime.state((await runtime.run(ASK, planner=asking, actor=ADA)).session_id)
+            [kept] = json.loads(await runtime.journal.blob("default", state.facts[0]))
+            return str(kept["evidence"]["trust"])
+
+    assert workshop.run(main()) == trust
