@@ -105,7 +105,7 @@ def test_what_a_look_up_brings_for_another_request_is_untrusted(order: str, trus
     workshop.tool("do.it")
     workshop.tool("shop.order", find, attests=("order", "other"), mode="read_only")
     bind = ({"tool": "shop.order", "field": "order", "equals": "request.order"},)
-    queries = ({"classification": "other", "tool": "shop.order", "params": {}},)
+    queries: tuple[dict[str, Any], ...] = ({"classification": "other", "tool": "shop.order", "params": {}},)
 
     async def main() -> str:
         pack = workshop.pack(decision={"bind": bind}, budget={"max_replans": 0})

@@ -532,7 +532,7 @@ def test_a_compensation_that_the_plan_proposes_does_not_allow_the_call_again(wor
     workshop.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="gone")
     pack = workshop.pack(gates=(BOSS,), on_failure="compensate")
     paid = {"payment": "pay_1", "cents": 100}
-    back = {"tool": "note.it", "params": {}}
+    back: dict[str, Any] = {"tool": "note.it", "params": {}}
 
     async def main() -> None:
         async with workshop.runtime(pack, MemoryJournal()) as runtime:

@@ -10,7 +10,7 @@ Who may say what is decided here, against the state that the message meets.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,7 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import not_plain, storable
+from tercet.contracts.references import is_text
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.journal import events as e
@@ -163,15 +164,13 @@ def reply(
         raise UsageError(
             f"this value is no JSON: {fault}", code="not_json", remedy="give what the call brought as JSON"
         )
-    given: object = {} if changes is None else changes
-    if not isinstance(given, Mapping) or not all(
-        isinstance(name, str) for name in cast("Mapping[Any, Any]", given)
-    ):
+    given = as_object({} if changes is None else changes)
+    if given is None or not all(map(is_text, given)):
         raise UsageError(
             "changes is not an object of values by parameter", code="not_json", remedy='write {"amount": 5}'
         )
-    placed = {place_of(name): changed for name, changed in (changes or {}).items()}
-    if len(placed) < len(changes or {}):
+    placed = {place_of(name): changed for name, changed in given.items()}
+    if len(placed) < len(given):
         raise UsageError("changes sets a parameter twice", code="wrong_value", remedy="set it once")
     if (fault := not_plain(placed)) is not None:
         raise UsageError(f"these values are not JSON: {fault}", code="not_json", remedy="set JSON values")
