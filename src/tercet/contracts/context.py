@@ -18,7 +18,7 @@ from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.plain import PlainValue
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
-from tercet.contracts.references import Leaf
+from tercet.contracts.references import Leaf, Place
 from tercet.contracts.request import Actor, Request, anonymous
 from tercet.contracts.shape import Authored
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
@@ -134,6 +134,14 @@ class EvidenceManifestEntry(Authored):
     source: str = ""
     is_shown: bool = True
     """Whether a planner is shown it; a plan may pin it either way."""
+
+    @cached_property
+    def places(self) -> dict[Scalar, list[Place]]:
+        """The places of each scalar of its content."""
+        found: dict[Scalar, list[Place]] = {}
+        for leaf in scalars(self.content):
+            found.setdefault(scalar(leaf.value), []).append(leaf.place)
+        return found
 
     @classmethod
     def of(cls, evidence: Evidence) -> Self:

@@ -72,6 +72,8 @@ def parameter_kind(tool: ToolSpec, place: Place) -> Kind:
     declared = tool.kinds.get(str(place[0]))
     if declared is not None:
         return declared_kind(declared)
+    if not tool.has_formats:
+        return named_kind(place)
     return _kind_in_schema(tool.parameters, place)
 
 
@@ -80,7 +82,9 @@ def result_kind(tool: ToolSpec, place: Place) -> Kind:
     declared = declared_among(
         ((pointer.place_of(name), kind) for name, kind in tool.result_kinds.items()), place
     )
-    return declared or _kind_in_schema(tool.result or {}, place)
+    if declared is not None:
+        return declared
+    return _kind_in_schema(tool.result or {}, place) if tool.has_formats else named_kind(place)
 
 
 def declared_among(fields: Iterable[tuple[Sequence[str], str]], place: Place) -> Kind | None:

@@ -178,6 +178,11 @@ class ToolSpec(Authored):
         return is_assumed and (self.result is None or not _is_enumerated(self.result, self.result, 0))
 
     @cached_property
+    def has_formats(self) -> bool:
+        """Whether a schema of the tool gives a `format` to anything."""
+        return '"format"' in self.parameters_text or '"format"' in self.result_text
+
+    @cached_property
     def parameters_text(self) -> str:
         """The parameters' schema as text: the key under which its validator is kept."""
         return canonical(self.parameters).decode()

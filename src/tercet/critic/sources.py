@@ -48,7 +48,6 @@ class Sources:
 
     def __init__(self, review: Review) -> None:
         self._review = review
-        self._leaves: dict[str, dict[Scalar, list[Holder]]] = {}
 
     def bind(self, value: Any, index: int | None, target: Kind, tool: str = "", place: Place = ()) -> Binding:
         """Return what vouches for a literal of a step; `tool` and `place` are those of the parameter that takes it."""
@@ -192,13 +191,8 @@ class Sources:
         refs = [ref for each in pinned for ref in each] if index is None else pinned[index]
         for ref in dict.fromkeys(refs):
             if self._review.is_trusted_evidence(ref, index):
-                if ref not in self._leaves:
-                    content = self._review.compiled.evidence[ref].content
-                    self._leaves[ref] = _by_value(
-                        (leaf, Holder(ref, leaf.place, self.evidence_kind(ref, leaf.place)))
-                        for leaf in scalars(content)
-                    )
-                yield from self._leaves[ref].get(key, ())
+                for place in self._review.compiled.evidence[ref].places.get(key, ()):
+                    yield Holder(ref, place, self.evidence_kind(ref, place))
 
     def _in_results(self, key: Scalar, index: int | None) -> Iterator[Holder]:
         for holder in self._known_results.get(key, ()):
