@@ -68,7 +68,7 @@ class Speaker:
     is_dev: bool = False
 
     def facing(self, state: State) -> Actor:
-        """Return who they are to a session: whoever started it stays who they were then, whatever file they name now."""
+        """Return who they are to a session: the owner keeps the identity that the session recorded, whatever file is named now."""
         people: dict[str, Any] = state.start.get("people") or {}
         if self.name:
             return self._acting(people, state)

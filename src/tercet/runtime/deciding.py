@@ -586,7 +586,7 @@ class Acting:
         """Return the search for earlier calls, where the tool allows one in a period and it was not made for this call; or
         the refusal if it found some. A compensation that is a repetition is refused also where others are asked about."""
         once = call.tool.once_per
-        if once is None or step.is_unsettled:  # it may have happened already: then it is no second call
+        if once is None or step.is_unsettled:  # it may have happened already, and is then the same call
             return None
         if step.checked != key:
             return c.CheckRepeats(step=name, params=params, key=key)

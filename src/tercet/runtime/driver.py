@@ -618,7 +618,7 @@ class Driver:
         step = self.state.steps[name]
         if self._call(name).tool.once_per is None or step.is_unsettled:
             return False
-        await self._flush()  # whoever finds the claim must find the session
+        await self._flush()  # a run that finds the claim must find the session
         found = await self._repeats(name).claim(command.params, command.key, now, step.earlier_calls)
         if found:
             self._record(e.RepeatsChecked(at=now, step=name, key=command.key, found=found))

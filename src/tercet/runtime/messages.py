@@ -488,7 +488,7 @@ def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
     _demand_no_change(said, gate, state)
     if said.changes:
         _may_set_values(said, gate, state)
-    elif gate.kind != "output":  # outputs are repaired, whoever planned them
+    elif gate.kind != "output":  # outputs are repaired whatever planner made the plan
         _demand_planner(state, "deny it, and run the changed plan")
     if not said.note:
         raise UsageError(

@@ -769,7 +769,7 @@ def _broken(told: str) -> Reflection:
 
 
 def _answers_refusals(state: State, setting: Setting) -> bool:
-    """Whether whoever plans is shown every refusal as a result, and may decide otherwise: an agent that decides step by step."""
+    """Return whether an agent decides step by step: it sees each refusal as a result and may decide differently."""
     return state.is_stepwise and setting.ctx.goes_by(Behaviour.STRICT_CALLS)
 
 
