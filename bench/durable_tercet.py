@@ -10,10 +10,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
+from tercet.engine.runtime import Runtime
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append
 from tercet.journal.sqlite.connection import connect_writer
-from tercet.runtime.runtime import Runtime
 
 from . import workload
 from .workload import Facts, Run

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 
 from tercet import DecisionSpec, Pack, Plan, Request
+from tercet.engine.runtime import Runtime
 from tercet.journal.postgres import driver
-from tercet.runtime.runtime import Runtime
 
 from . import approver, sagas, worker
 

@@ -10,10 +10,10 @@ import pytest
 from tercet.cli.gate_page import GatePage, show_page
 from tercet.cli.gate_view import show_gate
 from tercet.cli.screen import Screen
-from tercet.journal.events import Need
-from tercet.journal.events.gate import GateKind
-from tercet.runtime.recent_calls import RecentCall
-from tercet.runtime.state import Answer, OpenGate, State
+from tercet.core.events import Need
+from tercet.core.events.gate import GateKind
+from tercet.core.state import Answer, OpenGate, State
+from tercet.engine.streams.recent_calls import RecentCall
 
 from .harness import REFUNDS, Tercet
 from .office import FACT, POST, READ, SEND, Office

@@ -9,21 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime import oracle
-from runtime.happenings import possible, started
-from runtime.workshop import ADA, ASK, BOB, Workshop, events, plan, step
+from engine import oracle
+from engine.happenings import possible, started
+from engine.workshop import ADA, ASK, BOB, Workshop, events, plan, step
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.plan import Plan
 from tercet.contracts.record import AgentResult, AuditRecord, FailureReport, HaltRecord, PhaseCost, Provenance
-from tercet.evidence.memory import MemoryEvidence
-from tercet.evidence.store import NewDocument, NewFact
-from tercet.journal import events as e
-from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Journal, StoredCheckpoint
-from tercet.replay.bundle.exporting import export_run
-from tercet.replay.bundle.reading import open_bundle
-from tercet.runtime.provenance import (
+from tercet.core import events as e
+from tercet.core.config import RunConfig
+from tercet.core.state import State
+from tercet.engine.checks.provenance import (
     Trail,
     audit_of,
     checkpoint_chain,
@@ -31,8 +27,12 @@ from tercet.runtime.provenance import (
     provenance_of,
     read_trail,
 )
-from tercet.runtime.setting import Setting
-from tercet.runtime.state import State
+from tercet.evidence.memory import MemoryEvidence
+from tercet.evidence.store import NewDocument, NewFact
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.replay.bundle.exporting import export_run
+from tercet.replay.bundle.reading import open_bundle
 
 from .archive import FACT, TENANT, run_to_the_end, run_to_the_gate, shop
 
@@ -47,7 +47,7 @@ class Planner:
     def __init__(self, proposed: Plan) -> None:
         self._proposed = proposed
 
-    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The plan."""
         del setting, feedback
         return self._proposed

@@ -26,10 +26,10 @@ from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
-from tercet.journal.events.gate import Answered
-from tercet.runtime import messages
-from tercet.runtime.session_fold import EXTENSIBLE
-from tercet.runtime.state import OpenGate, State
+from tercet.core import messages
+from tercet.core.events.gate import Answered
+from tercet.core.fold.session import EXTENSIBLE
+from tercet.core.state import OpenGate, State
 
 APPROVE_EXAMPLES = """\
 tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"

@@ -24,9 +24,9 @@ from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor, Request
+from tercet.engine import sessions as opening
+from tercet.engine.evidence.library import NO_SHELF, Shelf
 from tercet.packs import Pack
-from tercet.runtime import opening
-from tercet.runtime.library import NO_SHELF, Shelf
 
 EXAMPLES = """\
 tercet context examples/refunds

@@ -26,13 +26,13 @@ from tercet.cli.standing import Commands
 from tercet.cli.stores import library_at
 from tercet.cli.text import listed, printable, took
 from tercet.contracts.errors import TercetError, UsageError
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import State
+from tercet.engine.driver import GRACE_MS
+from tercet.engine.runtime import RunResult, Runtime
 from tercet.journal.errors import JournalFull, LeaseHeld
 from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
-from tercet.runtime.driver import GRACE_MS
-from tercet.runtime.runtime import RunResult, Runtime
-from tercet.runtime.state import State
 
 T = TypeVar("T")
 

@@ -30,11 +30,11 @@ from tercet.cli.values import WHOLE, amount_text, name_text, value_text, with_re
 from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object
-from tercet.journal.events import EarlierCall
-from tercet.runtime.asking import diagnosis_of
-from tercet.runtime.recent_calls import RecentCall
-from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import Answer, OpenGate, State
+from tercet.core.approval import diagnosis_of
+from tercet.core.events import EarlierCall
+from tercet.core.fold.session import ESCALATED
+from tercet.core.state import Answer, OpenGate, State
+from tercet.engine.streams.recent_calls import RecentCall
 
 MARKS = {
     "pending": ("·", "dim"),

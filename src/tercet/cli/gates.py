@@ -22,13 +22,13 @@ from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import ago, ahead, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import HandOff
+from tercet.core import events as e
+from tercet.core.messages import session_of
+from tercet.core.state import OpenGate, State
+from tercet.engine.checks.damage import DamagedSession
+from tercet.engine.lists import open_gates
+from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock
-from tercet.journal import events as e
-from tercet.runtime.damage import DamagedSession
-from tercet.runtime.lists import open_gates
-from tercet.runtime.messages import session_of
-from tercet.runtime.recent_calls import recent_calls
-from tercet.runtime.state import OpenGate, State
 
 MOST = 200
 

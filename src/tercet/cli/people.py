@@ -18,9 +18,9 @@ import typer
 from tercet.cli import case
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
+from tercet.core.state import State
 from tercet.packs import Pack
 from tercet.packs.people import load_people
-from tercet.runtime.state import State
 
 VARIABLE = "TERCET_ACTORS"
 FILE = "actors.toml"

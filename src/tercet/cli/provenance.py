@@ -19,9 +19,9 @@ from tercet.cli.values import amount_text
 from tercet.contracts.canonical import digest
 from tercet.contracts.evidence import Citation
 from tercet.contracts.record import AuditRecord, PhaseCost, Provenance
-from tercet.runtime import opening
-from tercet.runtime.provenance import Trail, audit_of, provenance_of, read_trail
-from tercet.runtime.state import State
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
 
 EXAMPLES = """\
 tercet provenance ses_0123456789abcdef

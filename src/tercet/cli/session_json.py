@@ -13,9 +13,9 @@ from tercet.cli.quality_view import Judged
 from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.standing import Commands, standing
 from tercet.contracts.budget import RunBudget
-from tercet.journal import events as e
-from tercet.runtime.state import OpenGate, State
-from tercet.runtime.transcript import timestamp
+from tercet.core import events as e
+from tercet.core.state import OpenGate, State
+from tercet.core.transcript import timestamp
 
 
 def as_json(story: Story, commands: Commands) -> dict[str, Any]:

@@ -28,10 +28,10 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.request import SIMULATED
 from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.verdict import Verdict
-from tercet.journal import events as e
-from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import UNDO, State, StepState
-from tercet.runtime.transcript import timestamp
+from tercet.core import events as e
+from tercet.core.fold.session import ESCALATED
+from tercet.core.state import UNDO, State, StepState
+from tercet.core.transcript import timestamp
 
 STYLES: dict[Standing, str] = {
     "completed": "bold green",

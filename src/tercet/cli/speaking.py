@@ -18,12 +18,13 @@ from tercet.cli.people import Speaker
 from tercet.cli.screen import Screen
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
+from tercet.core.messages import Said
+from tercet.core.state import State
+from tercet.engine import inbox as mail
+from tercet.engine import sessions as opening
+from tercet.engine.leases import Desk
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
-from tercet.runtime import mail, opening
-from tercet.runtime.desk import Desk
-from tercet.runtime.messages import Said
-from tercet.runtime.state import State
 
 Words = Callable[[State, Actor], Said]
 """What is said to a session as it stands, by somebody."""

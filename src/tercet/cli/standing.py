@@ -16,11 +16,11 @@ from tercet.cli.samples import sample
 from tercet.cli.text import json_text
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.session import SessionStatus
-from tercet.runtime.gate_fold import has_set_values
-from tercet.runtime.messages import session_of
-from tercet.runtime.modifications import SETTABLE
-from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import OpenGate, State
+from tercet.core.fold.gate import has_set_values
+from tercet.core.fold.session import ESCALATED
+from tercet.core.messages import session_of
+from tercet.core.modifications import SETTABLE
+from tercet.core.state import OpenGate, State
 
 Standing: TypeAlias = Literal[
     "completed",

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tercet.journal import events as e
-from tercet.runtime.state import State
+from tercet.core import events as e
+from tercet.core.state import State
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 Attributes: TypeAlias = dict[str, Value]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.observe import instruments as i
 from tercet.observe.tally import About, Tally
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.transcript import timestamp
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe.attributes import facts_of, short
-from tercet.runtime.transcript import timestamp
 
 _ACTIONS: dict[type[e.Event], tuple[str, str]] = {
     e.SessionStarted: ("loop_started", "a run began"),

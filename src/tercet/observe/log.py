@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tercet.contracts.errors import UsageError
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe import instruments as i
 from tercet.observe.lines import lines

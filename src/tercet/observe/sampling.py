@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.trace_context import read_traceparent
-from tercet.runtime.state import State
+from tercet.core.state import State
 
 DEFAULT_RATE = 0.05
 _SCALE = 2**64

@@ -14,10 +14,10 @@ from threading import Lock
 from typing import Any
 
 from tercet.contracts.loop import Phase
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.messages import TEMPLATE
+from tercet.core.state import UNDO
 from tercet.observe import instruments as i
-from tercet.runtime.messages import TEMPLATE
-from tercet.runtime.state import UNDO
 
 PHASES = {"plan": Phase.PLAN, "critique": Phase.CRITIQUE, "repair": Phase.REPAIR}
 """In which phase a model is asked, by the purpose of the question; all others are asked to verify."""

@@ -15,7 +15,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import State
+from tercet.engine.observing import Tenure
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe import instruments as i
 from tercet.observe.figures import Figures, figures_of
@@ -25,8 +27,6 @@ from tercet.observe.outbox import Outbox
 from tercet.observe.prometheus import Endpoint
 from tercet.observe.settings import TelemetrySettings, demand_library
 from tercet.observe.tally import About, SharedTally, Tally
-from tercet.runtime.observing import Tenure
-from tercet.runtime.state import State
 
 _MOST_KEPT = 10_000
 """How many sessions are remembered that are being carried."""

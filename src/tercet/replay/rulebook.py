@@ -9,21 +9,21 @@ from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
+from tercet.core.config import RunConfig
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.turns import RecalledStepper
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.agents import Agents
 from tercet.replay.recording import Recording
-from tercet.runtime import opening
-from tercet.runtime.library import NO_SHELF, Shelf
-from tercet.runtime.setting import Setting
-from tercet.runtime.state import State
-from tercet.runtime.turns import RecalledStepper
 
 MOST_KEPT = 64
 """How many packs with their evidence are kept: many runs are pinned to the same."""
 
 
-class Rulebook:
+class RuleSource:
     """Packs by their hash. One serves any number of runs, and keeps what it has worked out for them."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Rulebook:
             self._read[wanted] = read_declarations(recording.blobs[wanted])
         return self._read.get(wanted) or self._installed.get(wanted)
 
-    def setting_for(self, recording: Recording, state: State) -> tuple[Pack, Setting]:
+    def setting_for(self, recording: Recording, state: State) -> tuple[Pack, RunConfig]:
         """What a run is judged in from where it was started, or moved to another pack."""
         pack = self.pack_for(recording, state)
         ctx, request = opening.frame_of(state)

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from critics.bench import Scripted
-from runtime.oracle import GOOD, ORDER, planner, scripted, shop
-from runtime.test_runs import Script
-from runtime.workshop import ADA, ASK, Workshop, plan, step
+from engine.oracle import GOOD, ORDER, planner, scripted, shop
+from engine.test_runs import Script
+from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import NotDone, ReplayError
 from tercet.contracts.gate import Gate
+from tercet.core import events as e
 from tercet.critics import Decision, Engine
-from tercet.journal import events as e
 from tercet.journal.opening import open_journal
 from tercet.replay.report import Case, read_case, render, tell
 from tercet.tools import ToolContext, tool

@@ -176,4 +176,4 @@ class Ended:
 
 
 Fact: TypeAlias = Refused | Waiting | OwnAttempt | Answered | Crashed | Recovered | Recorded | Ended
-Scene: TypeAlias = Heading | Aside | Fact
+ReplayState: TypeAlias = Heading | Aside | Fact

@@ -13,19 +13,28 @@ from tercet.cli.demo.books import Books
 from tercet.cli.demo.cast import APPROVER, OWNER
 from tercet.cli.demo.folder import Folder
 from tercet.cli.demo.process import Worker
-from tercet.cli.demo.scenes import Aside, Crashed, Heading, OwnAttempt, Recovered, Refused, Scene, Waiting
+from tercet.cli.demo.scenes import (
+    Aside,
+    Crashed,
+    Heading,
+    OwnAttempt,
+    Recovered,
+    Refused,
+    ReplayState,
+    Waiting,
+)
 from tercet.cli.text import took
 from tercet.contracts.errors import InternalError, UsageError
 from tercet.contracts.request import Actor
+from tercet.engine.runtime import Runtime
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
-from tercet.runtime.runtime import Runtime
 
 Answer: TypeAlias = Literal["approve", "deny", "quit"]
 Ask: TypeAlias = Callable[[Waiting], Answer]
 
 
-def play(folder: Folder, ask: Ask) -> Generator[Scene]:
+def play(folder: Folder, ask: Ask) -> Generator[ReplayState]:
     """The demo, scene by scene."""
     books = Books(folder)
     yield Heading(number=1, text="An agent proposes plan A: pay order ord_881 back")
@@ -69,7 +78,7 @@ def _own_attempt(folder: Folder, books: Books, gate: Waiting) -> OwnAttempt:
     raise InternalError("the owner could approve their own run")
 
 
-def _paid(folder: Folder, books: Books, gate: Waiting) -> Generator[Scene]:
+def _paid(folder: Folder, books: Books, gate: Waiting) -> Generator[ReplayState]:
     _reply(folder, gate, "approve", APPROVER)
     yield books.answered(gate.session_id)
     yield Heading(number=4, text="A worker pays, and is killed before it can write that down")
@@ -100,7 +109,7 @@ def _recovery(folder: Folder, books: Books, gate: Waiting) -> Recovered:
     return scene
 
 
-def _denied(folder: Folder, books: Books, gate: Waiting) -> Generator[Scene]:
+def _denied(folder: Folder, books: Books, gate: Waiting) -> Generator[ReplayState]:
     _reply(folder, gate, "deny", APPROVER)
     yield books.answered(gate.session_id)
     yield Heading(number=4, text="A worker brings the session to its end")

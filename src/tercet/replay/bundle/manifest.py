@@ -8,7 +8,7 @@ import msgspec
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
-from tercet.runtime.state import State
+from tercet.core.state import State
 
 MAX_BYTES = 2**20
 """A larger manifest is refused."""

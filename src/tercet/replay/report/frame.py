@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.fold.session import ESCALATED
+from tercet.core.state import UNDO, State
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Figure, Row, Tone
 from tercet.replay.report.timeline import crashes
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, joined, moment, took
-from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import UNDO, State
 
 
 @dataclass(frozen=True, kw_only=True)
