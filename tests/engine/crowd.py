@@ -199,7 +199,7 @@ class _Play:
         self.driving: asyncio.Future[Any] | None = None
 
     def tell(self, state: State, _: e.Event) -> None:
-        self.session = state.start["session"]
+        self.session = state.start.session
         self.played.told[state.position] = state
 
     async def whole(self) -> Played:

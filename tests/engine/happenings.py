@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import msgspec
 from hypothesis import strategies as st
 
+from tercet.contracts.decision import OnFailure
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.core import events as e
@@ -39,7 +40,7 @@ TTL_MS = 500
 
 
 def started(
-    at: int = 1_000, *, on_failure: str = "ask", shadow: bool = False, stepwise: bool = False
+    at: int = 1_000, *, on_failure: OnFailure = "ask", shadow: bool = False, stepwise: bool = False
 ) -> e.SessionStarted:
     """The first event of a session; an agent that decides turn by turn may fail."""
     return e.SessionStarted(
@@ -86,7 +87,7 @@ def answered(gate: OpenGate, answer: Answered, at: int, actor: str = "bob", **mo
 
 def possible(state: State, at: int) -> list[e.Event]:
     """Every event that a driver or a person could bring about now: none of them may be refused."""
-    if not state.start:
+    if not state.is_started:
         return [
             started(at),
             started(at, on_failure="compensate"),
@@ -116,7 +117,7 @@ def _in_phase(state: State, at: int) -> Iterator[e.Event]:
             yield e.EvidenceRetrieved(at=at)
         case Phase.REVIEW:
             yield from [reviewed(state, outcome, at) for outcome in ("ok", "replan", "reject")]
-            if state.start.get("fallible"):
+            if state.start.fallible:
                 yield msgspec.structs.replace(reviewed(state, "reject", at), escalates=True)
         case Phase.ACT:
             yield from _acts(state, at)

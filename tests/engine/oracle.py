@@ -131,7 +131,7 @@ async def demand_sound(journal: Journal, session: str, workshop: Workshop) -> tu
     assert used.cost == sum(each.cost for each in (*answered, *lost))
     # A process may die between an INTENT and its call.
     assert len(workshop.calls) <= len([1 for event in told if isinstance(event, e.Intent) and event.tool])
-    budget = state.start["budget"]
+    budget = state.start.budget
     for name, amount in (
         ("tokens", used.tokens),
         ("cost_microcents", used.cost),

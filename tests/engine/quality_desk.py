@@ -172,7 +172,7 @@ async def demand_within_bounds(journal: Journal, session: str) -> tuple[State, l
     state = State()
     for event in found:
         state = fold_event(state, event)
-        used, budget = state.used, state.start.get("budget", {})
+        used, budget = state.used, state.start.budget
         for name, amount in (
             ("tokens", used.tokens + used.reserved_tokens),
             ("cost_microcents", used.cost + used.reserved_cost),
@@ -203,7 +203,7 @@ def demand_best(found: Iterable[e.Event]) -> None:
             "accept",
             "ask",
         ):
-            goes_by = Behaviour.BEST_HANDED_OVER in state.start["behaviour"]
+            goes_by = Behaviour.BEST_HANDED_OVER in state.start.behaviour
             assert not goes_by or all(rank(each) <= rank(round_of(state)) for each in rounds)
 
 

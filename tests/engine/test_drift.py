@@ -17,7 +17,7 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.state import State
+from tercet.core.state import NOT_STARTED, State
 from tercet.core.table import IllegalEvent, fold_event
 from tercet.core.transcript import moment
 from tercet.engine.runtime import RunResult, Runtime
@@ -563,6 +563,6 @@ def test_outputs_are_committed_where_enough_approvals_hold(workshop: Workshop) -
 
 def test_nothing_lapses_that_nobody_accepted() -> None:
     """A run that is committed without asking anybody cannot be held up by such an event."""
-    committing = State(phase=Phase.COMMIT, start={"run": "run_1"})
+    committing = State(phase=Phase.COMMIT, start=msgspec.structs.replace(NOT_STARTED, run="run_1"))
     with pytest.raises(IllegalEvent, match="not accepted there"):
         fold_event(committing, e.AcceptanceLapsed(at=1, gate="ses_1.g1", reason="bob is no boss any more"))

@@ -55,7 +55,7 @@ def test_a_session_keeps_its_evidence(workshop: Workshop, url: str, later: int |
                     return
                 assert (await runtime.resume(result.session_id)).status == "completed"
                 state = await runtime.state(result.session_id)
-                kept = msgspec.json.decode(await journal.blob("default", state.start["evidence"]))
+                kept = msgspec.json.decode(await journal.blob("default", state.start.evidence))
                 assert [fact["content"] for fact in kept] == [{"days": 30}]
 
     workshop.run(main())

@@ -79,7 +79,7 @@ def test_dicts_are_read_like_what_they_stand_for(workshop: Workshop) -> None:
             made: dict[str, Any] = {"intent": "work", "steps": [{"id": "a", "tool": "do.it", "params": {}}]}
             result = await runtime.run(fields, plan=made, actor={"id": "ada"})
             assert result.status == "completed"
-            assert (await runtime.state(result.session_id)).start["actor"]["id"] == "ada"
+            assert (await runtime.state(result.session_id)).start.actor["id"] == "ada"
             with pytest.raises(PlanError, match="stepz"):
                 await runtime.run(fields, plan={**made, "stepz": []})
 

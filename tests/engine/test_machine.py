@@ -93,7 +93,7 @@ def _shape(state: State) -> bytes:
             state.saga,
             bool(state.unjudged),
             state.is_stepwise,
-            state.start.get("shadow"),
+            state.start.shadow,
             state.is_turn_open,
             state.asking is not None,
             state.quality.stage,

@@ -130,8 +130,8 @@ def test_a_refusal_says_how_many_facts_were_left_out(workshop: Workshop) -> None
             assert result.verdict["code"] == "evidence_not_pinned"
             assert "1 fact of class customer was left out of the context" in result.verdict["remedy"]
             state = await runtime.state(result.session_id)
-            assert state.start["left_out"] == {"customer": 1}
-            blob = await runtime.journal.blob("default", state.start["evidence"])
+            assert state.start.left_out == {"customer": 1}
+            blob = await runtime.journal.blob("default", state.start.evidence)
             assert len(read_kept(blob, is_shelved=True)) == MOST_FACTS
 
     workshop.run(main())

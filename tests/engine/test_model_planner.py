@@ -259,7 +259,7 @@ def test_models_are_named_by_the_pack_or_by_the_caller(workshop: Workshop) -> No
             assert result.status == "completed"
             assert (one.calls, two.calls) == (1, 1)
             state = await runtime.state(result.session_id)
-            assert (state.start["planner"], tuple(state.start["models"])) == ("model", ("a:two",))
+            assert (state.start.planner, tuple(state.start.models)) == ("model", ("a:two",))
             before = len(await runtime.sessions())
             mistakes: tuple[tuple[dict[str, Any], str], ...] = (
                 ({"planner": "model", "models": ["b:three"]}, "model_not_configured"),
@@ -323,7 +323,7 @@ def _demand_same_verdicts(runtime: Runtime, found: list[e.Event]) -> None:
     """Every recorded plan gets the verdict again that was recorded."""
     start = fold_event(State(), found[0])
     ctx, request = opening.frame_of(start)
-    setting = opening.setting_of(runtime.pack, ctx, request, start.start["snapshot"] or None)
+    setting = opening.setting_of(runtime.pack, ctx, request, start.start.snapshot or None)
     plans = {event.hash: event.plan for event in found if isinstance(event, e.PlanProposed)}
     reviewed = [event for event in found if isinstance(event, e.PlanReviewed)]
     assert reviewed

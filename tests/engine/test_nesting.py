@@ -57,9 +57,9 @@ def test_a_run_stands_no_deeper_inside_others_than_it_may(workshop: Workshop) ->
             assert (await runtime.run(ASK, plan=plan(step("a", "dig.it")))).status == "completed"
             rows = await runtime.sessions()
             states = [await runtime.state(row.session_id) for row in rows]
-            assert sorted(state.start.get("depth", 0) for state in states) == [0, 1, 2]
-            root = next(s.start["session"] for s in states if not s.start.get("depth"))
-            assert {s.start["root"] for s in states if s.start.get("depth")} == {root}
+            assert sorted(state.start.depth for state in states) == [0, 1, 2]
+            root = next(s.start.session for s in states if not s.start.depth)
+            assert {s.start.root for s in states if s.start.depth} == {root}
 
     workshop.run(main())
     assert [type(error) for error in raised] == [RecursionDepthExceeded]

@@ -86,7 +86,7 @@ def test_a_planner_sees_the_whole_context_and_nothing_out_of_sight() -> None:
             result = await runtime.run(ASK, planner=Looking(), actor=Actor(id="eve", roles=("cook",)))
             assert result.status == "completed"
             start = (await runtime.state(result.session_id)).start
-            assert start["context"] == seen[0].compiled.hash
+            assert start.context == seen[0].compiled.hash
 
     shop.run(main())
     compiled = seen[0].compiled

@@ -446,7 +446,7 @@ def test_a_session_in_the_loop_is_moved_to_another_version_of_its_pack(
                 assert done.status == "completed", done.reason
                 assert "It can be returned within 30 days." in done.outputs["letter"]
                 state, found = await demand_within_bounds(journal, row.session_id)
-                assert state.start["pack"] == "workshop@1.1.0"
+                assert state.start.pack == "workshop@1.1.0"
                 at = next(n for n, event in enumerate(found) if isinstance(event, e.SessionMigrated))
                 assert way(found[at:])[:2] == ["outputs_produced", "tests_run"]
                 assert len(of(e.ExperienceDrawn, found[at:])) == 1

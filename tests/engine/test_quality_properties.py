@@ -129,7 +129,7 @@ DECISIONS: st.SearchStrategy[JsonObject] = st.fixed_dictionaries(
 
 def demand_bounded(done: Carried) -> None:
     """It came to its rest within every bound: of the run, of each phase, and of what is left to say."""
-    budget = done.state.start["budget"]
+    budget = done.state.start.budget
     assert done.result.status in ("completed", "paused", "failed", "awaiting_gate")
     assert done.state.iterations <= budget["max_iterations"] + 1  # the way to FAIL is the one behind the last
     assert len(of(e.OutputsRepaired, done.found)) <= budget["max_repairs"]

@@ -252,7 +252,7 @@ def test_a_session_sees_nothing_that_changed_after_it_began() -> None:
                 result = await runtime.run(ASK, planner=planner, actor=ADA)
                 assert result.gate is not None
                 assert await store.pins("default", "s7") == (result.session_id,)
-            before = (await runtime.state(result.session_id)).start["evidence"]
+            before = (await runtime.state(result.session_id)).start.evidence
             for number in range(20):
                 await add(
                     store, fact("ann", classification="customer"), fact(f"new{number}"), name=f"t{number}"
@@ -262,7 +262,7 @@ def test_a_session_sees_nothing_that_changed_after_it_began() -> None:
                 result = await runtime.resume(result.session_id, planner=planner)
                 assert result.status == "completed"
                 state = await runtime.state(result.session_id)
-                assert (state.start["library"], state.start["evidence"]) == ("s7", before)
+                assert (state.start.library, state.start.evidence) == ("s7", before)
             assert await store.pins("default", "s7") == ()
 
     workshop.run(main())

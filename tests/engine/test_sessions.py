@@ -466,8 +466,8 @@ def test_an_envelope_starts_a_session_that_may_live_as_long_as_it_says(workshop:
                 began = workshop.clock.now()
                 result = await runtime.invoke(told, plan=plan(step("a")))
                 start = (await runtime.state(result.session_id)).start
-                assert start["expires"] - began == told.runtime.max_session_duration_ms
-                assert start["actor"]["id"] == ADA.id
+                assert start.expires - began == told.runtime.max_session_duration_ms
+                assert start.actor["id"] == ADA.id
 
     workshop.run(main())
 

@@ -76,7 +76,7 @@ def test_a_real_model_proposes_and_the_critic_has_the_last_word(
     assert 1 <= len(asked) == len(answered) <= 1 + replans
     assert {event.model for event in asked} == {"local:smollm2-135m"}
     assert state.used.tokens == sum(event.tokens_in + event.tokens_out for event in answered)
-    assert state.used.tokens <= state.start["budget"]["tokens"]
+    assert state.used.tokens <= state.start.budget["tokens"]
     assert (state.used.reserved_tokens, state.used.replans <= replans) == (0, True)
     assert changes(library) in ([], [("ln_7", 14)])
     assert passed or not changes(library)

@@ -44,9 +44,9 @@ def test_what_somebody_will_ask_about_is_always_wanted() -> None:
     assert none.wants(msgspec.structs.replace(begun, opened=1))
     assert none.wants(msgspec.structs.replace(begun, status="failed"))
     assert none.wants(msgspec.structs.replace(begun, ending="cancelled"))
-    traced = {**begun.start, "traceparent": SAMPLED}
+    traced = msgspec.structs.replace(begun.start, traceparent=SAMPLED)
     assert none.wants(msgspec.structs.replace(begun, start=traced))
-    quiet = {**begun.start, "traceparent": f"{SAMPLED[:-1]}0"}
+    quiet = msgspec.structs.replace(begun.start, traceparent=f"{SAMPLED[:-1]}0")
     assert not none.wants(msgspec.structs.replace(begun, start=quiet))
 
 

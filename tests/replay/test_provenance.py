@@ -103,7 +103,7 @@ def test_evidence_is_traced_to_its_document_chunk_and_query(workshop: Workshop) 
             assert source.snapshot_hash
             assert origin.tool_invocations == tuple(workshop.keys)
             state = await runtime.state(result.session_id)
-            assert (origin.task_id, origin.plan_hash) == (state.start["run"], state.plan_hash)
+            assert (origin.task_id, origin.plan_hash) == (state.start.run, state.plan_hash)
 
     workshop.run(main())
 
@@ -232,7 +232,7 @@ async def _failed(workshop: Workshop, journal: Journal) -> tuple[FailureReport, 
 
 def _demand_lineage(origin: Provenance | None, state: State) -> None:
     assert origin is not None
-    assert (origin.task_id, origin.plan_hash) == (state.start["run"], state.plan_hash)
+    assert (origin.task_id, origin.plan_hash) == (state.start.run, state.plan_hash)
     assert origin.evidence_refs == (FACT.id,)
     assert len(origin.tool_invocations) == 2
 

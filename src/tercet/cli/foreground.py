@@ -118,7 +118,7 @@ class Foreground:
 
     def _tell(self, state: State, event: e.Event) -> None:
         if isinstance(event, e.SessionStarted | e.SessionResumed):
-            self._session = state.start["session"]
+            self._session = state.start.session
         self._progress.tell(state, event)
         if self._is_stopping and self._runtime is not None:
             self._runtime.stop()  # it was told to before there was a session

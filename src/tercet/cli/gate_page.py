@@ -214,7 +214,7 @@ def _content(content: Any) -> Iterator[str]:
 
 def _who(page: GatePage, now: int) -> Iterator[Row]:
     """Who may answer, who has, and until when."""
-    gate, owner = page.gate, str(page.state.start["actor"]["id"])
+    gate, owner = page.gate, str(page.state.start.actor["id"])
     if gate.kind in ("approval", "output"):
         yield from approval_rows(gate, owner)
     elif gate.kind == "escalation":
@@ -284,7 +284,7 @@ def _escalation(page: GatePage) -> Iterator[Row]:
     yield "why", reason
     if page.gate.step:
         yield "at", page.gate.step
-    request = page.state.start["request"]
+    request = page.state.start.request
     yield "asked", f"{request['intent']} {value_text(request.get('input', {}))}"
 
 

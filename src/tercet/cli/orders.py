@@ -164,7 +164,7 @@ def _order(
 def _tell(heard: Heard, commands: Commands, order: str, done: str, *, as_json: bool) -> ExitCode:
     """Say what came of it, and what comes next."""
     state = heard.state
-    session = state.start["session"]
+    session = state.start.session
     lines = [commands.show(session) if state.is_over else commands.resume(session)]
     is_carried = bool(heard.carrier) and state.status != "paused" and not state.is_over
     lines = [commands.watch(session)] if is_carried else lines

@@ -150,7 +150,7 @@ def run(
         print_json(session_json(story, commands) | foreground.telemetry_json)
     else:
         if not progress.has_told:
-            screen.say(f"· this request was sent before, and is session {story.state.start['session']}")
+            screen.say(f"· this request was sent before, and is session {story.state.start.session}")
         screen.say()
         show_ending(
             screen,

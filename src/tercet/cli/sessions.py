@@ -233,7 +233,7 @@ async def _follow(url: str, session: str, progress: Progress | Silence, *, as_js
         drawing = asyncio.ensure_future(progress.keep_fresh())
         try:
             state = await _read_on(journal, session, State(), progress, as_json=as_json)
-            if not state.start:
+            if not state.is_started:
                 await read_story(journal, session)  # says that it is not there
             while not state.is_over:
                 await asyncio.sleep(POLL_S)

@@ -68,8 +68,8 @@ _WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")
 
 def _remedy(error: UsageError, speaker: Speaker, state: State) -> str | None:
     """Return what to do about a refusal: in a development session, one may act as another actor."""
-    people = state.start.get("people")
-    if error.code in _WRONG_PERSON and state.start.get("dev") and people:
+    people = state.start.people
+    if error.code in _WRONG_PERSON and state.start.dev and people:
         return f"act as another actor with --dev --as NAME: {', '.join(people)}"
     if error.code == "role_missing" and not speaker.path and not people:
         return "say who you are with --actors PACK; or let a person with that role answer"

@@ -59,8 +59,8 @@ def call_digest(state: State, setting: RunConfig, asked: Resolved, gates: tuple[
     compiled, call, start = setting.compiled, asked.call, state.start
     definitions = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in gates]
     bound = [
-        start["tenant"],
-        start["run"],
+        start.tenant,
+        start.run,
         asked.name,
         call.tool.hash,
         asked.params,
@@ -163,8 +163,8 @@ def ask_for_outputs(state: State, setting: RunConfig) -> c.Ask:
     gate = accepting(setting)
     decided = ExitDecision.model_validate(state.quality.exit)
     bound = [
-        state.start["tenant"],
-        state.start["run"],
+        state.start.tenant,
+        state.start.run,
         state.outputs,
         setting.compiled.pack_hash,
         gate.model_dump(mode="json") if gate else None,

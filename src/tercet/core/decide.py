@@ -183,7 +183,7 @@ def _ending(
         asked = (name for name in is_open if state.steps[name].status == "unknown")
         yield from (acting.find_out(n, state.steps[n]) for n in asked if not state.steps[n].gate)
     elif _has_effects(state) and not state.gates and state.saga in ("", "agreed"):
-        yield c.Compensate(how="compensate" if state.saga else state.start.get("on_failure", "ask"))
+        yield c.Compensate(how="compensate" if state.saga else state.start.on_failure)
     elif not state.gates:
         yield c.End(status="completed" if state.phase is Phase.COMMIT else state.ending or "failed")
 
@@ -720,7 +720,7 @@ class Acting:
 
     def _keys(self, call: EffectiveStep, params: dict[str, Any], occurrence: int) -> tuple[str, ...]:
         """Return the key of an action, and the one that it had under earlier rules: a session may have been migrated."""
-        tenant, session = self.state.start["tenant"], self.state.start["session"]
+        tenant, session = self.state.start.tenant, self.state.start.session
         earlier = idempotency_key(tenant, session, call.tool, params, occurrence, is_strict=False)
         if not self._is_strict:
             return (earlier,)

@@ -12,9 +12,9 @@ HEARTBEAT_MS = 30_000
 
 def overdue(state: State, now: int, *, outside: bool = False) -> e.SessionExpired | None:
     """The end of a session whose time is over, or that of a gate it waits at; None if there is time left."""
-    if not state.start or state.phase in (Phase.COMMIT, Phase.FAIL):
+    if not state.is_started or state.phase in (Phase.COMMIT, Phase.FAIL):
         return None
-    ends = state.start.get("expires", 0)
+    ends = state.start.expires
     if ends and now >= ends:
         return e.SessionExpired(at=max(now, state.at), reason="Session expired", outside=outside)
     for gate in state.gates.values():
@@ -29,9 +29,9 @@ def due_at(state: State) -> int | None:
     if state.is_over:
         return None
     times = [gate.expires for gate in state.gates.values() if gate.expires]
-    if not state.ending and (ends := state.start.get("expires", 0)):
+    if not state.ending and (ends := state.start.expires):
         times.append(ends)
     # One that is ending waits for nobody, unless a gate is open: whoever carries it brings it to its end.
     if state.status == "in_progress" or (state.ending and not state.gates):
-        times.append(state.at + 2 * state.start.get("heartbeat", HEARTBEAT_MS))
+        times.append(state.at + 2 * state.start.heartbeat)
     return min(times, default=None)

@@ -243,8 +243,8 @@ def session_over(session: str, state: State) -> UsageError:
 def demand_current_rules(said: Said, state: State) -> None:
     """Raises `UsageError` for an approval of a session with outdated rules: it would be void when the session goes on."""
     is_approval = isinstance(said, Reply) and said.answer in ("approve", "compensate")
-    if is_approval and is_outdated(state.start.get("behaviour", ())):
-        session = state.start["session"]
+    if is_approval and is_outdated(state.start.behaviour):
+        session = state.start.session
         raise UsageError(
             f"session {session} was started by an earlier version, and what is approved now would not count",
             code="outdated_rules",
@@ -265,7 +265,7 @@ def _demand_person(said: Said) -> None:
 def demand_simulation(said: Said, state: State) -> None:
     """Raise `UsageError` for what one person says as another, except in a development session."""
     is_simulated = said.auth == SIMULATED or bool(said.simulated_by)
-    if is_simulated and not state.start.get("dev"):
+    if is_simulated and not state.start.dev:
         raise UsageError(
             f"session {said.session} is not a development session: only {said.actor} can speak as {said.actor}",
             code="simulation_refused",
@@ -357,8 +357,8 @@ def _recognised(said: Reply, state: State) -> Reply:
     It is asked for answers from a login, and for those whose roles are said to come from a list. Raises `UsageError` if the
     list gives that name to another login. The owner of the run is who they were when it started.
     """
-    people: dict[str, Any] = state.start.get("people") or {}
-    owner = state.start["actor"]
+    people: dict[str, Any] = state.start.people or {}
+    owner = state.start.actor
     is_owner = bool(said.login) and (said.actor, said.login) == (owner["id"], owner.get("os_user"))
     if not people or is_owner or not (said.login or _goes_by_list(said, state)):
         return said
@@ -375,7 +375,7 @@ def _recognised(said: Reply, state: State) -> Reply:
 
 def _goes_by_list(said: Reply, state: State) -> bool:
     """Whether an answer's roles are said to come from a list of people, and the session's rules compare that."""
-    return said.listed and Behaviour.STRICT_CALLS in state.start.get("behaviour", ())
+    return said.listed and Behaviour.STRICT_CALLS in state.start.behaviour
 
 
 def _lists(said: Reply) -> str:
@@ -424,7 +424,7 @@ def _demand_fresh(gate: OpenGate, at: int) -> None:
 
 def _owner(said: Reply, state: State) -> str:
     """Return how an answer's giver is known as an owner; without a login of their own, the list's login counts."""
-    listed: dict[str, Any] = state.start.get("people") or {} if _goes_by_list(said, state) else {}
+    listed: dict[str, Any] = state.start.people or {} if _goes_by_list(said, state) else {}
     login = said.login or (as_object(listed.get(said.actor)) or {}).get("login") or ""
     return owner_named(state, said.actor, login)
 
@@ -537,7 +537,7 @@ def _may_set_values(said: Reply, gate: OpenGate, state: State) -> None:
 
 def _demand_other_approver(said: Reply, gate: OpenGate, state: State) -> None:
     """Raise `UsageError` if the pack lists no other people who could approve the changed call."""
-    people: dict[str, Any] = state.start.get("people") or {}
+    people: dict[str, Any] = state.start.people or {}
     excluded = {said.actor, *(str(owner.get("id")) for owner in owners_of(state.start))}
     kept = [each for each in state.changed if each.step in gate.calls and not is_replaced(each, said.changes)]
     excluded |= {each.by for each in kept}
@@ -560,7 +560,7 @@ def _demand_planner(state: State, remedy: str) -> None:
             code="callers_plan",
             remedy=remedy,
         )
-    if state.start.get("planner") == TEMPLATE:
+    if state.start.planner == TEMPLATE:
         raise UsageError(
             "the plan came from a template of the pack, which knows no other",
             code="template_plan",

@@ -105,7 +105,7 @@ def outcome_of(state: State, key: str) -> CallOutcome:
 
 
 def _is_compensated(state: State, key: str) -> bool:
-    tenant = state.start["tenant"]
+    tenant = state.start.tenant
     ways = (
         undo
         for undo in state.undo

@@ -9,7 +9,7 @@ import msgspec
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import COMPENSATES
 from tercet.contracts.session import SessionStatus
-from tercet.core.events import EarlierCall, Need, Undo
+from tercet.core.events import EarlierCall, Need, SessionStarted, Undo
 from tercet.core.events.gate import GateKind
 
 StepStatus = Literal["pending", "gated", "in_flight", "unknown", "done", "failed", "skipped"]
@@ -20,6 +20,24 @@ TERMINAL: frozenset[SessionStatus] = frozenset({"completed", "failed", "expired"
 
 UNDO = COMPENSATES
 """With this before its name, a step stands for taking that step back; no plan can name one so."""
+
+
+NOT_STARTED = SessionStarted(
+    at=0,
+    session="",
+    run="",
+    trace="",
+    tenant="",
+    actor={},
+    request={},
+    decision="",
+    safety_mode="",
+    budget={},
+    pack="",
+    pack_hash="",
+    snapshot="",
+    context="",
+)
 
 
 class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -343,8 +361,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     halted_from: Phase | None = None
     status: SessionStatus = "in_progress"
     reason: str = ""
-    start: dict[str, Any] = {}
-    """What the session was started with, as it was recorded."""
+    start: SessionStarted = NOT_STARTED
+    """What the session was started with, and what it has been pinned to since."""
     plan: dict[str, Any] = {}
     plan_hash: str = ""
     plan_origin: str = "planner"
@@ -440,6 +458,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """The way back from each effect, the last one first."""
 
     @property
+    def is_started(self) -> bool:
+        """Whether the session has been started."""
+        return self.start is not NOT_STARTED
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more can happen."""
         return self.status in TERMINAL
@@ -447,7 +470,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     @property
     def is_stepwise(self) -> bool:
         """Whether an agent decides one turn at a time."""
-        return bool(self.start.get("stepwise"))
+        return bool(self.start.stepwise)
 
     @property
     def is_turn_open(self) -> bool:

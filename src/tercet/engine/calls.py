@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tercet.core import events as e
 from tercet.core.attempt import Ended, NotHappened
@@ -41,7 +41,7 @@ class Calls:
         return len(self._under_way)
 
     def begin(
-        self, intent: e.Intent, start: dict[str, Any], now: int, *, stop: Stopping, position: int = 0
+        self, intent: e.Intent, start: e.SessionStarted, now: int, *, stop: Stopping, position: int = 0
     ) -> None:
         """Make a call whose INTENT is durable, at that position of the journal; `stop` hears if nothing may be called."""
 
@@ -83,7 +83,7 @@ class Calls:
 
     def context(
         self,
-        start: dict[str, Any],
+        start: e.SessionStarted,
         step: str,
         key: str,
         attempt: int,
@@ -93,20 +93,20 @@ class Calls:
     ) -> ToolContext:
         """What a tool may know about a call of the session that started so."""
         return ToolContext(
-            tenant=start["tenant"],
-            run_id=start["run"],
+            tenant=start.tenant,
+            run_id=start.run,
             step_id=step,
-            actor=start["actor"]["id"],
+            actor=start.actor["id"],
             idempotency_key=key,
             attempt=attempt,
             deadline=moment(deadline) if deadline else None,
             fencing_token=self.tenure.lease.epoch,
-            session_id=start["session"],
-            root_session=start.get("root", ""),
+            session_id=start.session,
+            root_session=start.root,
             owners=nesting.owners_of(start),
-            depth=start.get("depth", 0),
+            depth=start.depth,
             traceparent=call_traceparent(start, position, self._around.observers),
-            progress=unheard if self._around.signal is unmeasured else self._teller(start["run"], step),
+            progress=unheard if self._around.signal is unmeasured else self._teller(start.run, step),
         )
 
     def _teller(self, run: str, step: str) -> Callable[[float, float | None, str], None]:

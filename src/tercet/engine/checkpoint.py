@@ -146,7 +146,7 @@ def is_taken_of(state: State, stored: StoredCheckpoint) -> bool:
 
 def as_folded(state: State) -> State:
     """Return a state as its fold stores it: under earlier rules, folds have no call parameters and no earlier calls."""
-    if Behaviour.STRICT_CALLS in state.start.get("behaviour", ()):
+    if Behaviour.STRICT_CALLS in state.start.behaviour:
         return state
     steps = {name: msgspec.structs.replace(step, params={}) for name, step in state.steps.items()}
     return msgspec.structs.replace(state, steps=steps, earlier=())

@@ -432,7 +432,7 @@ class Driver:
         """What the plan's tools reach outside that is no longer what a person has accepted; a rehearsal does not look."""
         named = {step.tool for step in self._plan().steps}
         tools = [tool for name in named if (tool := self.around.tools.get(name or "")) and tool.outside]
-        if not tools or self.state.start.get("shadow"):
+        if not tools or self.state.start.shadow:
             return ()
         await self._flush()  # looking may take long: nothing is left unwritten
         return await self.around.lines.find_changes(tools)
@@ -816,7 +816,7 @@ class Driver:
         self._spectate("progress_failed", lambda: show(envelope(self.state, self.now())))
 
     def _spectate(self, name: str, watch: Callable[[], object]) -> None:
-        spectate(self.around.signal, name, self.state.start["run"], watch)
+        spectate(self.around.signal, name, self.state.start.run, watch)
 
     def _tell_listeners(self) -> None:
         for waits_for, listener in self._listeners:

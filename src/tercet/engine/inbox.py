@@ -38,7 +38,7 @@ async def post(journal: Journal, tenant: str, said: Said) -> int:
 
 async def unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
     """What was said to a session and has not become an event yet."""
-    return await read_all(journal, tenant, inbox_of(state.start["session"]), after=state.inbox)
+    return await read_all(journal, tenant, inbox_of(state.start.session), after=state.inbox)
 
 
 def heard(state: State, letters: list[Stored], now: int, *, outside: bool) -> Iterator[tuple[e.Event, State]]:
@@ -59,9 +59,9 @@ def _event(letter: Stored, state: State, now: int, *, outside: bool) -> e.Event:
     """What a message becomes: an event that fits, or the note that it did not."""
     try:
         said = messages.decode(letter.data)
-        if said.session != state.start["session"]:
+        if said.session != state.start.session:
             raise JournalCorrupt(
-                f"message {letter.seq} of stream {inbox_of(state.start['session'])}",
+                f"message {letter.seq} of stream {inbox_of(state.start.session)}",
                 f"it was sent to session {said.session}",
             )
         return messages.event_of(said, state, now, inbox=letter.seq, outside=outside)
@@ -75,7 +75,7 @@ async def answer_to(journal: Journal, tenant: str, state: State, position: int) 
     dropped = state.dropped
     if len(dropped) >= DROPPED_KEPT and position < dropped[0][0]:
         # The state knows the last ones only, and so many people spoke at once that this one may have been before them.
-        said = await opening.events_of(journal, tenant, str(state.start["session"]))
+        said = await opening.events_of(journal, tenant, str(state.start.session))
         dropped = tuple((d.inbox, d.code, d.reason) for d in said if isinstance(d, e.MessageDropped))
     for inbox, code, reason in dropped:
         if inbox == position:

@@ -134,7 +134,7 @@ class Ledger:
     async def _append(
         self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]
     ) -> Position:
-        run = self.state.start["run"]
+        run = self.state.start.run
         try:
             position = await self._around.journal.append(
                 Append(

@@ -103,7 +103,7 @@ class ListedGate:
         """The same, of a gate of a session."""
         return cls(
             id=gate.id,
-            session_id=str(state.start["session"]),
+            session_id=str(state.start.session),
             kind=gate.kind,
             asks=_ASKS[gate.kind],
             answers=tuple(gate.shown.get("options", ANSWERS[gate.kind])),
@@ -111,7 +111,7 @@ class ListedGate:
             roles=tuple(sorted({role for need in gate.needs.values() for role in need.roles})),
             quorum=max((need.quorum for need in gate.needs.values()), default=1),
             approved_by=tuple(approval.actor for approval in gate.approvals),
-            owner=str(state.start["actor"]["id"]),
+            owner=str(state.start.actor["id"]),
             step=gate.step,
             tool=gate.shown.get("tool"),
             params=gate.shown.get("params", {}),

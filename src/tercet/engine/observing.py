@@ -8,7 +8,7 @@ handed over as they are, and the whole story of a session is read only when this
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -75,11 +75,11 @@ class Observers:
             try:
                 observer.wrote(state, events, checkpoints)
             except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
-                self._failed(str(state.start["run"]), error)
+                self._failed(str(state.start.run), error)
 
     def rested(self, state: State, written: Sequence[e.Event]) -> None:
         """Tell everybody that a session was let go of; what other processes wrote of it is read beside."""
-        self._traces.pop(str(state.start["run"]), None)
+        self._traces.pop(str(state.start.run), None)
         if len(written) == state.position:
             self._tell(Tenure(state=state, events=written))
         elif written:
@@ -93,9 +93,9 @@ class Observers:
 
     async def _read(self, state: State, first: int) -> None:
         try:
-            events = await opening.events_of(self._journal, self._tenant, str(state.start["session"]))
+            events = await opening.events_of(self._journal, self._tenant, str(state.start.session))
         except Exception as error:  # noqa: BLE001 - the run has ended; that nobody can be told of it must not change that
-            self._failed(str(state.start["run"]), error)
+            self._failed(str(state.start.run), error)
         else:
             self._tell(Tenure(state=state, events=events[: state.position], first=first))
 
@@ -104,15 +104,15 @@ class Observers:
             try:
                 observer.rested(tenure)
             except Exception as error:  # noqa: BLE001 - somebody else's code, and only a spectator's
-                self._failed(str(tenure.state.start["run"]), error)
+                self._failed(str(tenure.state.start.run), error)
 
     def _failed(self, run: str, error: Exception) -> None:
         self._signal("observer_failed", {"loop_id": run, "error": f"{type(error).__name__}: {error}"})
 
-    def traceparent(self, start: Mapping[str, Any], position: int) -> str:
+    def traceparent(self, start: e.SessionStarted, position: int) -> str:
         """The span of a call whose INTENT stands at a position, in the form of W3C."""
-        run = str(start["run"])
-        trace, flags = self._traces.get(run) or self._trace(run, start.get("traceparent", ""))
+        run = str(start.run)
+        trace, flags = self._traces.get(run) or self._trace(run, start.traceparent)
         return f"00-{trace}-{span_id_of(run, position, CALL)}-{flags}"
 
     def _trace(self, run: str, asked: str) -> tuple[str, str]:
@@ -134,11 +134,11 @@ class Observers:
             return False
 
 
-def call_traceparent(start: Mapping[str, Any], position: int, observers: Observers | None) -> str:
+def call_traceparent(start: e.SessionStarted, position: int, observers: Observers | None) -> str:
     """What a tool hands on to whatever it calls: the span of its own call, where somebody makes one.
 
     Where nobody does, it is the span of whoever asked for the run, unchanged, or nothing.
     """
     if observers is None or not position:
-        return start.get("traceparent", "")
+        return start.traceparent
     return observers.traceparent(start, position)

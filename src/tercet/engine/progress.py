@@ -12,7 +12,6 @@ from tercet.contracts.budget import MICROCENTS_PER_CENT, BudgetRemaining
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import BackgroundSession, Heartbeat, ProgressEnvelope, SessionCheckpoint
 from tercet.core import events as e
-from tercet.core.expiry import HEARTBEAT_MS
 from tercet.core.state import UNDO, State
 from tercet.core.transcript import timestamp
 from tercet.engine import sessions as opening
@@ -30,7 +29,7 @@ def envelope(state: State, now: int, number: int | None = None) -> ProgressEnvel
     session make the same envelopes."""
     start = state.start
     planned = {name: step for name, step in state.steps.items() if not name.startswith(UNDO)}
-    session = str(start["session"])
+    session = str(start.session)
     return ProgressEnvelope(
         session_id=session,
         progress_id=f"{session}.p{state.position if number is None else number}",
@@ -65,7 +64,7 @@ def remaining(state: State, now: int) -> BudgetRemaining:
 
 
 def _left(state: State, name: str, spent: int) -> int | None:
-    limit: int | None = state.start["budget"].get(name)
+    limit: int | None = state.start.budget.get(name)
     return None if limit is None else max(0, limit + state.extended.get(name, 0) - spent)
 
 
@@ -90,23 +89,23 @@ async def session_row(journal: Journal, tenant: str, session: str) -> Background
     events = await opening.events_of(journal, tenant, session)
     stored = await opening.checkpoints_of(journal, tenant, session)
     start = state.start
-    seen = max((event.at for event in events if isinstance(event, _VERDICTS)), default=start["at"])
+    seen = max((event.at for event in events if isinstance(event, _VERDICTS)), default=start.at)
     return BackgroundSession(
         session_id=session,
-        tenant_id=start["tenant"],
-        pack_pin=start["pack"],
-        snapshot_pin=start["snapshot"],
-        intent=start["request"]["intent"],
-        started_at=timestamp(start["at"]),
+        tenant_id=start.tenant,
+        pack_pin=start.pack,
+        snapshot_pin=start.snapshot,
+        intent=start.request["intent"],
+        started_at=timestamp(start.at),
         heartbeat=Heartbeat(
-            interval_ms=start.get("heartbeat", HEARTBEAT_MS),
-            ttl_ms=max(0, start.get("expires", 0) - start["at"]),
+            interval_ms=start.heartbeat,
+            ttl_ms=max(0, start.expires - start.at),
             last_seen=timestamp(seen),
         ),
         status=state.status,
         checkpoints=tuple(_checkpoints(stored, events)),
         next_step=state.frontier[0] if state.frontier and not state.is_over else None,
-        owner_actor=start["actor"]["id"],
+        owner_actor=start.actor["id"],
     )
 
 

@@ -35,7 +35,7 @@ def take_apart(record: DecisionRecord) -> tuple[str, bytes]:
 async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, Any]:
     """The record of a session that is over; raises `ReplayError` if it does not come to its hash."""
     kept: dict[str, Any] = msgspec.json.decode(await journal.blob(tenant, state.kept))
-    events = [codec.decode(stored.data) for stored in await read_all(journal, tenant, state.start["session"])]
+    events = [codec.decode(stored.data) for stored in await read_all(journal, tenant, state.start.session)]
     entries = [entry.model_dump(mode="json", exclude_none=True) for entry in transcript(events, {})]
     data = canonical({**kept, _APART: entries})
     if hash_bytes(data) != state.record:

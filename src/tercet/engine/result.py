@@ -30,7 +30,7 @@ class RunResult:
         """The result that a state comes to."""
         return cls(
             status=state.status,
-            session_id=state.start["session"],
+            session_id=state.start.session,
             reason=state.reason,
             code=state.paused_for,
             outputs=state.outputs,

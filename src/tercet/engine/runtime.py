@@ -478,8 +478,8 @@ class Runtime(People):
         if self._observers is not None:
             self._observers.rested(state, driver.ledger.log)
         if state.is_over:
-            await self._unpin(str(state.start["session"]), str(state.start.get("library", "")))
-        if state.start.get("root"):
+            await self._unpin(str(state.start.session), str(state.start.library))
+        if state.start.root:
             await nesting.settle(self.journal, self.tenant, state)
         return RunResult.of(state)
 
@@ -604,7 +604,7 @@ class Runtime(People):
         held: Held,
         moved: _Move | None = None,
     ) -> RunResult:
-        session = str(restored.state.start["session"])
+        session = str(restored.state.start.session)
         if restored.state.phase not in (Phase.COMMIT, Phase.FAIL):
             opening.demand_extras(setting)
         tenure = await self._desk.wait_for(session, held)
@@ -620,7 +620,7 @@ class Runtime(People):
             return RunResult.of(driver.state)
         if moved is not None:
             frozen = opening.freeze(pack, setting.compiled.snapshot, moved.shelf)
-            await self._pin(session, driver.state.start.get("library", ""), setting.library_snapshot)
+            await self._pin(session, driver.state.start.library, setting.library_snapshot)
             event = opening.migrated(pack, setting, driver.state, moved.by, frozen)
             driver.begin(event, blobs=opening.kept_blobs(pack, frozen))
         driver.look_into_inbox()
@@ -666,18 +666,18 @@ class Runtime(People):
                     owner=lease.owner,
                     epoch=lease.epoch,
                     in_flight=driver.state.in_flight,
-                    people=None if people == state.start.get("people", {}) else people,
+                    people=None if people == state.start.people else people,
                 )
             )
         return driver
 
     def _usual(self, pack: Pack, setting: RunConfig, state: State) -> AnyPlanner:
         """The planner by its name that a session was started with, or that it would be started with now."""
-        started = str(state.start.get("planner") or "")
+        started = str(state.start.planner or "")
         intent = setting.compiled.request.intent if setting.compiled.request else ""
         if started not in PLANNER_NAMES:
             return choose_planner(pack, intent, named=self._models)
-        models = tuple(map(str, state.start.get("models") or ()))
+        models = tuple(map(str, state.start.models or ()))
         return choose_planner(
             pack, intent, started, named=self._models, models=models if started == MODEL else ()
         )
@@ -687,9 +687,9 @@ class Runtime(People):
 
         A pack that lets sessions go on pinned gives them the evidence that they have kept.
         """
-        pack = self._packs.get(state.start["pack_hash"], self.pack)
+        pack = self._packs.get(state.start.pack_hash, self.pack)
         opening.demand_pack(pack, state)
-        if pack.session.resume == "pinned" and pack.hash == state.start["pack_hash"]:
+        if pack.session.resume == "pinned" and pack.hash == state.start.pack_hash:
             pack = await opening.thawed(self.journal, pack, state)
         ctx, request = opening.frame_of(state)
         shelf = await opening.shelf_of(self.journal, state)
@@ -735,8 +735,8 @@ class Runtime(People):
 
         def tell(state: State, event: e.Event) -> None:
             if isinstance(event, e.GateOpened) and pack.notify is not None:
-                notify = partial(self._notifier.tell, pack.notify, state.start["session"], event)
-                spectate(self._signal, "notify_failed", state.start["run"], notify)
+                notify = partial(self._notifier.tell, pack.notify, state.start.session, event)
+                spectate(self._signal, "notify_failed", state.start.run, notify)
             self._tell(state, event)
 
         return tell
@@ -864,7 +864,7 @@ class Runtime(People):
             ListedGate.of(
                 state,
                 gate,
-                await recent_calls(self.journal, self.tenant, str(state.start["session"]), gate, now),
+                await recent_calls(self.journal, self.tenant, str(state.start.session), gate, now),
             )
             for state, gate in found
         ]

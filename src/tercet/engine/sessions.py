@@ -171,22 +171,22 @@ def kept_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:
 
 async def shelf_of(journal: Journal, state: State) -> Shelf:
     """What of a library a session began with: as it has kept it, and never looked up again."""
-    library = str(state.start.get("library", ""))
+    library = str(state.start.library)
     if not library:
         return NO_SHELF
     return Shelf(
         snapshot=library,
-        hash=str(state.start.get("library_hash", "")),
+        hash=str(state.start.library_hash),
         facts=await _kept_facts(journal, state, is_shelved=True),
-        left_out=state.start.get("left_out", {}),
+        left_out=state.start.left_out,
     )
 
 
 async def _kept_facts(journal: Journal, state: State, *, is_shelved: bool) -> tuple[Evidence, ...]:
     """The evidence that a session has kept from its start: of the library, or of the pack."""
-    if not state.start.get("evidence"):
+    if not state.start.evidence:
         return ()
-    data = await journal.blob(state.start["tenant"], state.start["evidence"])
+    data = await journal.blob(state.start.tenant, state.start.evidence)
     return read_kept(data, is_shelved=is_shelved)
 
 
@@ -198,7 +198,7 @@ def read_kept(data: bytes, *, is_shelved: bool) -> tuple[Evidence, ...]:
 
 async def thawed(journal: Journal, pack: Pack, state: State) -> Pack:
     """The pack with the evidence that a session has kept, in place of what its files say now."""
-    pinned = state.start["snapshot"]
+    pinned = state.start.snapshot
     kept = await _kept_facts(journal, state, is_shelved=False)
     others = tuple(fact for fact in pack.evidence if fact.snapshot != pinned)
     return pack.model_copy(update={"evidence": (*others, *kept)})
@@ -240,15 +240,15 @@ async def find_session(
     if older is None:
         return None
     start = (await restore(journal, tenant, older.stream)).state.start
-    is_same = str(start["pack"]).partition("@")[0] == pack.name and start["actor"]["id"] == owner.id
+    is_same = str(start.pack).partition("@")[0] == pack.name and start.actor["id"] == owner.id
     return older.stream if is_same else None
 
 
 def demand_same(request: Request, state: State, body: str) -> None:
     """Raises `UsageError` if a key was used for something else."""
-    if state.start.get("body") != body:
+    if state.start.body != body:
         raise UsageError(
-            f"the request key {request.request_key!r} was used for another request, in session {state.start['session']}",
+            f"the request key {request.request_key!r} was used for another request, in session {state.start.session}",
             code="request_key_reused",
             remedy="send the same request, or use another key",
         )
@@ -259,10 +259,10 @@ def planner_of(state: State, given: AnyPlanner | None, usual: AnyPlanner) -> Any
 
     Raises `UsageError` if the session is at planning already.
     """
-    wanted, planner = state.start.get("planner") or usual.name, given or usual
+    wanted, planner = state.start.planner or usual.name, given or usual
     if planner.name == wanted:
         return planner
-    absent = AbsentPlanner(str(state.start["session"]), wanted, planner.name)
+    absent = AbsentPlanner(str(state.start.session), wanted, planner.name)
     if Phase.PLAN in (state.phase, state.halted_from):
         raise absent.error
     return absent
@@ -288,12 +288,12 @@ class AbsentPlanner:
 def demand_moved(pack: Pack, setting: RunConfig, state: State) -> None:
     """Raises `UsageError` if a session is at this pack, snapshot and rules already: moving it would only void its approvals."""
     start = state.start
-    is_here = (pack.hash, setting.compiled.hash) == (start["pack_hash"], start["context"])
-    if is_here and not is_outdated(start.get("behaviour", ())):
+    is_here = (pack.hash, setting.compiled.hash) == (start.pack_hash, start.context)
+    if is_here and not is_outdated(start.behaviour):
         raise UsageError(
-            f"session {start['session']} is at {pack.ref} and snapshot {start['snapshot'] or 'none'} already",
+            f"session {start.session} is at {pack.ref} and snapshot {start.snapshot or 'none'} already",
             code="nothing_to_move",
-            remedy=f"go on with it: tercet sessions resume {start['session']}",
+            remedy=f"go on with it: tercet sessions resume {start.session}",
         )
 
 
@@ -304,10 +304,10 @@ def demand_movable(pack: Pack, state: State) -> None:
     """
     if state.saga != "undoing":
         return
-    session, tools = state.start["session"], {tool.name for tool in pack.tools}
-    if not is_outdated(state.start.get("behaviour", ())):
+    session, tools = state.start.session, {tool.name for tool in pack.tools}
+    if not is_outdated(state.start.behaviour):
         raise UsageError(
-            f"session {session} is compensating in {state.start['pack']}",
+            f"session {session} is compensating in {state.start.pack}",
             code="session_ending",
             remedy="resume it with the pack that it was started with",
         )
@@ -343,8 +343,8 @@ def migrated(pack: Pack, setting: RunConfig, state: State, by: str, frozen: byte
 
 def snapshot_of(pack: Pack, state: State) -> str | None:
     """The snapshot that a session is pinned to; raises `UsageError` if the pack does not have it any more."""
-    pinned = state.start["snapshot"] or None
-    if pinned is not None and pinned not in pack.snapshots and pack.hash == state.start["pack_hash"]:
+    pinned = state.start.snapshot or None
+    if pinned is not None and pinned not in pack.snapshots and pack.hash == state.start.pack_hash:
         raise _snapshot_mismatch(state, "is gone")
     return pinned
 
@@ -375,13 +375,13 @@ async def restore(journal: Journal, tenant: str, session: str, *, known: Restore
         tail_bytes += len(record.data)
         if point is not None and state.position == point.seq:
             checkpoint.compare(state, point)
-    if not state.start:
+    if not state.is_started:
         raise UsageError(
             f"there is no session {session}",
             code="unknown_session",
             remedy="tercet sessions list shows those that are there",
         )
-    _demand_name(tenant, session, str(state.start["tenant"]), str(state.start["session"]))
+    _demand_name(tenant, session, str(state.start.tenant), str(state.start.session))
     return Restored(state=state, tail_bytes=tail_bytes)
 
 
@@ -451,17 +451,17 @@ def frame_of(state: State) -> tuple[RunContext, Request]:
     start = state.start
     ctx = RunContext.model_validate(
         {
-            "trace_id": start["trace"],
-            "run_id": start["run"],
-            "tenant": start["tenant"],
-            "actor": start["actor"],
-            "safety_mode": start["safety_mode"],
-            "run_budget": start["budget"],
-            "started_at": moment(start["at"]),
-            "behaviour": demand_known(start.get("behaviour", ()), start["session"]),
+            "trace_id": start.trace,
+            "run_id": start.run,
+            "tenant": start.tenant,
+            "actor": start.actor,
+            "safety_mode": start.safety_mode,
+            "run_budget": start.budget,
+            "started_at": moment(start.at),
+            "behaviour": demand_known(start.behaviour, start.session),
         }
     )
-    return ctx, Request.model_validate(start["request"])
+    return ctx, Request.model_validate(start.request)
 
 
 def demand_pack(pack: Pack, state: State) -> None:
@@ -470,15 +470,15 @@ def demand_pack(pack: Pack, state: State) -> None:
     Asked first: a foreign pack need not even know the intent of the session.
     """
     start = state.start
-    if pack.hash != start["pack_hash"] and state.is_stepwise:
+    if pack.hash != start.pack_hash and state.is_stepwise:
         raise UsageError(
-            f"session {start['session']} belongs to the agent {start.get('planner')}, which decides step by step",
+            f"session {start.session} belongs to the agent {start.planner}, which decides step by step",
             code="pack_version_mismatch",
-            remedy=f"move it to the agent's current tools in Python: await engine.migrate({start['session']!r}); or end it with tercet sessions cancel",
+            remedy=f"move it to the agent's current tools in Python: await engine.migrate({start.session!r}); or end it with tercet sessions cancel",
         )
-    if pack.hash != start["pack_hash"]:
+    if pack.hash != start.pack_hash:
         raise UsageError(
-            f"session {start['session']} is pinned to {start['pack']} with hash {start['pack_hash'][:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
+            f"session {start.session} is pinned to {start.pack} with hash {start.pack_hash[:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
             code="pack_version_mismatch",
             remedy="resume it with the pack that it was started with; or move it to this one with tercet sessions migrate, or end it with tercet sessions cancel",
         )
@@ -487,14 +487,14 @@ def demand_pack(pack: Pack, state: State) -> None:
 def demand_pins(pack: Pack, state: State, setting: RunConfig) -> None:
     """Raises `UsageError` if the pack or the snapshot is not the one that the session was started with."""
     demand_pack(pack, state)
-    if setting.compiled.hash != state.start["context"]:
+    if setting.compiled.hash != state.start.context:
         raise _snapshot_mismatch(state, "has other content now")
 
 
 def _snapshot_mismatch(state: State, what: str) -> UsageError:
     start = state.start
     return UsageError(
-        f"session {start['session']} is pinned to snapshot {start['snapshot']}, which {what}",
+        f"session {start.session} is pinned to snapshot {start.snapshot}, which {what}",
         code="snapshot_version_mismatch",
         remedy="restore the evidence files of that snapshot; or move it to what is there now with tercet sessions migrate, or end it with tercet sessions cancel",
     )

@@ -153,14 +153,14 @@ class Thinking:
         start = state.start
         try:
             if accepted := self._around.work.memories(state):
-                await library.remember(start["tenant"], start["session"], accepted, self._desk.now())
+                await library.remember(start.tenant, start.session, accepted, self._desk.now())
         except TercetError as error:
-            self._around.signal("memory_failed", {"loop_id": start["run"], "error": error.message})
+            self._around.signal("memory_failed", {"loop_id": start.run, "error": error.message})
 
     async def _look_up(self, step: str, query: EvidenceQuery, spent: Spent) -> Fact | None:
         """Ask a read_only tool for evidence, if it may be asked; a rehearsal asks none."""
         desk, around = self._desk, self._around
-        params = None if desk.state.start.get("shadow") else looking_up.resolved(desk.setting, query)
+        params = None if desk.state.start.shadow else looking_up.resolved(desk.setting, query)
         tool = around.tools.get(query.tool or "")
         if params is None or tool is None or around.board.stopped(tool.name):
             return None
@@ -175,9 +175,9 @@ class Thinking:
         return looking_up.fact_of(desk.setting, query, params, ended.value)
 
 
-def _describe_fault(fault: ModelFault, start: Mapping[str, Any]) -> str:
+def _describe_fault(fault: ModelFault, start: e.SessionStarted) -> str:
     """Return which models did not answer, and why."""
-    models: Sequence[str] = start.get("models", ())
+    models: Sequence[str] = start.models
     is_named = any(name in fault.message for name in models)
     cause = str(fault) if is_named else f"{', '.join(models)}: {fault}"
     return f"no model answered: {cause}"

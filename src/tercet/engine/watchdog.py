@@ -19,7 +19,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionRules
 from tercet.core import codec
 from tercet.core import events as e
-from tercet.core.expiry import HEARTBEAT_MS, overdue
+from tercet.core.expiry import overdue
 from tercet.core.state import State
 from tercet.core.table import fold_event
 from tercet.engine import checkpoint
@@ -223,4 +223,4 @@ def is_lost(state: State, lease: Lease | None, now: int) -> bool:
     if state.status != "in_progress":
         return False
     quiet_since = max(state.at, lease.until if lease is not None else 0)
-    return now - quiet_since >= 2 * state.start.get("heartbeat", HEARTBEAT_MS)
+    return now - quiet_since >= 2 * state.start.heartbeat

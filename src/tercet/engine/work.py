@@ -197,7 +197,7 @@ class Work:
         planner = self._planner
         # Exactly these: a subclass, or a planner with the same name, may propose anything.
         is_pure = type(planner) in (TemplatePlanner, TaskPlanner)
-        return is_pure and getattr(planner, "pack_hash", "") == state.start.get("pack_hash")
+        return is_pure and getattr(planner, "pack_hash", "") == state.start.pack_hash
 
     @staticmethod
     def given(plan: Plan, now: int) -> e.PlanProposed:
@@ -258,7 +258,7 @@ class Work:
         `Interrupted`. Without a session nobody interrupts them, and they have all the time they want."""
         if not isinstance(self._planner, Stepper):
             raise UsageError(
-                f"session {state.start['session']} was started with {state.start.get('planner')}, which is not here",
+                f"session {state.start.session} was started with {state.start.planner}, which is not here",
                 code=PLANNER_MISSING,
                 remedy="resume it with the Engine of that agent",
             )
@@ -343,7 +343,7 @@ class Work:
 
     def _escalates(self, state: State, setting: RunConfig, verdict: Verdict) -> bool:
         """Whether a plan is rejected only because its planner has no try left: then a person decides."""
-        if verdict.outcome != "reject" or not state.start.get("fallible") or verdict.kind is None:
+        if verdict.outcome != "reject" or not state.start.fallible or verdict.kind is None:
             return False
         if _answers_refusals(state, setting) and verdict.code is not Code.TOOL_DEFINITION_CHANGED:
             return True
@@ -452,7 +452,7 @@ class Work:
         self, state: State, setting: RunConfig, events: Sequence[e.Event], now: int
     ) -> tuple[e.GateOpened, bytes]:
         """The gate at which a person takes over, and the bytes of the packet that they are handed."""
-        can_replan = state.plan_origin == "planner" and state.start.get("planner") != TEMPLATE
+        can_replan = state.plan_origin == "planner" and state.start.planner != TEMPLATE
         options = ANSWERS["escalation"] if can_replan else _WITHOUT_PLANNER
         reason = state.reason.removeprefix(ESCALATED)
         entries = transcript.transcript(events, {})
@@ -547,7 +547,7 @@ class Work:
         reviewed = Verdict.model_validate(state.verdict)
         scored = score(run, reading=self._reading)
         report = consolidate(
-            trace_id=state.start["trace"],
+            trace_id=state.start.trace,
             decision_key=setting.spec.id,
             verify=reviewed,
             score=scored,
@@ -693,12 +693,12 @@ _WITHOUT_PLANNER = ("extend", "accept_partial", "abandon")
 
 def _end_of(state: State, now: int, ttl_ms: int) -> int:
     """When a gate can no longer be answered: its own time is over, or that of its session."""
-    ends = [end for end in (now + ttl_ms if ttl_ms else 0, state.start.get("expires", 0)) if end]
+    ends = [end for end in (now + ttl_ms if ttl_ms else 0, state.start.expires) if end]
     return min(ends) if ttl_ms else 0
 
 
 def _gate_id(state: State) -> str:
-    return f"{state.start['session']}.g{state.opened + 1}"
+    return f"{state.start.session}.g{state.opened + 1}"
 
 
 def _on_retry(state: State, setting: RunConfig, course: ExecutionPlan) -> StepOutcome:
@@ -720,7 +720,7 @@ def _refusal(state: State, setting: RunConfig, verdict: Verdict | None, now: int
         reasons=(state.reason or "there was no plan",),
     )
     return consolidate(
-        trace_id=state.start["trace"],
+        trace_id=state.start.trace,
         decision_key=setting.spec.id,
         verify=reviewed,
         decided_at=transcript.timestamp(now),
@@ -789,7 +789,7 @@ def _frame(state: State, setting: RunConfig) -> RunContext:
     """The frame that the critic judges in: whose plan it is, and what has been used up."""
     update = {
         "plan_origin": state.plan_origin,
-        "answers_feedback": bool(state.start.get("fallible")) and not state.is_stepwise,
+        "answers_feedback": bool(state.start.fallible) and not state.is_stepwise,
         "used": transcript.budget_use(state),
     }
     return setting.ctx.model_copy(update=update)

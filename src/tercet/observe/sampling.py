@@ -40,8 +40,8 @@ class Sampling:
         start = state.start
         if state.opened or state.ending or state.status in ("failed", "rejected", "expired", "cancelled"):
             return True
-        asked: str = start.get("traceparent", "")
-        return self.picks(start["run"]) or (bool(asked) and read_traceparent(asked).is_sampled)
+        asked: str = start.traceparent
+        return self.picks(start.run) or (bool(asked) and read_traceparent(asked).is_sampled)
 
     def __str__(self) -> str:
         if self.rate == 1:

@@ -85,8 +85,8 @@ class _Loom:
 
     def __init__(self, about: State) -> None:
         start = about.start
-        self._run = str(start["run"])
-        self._asked: str = start.get("traceparent", "")
+        self._run = str(start.run)
+        self._asked: str = start.traceparent
         self._trace = trace_id_of(self._run, self._asked)
         self._open: dict[tuple[str, str], Span] = {}
         self._at = self._position = 0
@@ -95,9 +95,9 @@ class _Loom:
     def weave(self, position: int, event: e.Event, before: State, after: State) -> None:
         """Take one event in."""
         self._at, self._position = max(after.at, event.at), position
-        if not before.start:
+        if not before.is_started:
             parent = read_traceparent(self._asked).span_id if self._asked else ""
-            self._begin(RUN, "", f"run {after.start['decision']}", parent, a.of_start(after.start))
+            self._begin(RUN, "", f"run {after.start.decision}", parent, a.of_start(after.start))
             self._begin_phase(before)
         self._take(event)
         for _, gate in self._of_kind(GATE):

@@ -8,7 +8,7 @@ counts which part of a run.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -40,16 +40,16 @@ class About:
     """Whether its plan is a template of the pack, which knows no other: then nothing is planned anew."""
 
     @classmethod
-    def of(cls, start: Mapping[str, Any]) -> About:
+    def of(cls, start: e.SessionStarted) -> About:
         """The same, of the first event's fields."""
         return cls(
-            run=start["run"],
-            intent=start["request"]["intent"],
-            risk_tier=start.get("risk_tier") or "unknown",
-            started_at=start["at"],
-            is_shadow=bool(start.get("shadow")),
-            is_lane=bool(start.get("root")),
-            is_fixed=start.get("planner") == TEMPLATE,
+            run=start.run,
+            intent=start.request["intent"],
+            risk_tier=start.risk_tier or "unknown",
+            started_at=start.at,
+            is_shadow=bool(start.shadow),
+            is_lane=bool(start.root),
+            is_fixed=start.planner == TEMPLATE,
         )
 
 

@@ -129,7 +129,7 @@ class Telemetry:
 
     def wrote(self, state: State, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint], /) -> None:
         """Count what became durable."""
-        session = str(state.start["session"])
+        session = str(state.start.session)
         about = self._abouts.get(session)
         if about is None:
             if len(self._abouts) >= _MOST_KEPT:
@@ -144,7 +144,7 @@ class Telemetry:
 
     def rested(self, tenure: Tenure, /) -> None:
         """Hand a session that is traced to the collector; what people said while nobody had it is counted now."""
-        self._abouts.pop(str(tenure.state.start["session"]), None)
+        self._abouts.pop(str(tenure.state.start.session), None)
         if said := _said_between(tenure):
             self._tally.add(About.of(tenure.state.start), said)
             if self._log is not None:

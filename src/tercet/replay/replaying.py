@@ -111,8 +111,8 @@ class _Replay:
         return ReplayReport(
             outcome="replay_equal" if difference is None else "replay_different",
             session_id=self._recording.session,
-            run_id=str(state.start.get("run", "")),
-            pack=str(state.start.get("pack", "")),
+            run_id=str(state.start.run),
+            pack=str(state.start.pack),
             status=state.status,
             events=len(scene.events),
             checkpoints=self._compared,
@@ -122,7 +122,7 @@ class _Replay:
             facts=tuple(
                 Count(event=_tag(kind), count=n, reason=why) for (kind, why), n in self._facts.items()
             ),
-            behaviour=tuple(state.start.get("behaviour", ())),
+            behaviour=tuple(state.start.behaviour),
             difference=difference,
         )
 
@@ -168,7 +168,7 @@ class _Replay:
 
     @property
     def _is_strict(self) -> bool:
-        return Behaviour.STRICT_CALLS in self._scene.state.start.get("behaviour", ())
+        return Behaviour.STRICT_CALLS in self._scene.state.start.behaviour
 
     def _count(self, event: e.Event, derived: Derived) -> None:
         if derived.fact:
@@ -178,7 +178,7 @@ class _Replay:
 
     def _due(self) -> str:
         """What should have come instead."""
-        commands = self._scene.commands() if self._scene.state.start else ()
+        commands = self._scene.commands() if self._scene.state.is_started else ()
         return ", ".join(dict.fromkeys(type(command).__name__ for command in commands)) or NOTHING
 
     def _checkpoint(self, stored: StoredCheckpoint) -> Difference | None:

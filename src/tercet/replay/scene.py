@@ -192,7 +192,7 @@ class _Replayed(Work):
 
     def __init__(self, state: State, **given: Any) -> None:
         super().__init__(None, None, **given)
-        self._may_fail = bool(state.start.get("fallible"))
+        self._may_fail = bool(state.start.fallible)
 
     @property
     def is_fallible(self) -> bool:

@@ -53,7 +53,7 @@ class Both:
 
 def both(scene: ReplayState, event: e.Event) -> Both | None:
     """The verdict that an event tells, old and new; None for one that tells none, or one that is a fact."""
-    if not scene.state.start:
+    if not scene.state.is_started:
         return None
     if not isinstance(event, e.GivenUp) and is_worn_out(scene.state, scene.setting):
         return Both(old=Said(verdict="go on"), new=Said(verdict="give up", reasons=("too many iterations",)))

@@ -113,7 +113,7 @@ class Books:
             undo=shown["compensation"]["tool"] if shown["compensation"] else "",
             roles=need.roles,
             quorum=need.quorum,
-            owner=state.start["actor"]["id"],
+            owner=state.start.actor["id"],
             digest=gate.digest,
             refunds=self.refunds(),
         )

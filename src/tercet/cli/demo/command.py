@@ -14,7 +14,7 @@ import typer
 from tercet.cli.demo.folder import Folder, make_folder
 from tercet.cli.demo.hints import Hint, hints
 from tercet.cli.demo.narrator import Narrator
-from tercet.cli.demo.scenes import Aside, Ended, Fact, Heading, Recovered, ReplayState, Waiting
+from tercet.cli.demo.scenes import Aside, Ended, Fact, Heading, Recovered, Scene, Waiting
 from tercet.cli.demo.story import Ask, play
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson
@@ -74,7 +74,7 @@ def demo(
     return _exit_code(told)
 
 
-def _play(place: Folder, ask: Ask, tell: Callable[[ReplayState], None]) -> Told:
+def _play(place: Folder, ask: Ask, tell: Callable[[Scene], None]) -> Told:
     """Play the story to its end."""
     told: Told = {}
     with closing(play(place, ask)) as story:  # whatever happens while it is told, its workers are ended

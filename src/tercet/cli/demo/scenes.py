@@ -176,4 +176,4 @@ class Ended:
 
 
 Fact: TypeAlias = Refused | Waiting | OwnAttempt | Answered | Crashed | Recovered | Recorded | Ended
-ReplayState: TypeAlias = Heading | Aside | Fact
+Scene: TypeAlias = Heading | Aside | Fact

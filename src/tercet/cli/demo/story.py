@@ -20,7 +20,7 @@ from tercet.cli.demo.scenes import (
     OwnAttempt,
     Recovered,
     Refused,
-    ReplayState,
+    Scene,
     Waiting,
 )
 from tercet.cli.text import took
@@ -34,7 +34,7 @@ Answer: TypeAlias = Literal["approve", "deny", "quit"]
 Ask: TypeAlias = Callable[[Waiting], Answer]
 
 
-def play(folder: Folder, ask: Ask) -> Generator[ReplayState]:
+def play(folder: Folder, ask: Ask) -> Generator[Scene]:
     """The demo, scene by scene."""
     books = Books(folder)
     yield Heading(number=1, text="An agent proposes plan A: pay order ord_881 back")
@@ -78,7 +78,7 @@ def _own_attempt(folder: Folder, books: Books, gate: Waiting) -> OwnAttempt:
     raise InternalError("the owner could approve their own run")
 
 
-def _paid(folder: Folder, books: Books, gate: Waiting) -> Generator[ReplayState]:
+def _paid(folder: Folder, books: Books, gate: Waiting) -> Generator[Scene]:
     _reply(folder, gate, "approve", APPROVER)
     yield books.answered(gate.session_id)
     yield Heading(number=4, text="A worker pays, and is killed before it can write that down")
@@ -109,7 +109,7 @@ def _recovery(folder: Folder, books: Books, gate: Waiting) -> Recovered:
     return scene
 
 
-def _denied(folder: Folder, books: Books, gate: Waiting) -> Generator[ReplayState]:
+def _denied(folder: Folder, books: Books, gate: Waiting) -> Generator[Scene]:
     _reply(folder, gate, "deny", APPROVER)
     yield books.answered(gate.session_id)
     yield Heading(number=4, text="A worker brings the session to its end")

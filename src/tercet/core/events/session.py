@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tercet.contracts.decision import OnFailure
 from tercet.core.events.fact import Fact
 
 
@@ -44,7 +45,7 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """When the session's time to live ends."""
     heartbeat: int = 30_000
     """How often it gives a sign of life, in milliseconds."""
-    on_failure: str = "ask"
+    on_failure: OnFailure = "ask"
     """What becomes of effects when the run ends without success."""
     shadow: bool = False
     """Nothing is called: the run ends once its plan has been reviewed."""

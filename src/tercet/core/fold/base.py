@@ -47,7 +47,7 @@ class IllegalEvent(TercetError):  # noqa: N818 - what happened is named, not tha
 def illegal(state: State, event: e.Event, why: str) -> IllegalEvent:
     """The refusal of an event, naming run, phase and event."""
     name = type(event).__struct_config__.tag
-    run = state.start.get("run", "?")
+    run = state.start.run
     return IllegalEvent(
         f"run {run}: {name} cannot happen in phase {state.phase}: {why}",
         remedy="this is a bug in the driver, or the journal was changed by hand",
@@ -84,9 +84,9 @@ def more(state: State, **amounts: int) -> Used:
     )
 
 
-def owners_of(start: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def owners_of(start: e.SessionStarted) -> tuple[Mapping[str, Any], ...]:
     """Return who owns a run, and the runs that it is nested in."""
-    return (start["actor"], *start.get("parent_owners", ()))
+    return (start.actor, *start.parent_owners)
 
 
 def owner_named(state: State, actor: str, login: str) -> str:

@@ -286,7 +286,7 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         reconciled=True,
     )
     done = complete(changed(state, gates=_without(state, gate)), found)
-    if Behaviour.STRICT_CALLS not in state.start.get("behaviour", ()):
+    if Behaviour.STRICT_CALLS not in state.start.behaviour:
         return done
     is_trusted = is_trusted_settler(owners_of(state.start), gate.shown, event)
     entered = Entered(by=event.actor, is_trusted=is_trusted)

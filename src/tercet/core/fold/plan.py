@@ -164,7 +164,7 @@ def _needed(plan: Plan, state: State) -> frozenset[str]:
     found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
     found += references.scan(plan.memory)
     # Under earlier rules, compensations were resolved at the end.
-    if Behaviour.STRICT_CALLS in state.start.get("behaviour", ()):
+    if Behaviour.STRICT_CALLS in state.start.behaviour:
         found += [
             item for step in plan.steps if step.compensate for item in references.scan(step.compensate.params)
         ]
@@ -216,7 +216,7 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     )
     if outcome == "ok":
         # A rehearsal ends here: nothing is called, and there is nothing to score.
-        phase = P.COMMIT if state.start.get("shadow") else P.ACT
+        phase = P.COMMIT if state.start.shadow else P.ACT
         return changed(state, phase=phase, verdict=event.verdict, change=None)
     if state.change is not None and not state.change.refusal:
         change = msgspec.structs.replace(state.change, refusal="; ".join(reasons))

@@ -30,14 +30,14 @@ P = Phase
 
 
 def session_started(state: State, event: e.SessionStarted) -> State:
-    demand(state, event, is_met=not state.start, why="it has started already")
+    demand(state, event, is_met=not state.is_started, why="it has started already")
     # By way of JSON, so that it is the same whether it was folded here or read from a fold: lists, and no tuples.
-    return changed(state, start=msgspec.json.decode(msgspec.json.encode(event)))
+    return changed(state, start=msgspec.json.decode(msgspec.json.encode(event), type=e.SessionStarted))
 
 
 def session_resumed(state: State, event: e.SessionResumed) -> State:
     if event.people is not None:
-        state = changed(state, start={**state.start, "people": event.people})
+        state = changed(state, start=msgspec.structs.replace(state.start, people=event.people))
     steps = {name: _cut_off(state.steps[name]) for name in state.frontier}
     state = cut_off(state)
     return revived(changed(state, steps={**state.steps, **steps}, used=_interrupted(state.used)))
@@ -192,14 +192,15 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
     }
     if event.behaviour:
         pins["behaviour"] = event.behaviour
+    start = msgspec.structs.replace(state.start, **pins)
     if state.phase in (P.COMMIT, P.FAIL):
         # Whether to compensate is asked again, since the calls may be others. Those that have begun stay as they are.
-        is_allowed = state.saga != "undoing" or is_outdated(state.start.get("behaviour", ()))
+        is_allowed = state.saga != "undoing" or is_outdated(state.start.behaviour)
         demand(state, event, is_met=is_allowed, why="its effects are being compensated")
         asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
         has_agreed = state.saga == "agreed" and bool(event.behaviour)
         saga = "" if has_agreed else state.saga
-        return changed(state, start={**state.start, **pins}, gates=asked, saga=saga)
+        return changed(state, start=start, gates=asked, saga=saga)
     # A run that is being planned anew has refused the plan that it had.
     is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
     steps = {name: _unapproved(step) for name, step in state.steps.items()}
@@ -207,7 +208,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
     failed = [name for name, step in steps.items() if step.status == "failed" and name not in state.unjudged]
     return changed(
         state,
-        start={**state.start, **pins},
+        start=start,
         phase=P.REVIEW if is_planned else P.PLAN,
         halted_from=None,
         status="in_progress",

@@ -100,7 +100,7 @@ def remembered(state: State) -> Round | None:
 
     What a person has sent back is none, however well it was judged, and neither is what came before it.
     """
-    if Behaviour.BEST_HANDED_OVER not in state.start.get("behaviour", ()) or state.quality.feedback:
+    if Behaviour.BEST_HANDED_OVER not in state.start.behaviour or state.quality.feedback:
         return None
     now, best = round_of(state), state.quality.best
     return best if best is not None and rank(best) > rank(now) else now

@@ -116,7 +116,7 @@ def provenance_of(trail: Trail) -> Provenance:
     approvers = tuple(dict.fromkeys(answer.actor for answer in accepting))
     refs = tuple(_evidence(trail.events))
     return Provenance(
-        task_id=state.start["run"],
+        task_id=state.start.run,
         plan_hash=state.plan_hash,
         evidence_refs=refs,
         tool_invocations=tuple(

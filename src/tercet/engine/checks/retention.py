@@ -78,7 +78,7 @@ async def _forget(desk: Desk, session: str) -> bool:
         feedback_of(session),
         nesting.family_of(session),
     ]
-    if (root := str(state.start.get("root", ""))) and not (await journal.head(tenant, root)).seq:
+    if (root := str(state.start.root)) and not (await journal.head(tenant, root)).seq:
         beside.append(nesting.family_of(root))  # what a child wrote there after its root was forgotten
     # The session itself goes last: whatever interrupts this, it is found again.
     for stream in (*beside, session):

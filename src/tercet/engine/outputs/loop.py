@@ -84,14 +84,14 @@ class QualityLoop:
         except Interrupted:
             return
 
-    async def matter(self) -> quality.Matter:
+    async def matter(self) -> quality.OutputReview:
         """What is judged, as it stands now."""
         desk = self._desk
         events = await desk.events()
         if desk.course is None:
             raise ValueError("a run without a plan has no outputs")
         run = transcript.run_of(desk.setting, desk.course, desk.state, events, desk.blobs)
-        return quality.Matter(
+        return quality.OutputReview(
             state=desk.state,
             setting=desk.setting,
             run=run,
@@ -107,10 +107,10 @@ class QualityLoop:
             return
         run = transcript.run_of(desk.setting, desk.course, desk.state, events, {})
         lesson = experience.lesson_of(desk.state, run, events, desk.now())
-        await experience.teach(self._around.journal, start["tenant"], task_class, lesson)
+        await experience.teach(self._around.journal, start.tenant, task_class, lesson)
 
-    async def _drawn(self, matter: quality.Matter) -> e.ExperienceDrawn:
-        rules, tenant = matter.rules, str(matter.state.start["tenant"])
+    async def _drawn(self, matter: quality.OutputReview) -> e.ExperienceDrawn:
+        rules, tenant = matter.rules, str(matter.state.start.tenant)
         known = await experience.recall(self._around.journal, tenant, rules.task_class)
         now = self._desk.now()
         return known.drawn(rules.task_class, experience.pattern(matter.run), rules.novelty, now)
@@ -137,7 +137,7 @@ class QualityLoop:
         )
         desk.note(event, *([blob] if blob else ()))
 
-    async def _repaired(self, matter: quality.Matter) -> e.OutputsRepaired:
+    async def _repaired(self, matter: quality.OutputReview) -> e.OutputsRepaired:
         models = self._around.repairers
         if quality.wants_other_model(matter.state):
             models = models[1:] or models

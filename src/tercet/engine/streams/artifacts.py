@@ -90,7 +90,7 @@ def _diagnosis(state: State) -> Iterator[str]:
 
 
 def _next_commands(state: State, rollback: RollbackResult | None) -> Iterator[str]:
-    session = state.start["session"]
+    session = state.start.session
     yield f"tercet sessions show {session}"
     for entry in rollback.log if rollback is not None else ():
         if entry.is_open:
@@ -139,7 +139,7 @@ async def rollback_result(journal: Journal, tenant: str, state: State) -> Rollba
 
 
 async def _settlements(journal: Journal, tenant: str, state: State) -> list[Settlement]:
-    stored = await read_all(journal, tenant, rollback_of(state.start["session"]))
+    stored = await read_all(journal, tenant, rollback_of(state.start.session))
     return [_decode(each.data) for each in stored]
 
 
@@ -168,7 +168,7 @@ async def settle_rollback(
 
     Raises `UsageError` for a session that is not over, a step with nothing to settle, and one that was settled before.
     """
-    session = state.start["session"]
+    session = state.start.session
     if not state.is_over:
         raise UsageError(
             f"session {session} is not over: it is {state.status}",
@@ -191,7 +191,7 @@ async def settle_rollback(
 
 
 def _demand_open(state: State, settled: Sequence[Settlement], step: str) -> None:
-    session = state.start["session"]
+    session = state.start.session
     result = undoing.rollback(state)
     log = _merged(result, settled).log if result is not None else ()
     entry = next((entry for entry in log if entry.step_id == step), None)

@@ -181,7 +181,7 @@ def pattern(run: Run) -> dict[str, float]:
 def lesson_of(state: State, run: Run, events: Sequence[e.Event], now: int) -> Lesson:
     """What a run that is ending has taught."""
     task_class = str(state.quality.drawn.get("task_class", ""))
-    session = str(state.start["session"])
+    session = str(state.start.session)
     return Lesson(
         session=session,
         at=now,

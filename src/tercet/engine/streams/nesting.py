@@ -7,15 +7,14 @@ it begins, in a stream beside the root's, and gives back what it did not use whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.errors import LimitError
 from tercet.contracts.request import Actor
+from tercet.core.events import SessionStarted
 from tercet.core.state import State
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
@@ -54,9 +53,9 @@ ALONE = Place()
 """The place of a run that nobody led to."""
 
 
-def owners_of(start: Mapping[str, Any]) -> tuple[Actor, ...]:
+def owners_of(start: SessionStarted) -> tuple[Actor, ...]:
     """Return the owner of the run that started so, then those of the runs that it is nested in."""
-    return tuple(Actor.model_validate(each) for each in (start["actor"], *start.get("parent_owners", ())))
+    return tuple(Actor.model_validate(each) for each in (start.actor, *start.parent_owners))
 
 
 def owners_above(parent: ToolContext) -> tuple[Actor, ...]:
@@ -112,9 +111,9 @@ async def give_back(journal: Journal, tenant: str, place: Place, session: str) -
 
 async def settle(journal: Journal, tenant: str, state: State) -> None:
     """Give back what a child that is over has not used."""
-    root = state.start.get("root", "")
+    root = state.start.root
     if root and state.is_over:
-        share = Share(session=str(state.start["session"]), iterations=state.iterations)
+        share = Share(session=str(state.start.session), iterations=state.iterations)
         await _write(journal, tenant, root, share)
 
 

@@ -93,7 +93,7 @@ VERDICTS: frozenset[type[e.Event]] = frozenset(
 
 def derive(scene: ReplayState, event: e.Event) -> Derived | None:
     """An event as it must have been; None where nothing of its kind was due."""
-    if not scene.state.start and not isinstance(event, e.SessionStarted):
+    if not scene.state.is_started and not isinstance(event, e.SessionStarted):
         return None
     if scene.owed:
         return Derived(event=_owed(scene, event))

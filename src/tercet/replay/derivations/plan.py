@@ -54,7 +54,7 @@ def planning_failed_as_told(scene: ReplayState, event: e.PlanningFailed) -> Deri
 
 def _planned_again(scene: ReplayState, event: e.PlanProposed | e.PlanningFailed) -> Derived:
     """What the pack's own planner comes to: pure functions of the pack, the request and the evidence."""
-    name = event.planner if isinstance(event, e.PlanProposed) else str(scene.state.start.get("planner", ""))
+    name = event.planner if isinstance(event, e.PlanProposed) else str(scene.state.start.planner)
     if name not in _PURE:
         return Derived(event=msgspec.structs.replace(event, by_pack=False))
     planner = pack_planner(scene.pack, "", name)

@@ -95,7 +95,7 @@ async def _events(journal: Journal, tenant: str, session: str) -> tuple[State, l
 async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e.Event]) -> list[Found]:
     """What a session kept from its start, and what its plans have found, each fact once."""
     found: dict[str, Found] = {}
-    for fields in _list(await _decoded(journal, tenant, str(state.start.get("evidence", "")))):
+    for fields in _list(await _decoded(journal, tenant, str(state.start.evidence))):
         kept = {name: each for name, each in fields.items() if name != _SHELVED}
         fact = _found({"evidence": kept})
         found[fact.evidence.id] = fact
@@ -139,8 +139,8 @@ async def _minimums(
     if not is_judged or any(isinstance(event, e.SessionMigrated) for event in events):
         return {}
     try:
-        pack = read_declarations(await journal.blob(tenant, str(state.start["pack_hash"])))
-        quality = pack.decision_for(state.start["decision"]).quality
+        pack = read_declarations(await journal.blob(tenant, str(state.start.pack_hash)))
+        quality = pack.decision_for(state.start.decision).quality
     except (
         BlobMissing,
         UsageError,

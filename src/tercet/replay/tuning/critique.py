@@ -36,7 +36,7 @@ def judged(scene: ReplayState, event: e.Event) -> Both | None:
 def _both(
     scene: ReplayState,
     event: e.Event,
-    judge: Callable[[quality.Matter, int], Inquiry[Any]],
+    judge: Callable[[quality.OutputReview, int], Inquiry[Any]],
     said: Callable[[Any], Said],
 ) -> Both:
     now = _conducted(judge(_matter(scene), event.at), scene)
@@ -51,9 +51,9 @@ def _critiqued(event: e.OutputsCritiqued) -> Said:
     return Said(verdict=event.next, reasons=(str(event.exit.get("reason", "")),))
 
 
-def _matter(scene: ReplayState) -> quality.Matter:
+def _matter(scene: ReplayState) -> quality.OutputReview:
     run = transcript.run_of(scene.setting, scene.followed, scene.state, scene.events, scene.blobs)
-    return quality.Matter(
+    return quality.OutputReview(
         state=scene.state, setting=scene.setting, run=run, scored=score(run), repairers=_repairers(scene)
     )
 

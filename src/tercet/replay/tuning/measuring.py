@@ -188,7 +188,7 @@ class Enactment:
     def _ends_at(self) -> int:
         """When the session would expire; what a caller has asked for stays."""
         start = self.scene.state.start
-        expires, began = int(start.get("expires", 0)), int(start["at"])
+        expires, began = int(start.expires), int(start.at)
         own = self._own
         is_packs = self._pack is not None and own is not None and expires - began == own.session.ttl_ms
         return began + self._pack.session.ttl_ms if is_packs and self._pack is not None else expires
@@ -196,12 +196,12 @@ class Enactment:
     def _is_late(self, event: e.Event) -> bool:
         """Whether the session would have expired before this happened, and sooner than it was to."""
         state = self.scene.state
-        if not state.start or state.is_over:
+        if not state.is_started or state.is_over:
             return False
-        return event.at >= self._ends_at() and self._ends_at() < int(state.start.get("expires", 0))
+        return event.at >= self._ends_at() and self._ends_at() < int(state.start.expires)
 
     def _expired(self, position: int) -> Outcome:
-        began = int(self.scene.state.start["at"])
+        began = int(self.scene.state.start.at)
         told = self._outcome_now("expired", position)
         return msgspec.structs.replace(told, why="it would have expired", held_ms=self._ends_at() - began)
 
@@ -258,7 +258,7 @@ class Enactment:
             args = scene.state, scene.setting, scene.course, scene.events, scene.blobs, at
             scene.fold(scene.work.score(*args))
             return True
-        is_template = scene.state.start.get("planner") == TEMPLATE and bool(scene.state.feedback)
+        is_template = scene.state.start.planner == TEMPLATE and bool(scene.state.feedback)
         if is_template and any(isinstance(command, c.Propose) for command in due):
             error = PlanningError("the template knows no other plan")
             scene.fold(scene.work.failed(scene.state, scene.setting, error, at))
@@ -278,7 +278,7 @@ class Enactment:
             cost=state.used.cost,
             trips=state.trips,
             risky=self._risky(),
-            held_ms=max(0, last.at - int(state.start["at"]) + self._lost_ms),
+            held_ms=max(0, last.at - int(state.start.at) + self._lost_ms),
             verdict=state.verdict,
             record=state.record,
         )
