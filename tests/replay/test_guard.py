@@ -23,7 +23,7 @@ from engine.workshop import Workshop
 from tercet.packs.pack import Pack
 from tercet.replay import scene
 from tercet.replay.guard import IoRefused, guarded
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replay import replay_recording
 from tercet.replay.what_if import what_if
 
 from .office import LOOSE, record, refunds
