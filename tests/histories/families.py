@@ -8,12 +8,12 @@ old journal holds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tercet.contracts.errors import TercetError
+from tercet.contracts.errors import NotDone, TercetError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
@@ -59,8 +59,8 @@ class Scene:
 
 
 Setup = Callable[[World], Scene]
-Begin = Callable[[World], Awaitable[str]]
-Finish = Callable[[World, str], Awaitable[None]]
+Begin = Callable[[World], Coroutine[Any, Any, str]]
+Finish = Callable[[World, str], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +99,10 @@ async def start(world: World, made: Scene, **more: Any) -> str:
 
 
 async def _run(runtime: Runtime, made: Scene) -> str:
-    given = dict(made.run)
+    given: dict[str, Any] = {"actor": ADA, **made.run}
     if made.planner is not None:
         given["planner"] = made.planner()
-    return (await runtime.run(made.request, **{"actor": ADA, **given})).session_id
+    return (await runtime.run(made.request, **given)).session_id
 
 
 async def carry_on(world: World, made: Scene, session: str) -> None:
@@ -503,7 +503,7 @@ def methods(world: World) -> Scene:
     async def behave(context: ToolContext, params: dict[str, Any]) -> Any:
         await world.clock.sleep(world.latency(context, 700))
         if params["n"] in failing:
-            raise ConnectionError(f"{params['n']} is broken")
+            raise NotDone(str(params["n"]) + " is broken")
         return params
 
     world.tool("do.it", behave, idempotent=True, no_compensation="none")
@@ -741,10 +741,16 @@ async def _interrupted(world: World, session: str) -> None:
     made = _long(world)
     async with world.runtime(made.pack) as runtime:
         result = await runtime.resume(session)
-        for kind, name in (("tool", "do.it"), ("pack", "seeded"), ("tenant", world.tenant)):
-            with suppress(TercetError):
-                await runtime.lift(kind, name, actor=BOB)
+        await lift_stops(world, runtime)
         await walk(world, runtime, result, rounds=3)
+
+
+async def lift_stops(world: World, runtime: Runtime) -> None:
+    """Lift every emergency stop that there may be."""
+    stops: dict[Any, str] = {"tool": "do.it", "pack": "seeded", "tenant": world.tenant}
+    for kind, name in stops.items():
+        with suppress(TercetError):
+            await runtime.lift(kind, name, actor=BOB)
 
 
 async def late_messages(world: World) -> str:

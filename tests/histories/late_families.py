@@ -10,7 +10,7 @@ from tercet.contracts.errors import TercetError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Compensation
 
-from .families import BOSS, HASTY, POINTS, Family, Scene, carry_on, crash, in_two_acts
+from .families import BOSS, HASTY, POINTS, Family, Scene, carry_on, crash, in_two_acts, lift_stops
 from .world import ADA, BOB, MINUTE_MS, Crash, Script, World, ask, plan, some_plan, step, walk
 
 
@@ -84,9 +84,7 @@ async def _stopped(world: World, session: str) -> None:
     pack = world.pack(on_failure="keep")
     async with world.runtime(pack) as runtime:
         result = await runtime.resume(session)
-        for kind, name in (("tool", "do.it"), ("pack", "seeded"), ("tenant", world.tenant)):
-            with suppress(TercetError):
-                await runtime.lift(kind, name, actor=BOB)
+        await lift_stops(world, runtime)
         await walk(world, runtime, result, rounds=3)
 
 
@@ -173,7 +171,12 @@ def quorums(world: World) -> Scene:
         Gate(name="SEQ", roles=("boss",), quorum=world.n("quorum", 1, 2), covers="sequence"),
     )
     for name in ("two", "three", "seq"):
-        declared = {"mode": "network", "authority": (), "gates": (name.upper(),), "no_compensation": "sent"}
+        declared: dict[str, Any] = {
+            "mode": "network",
+            "authority": (),
+            "gates": (name.upper(),),
+            "no_compensation": "sent",
+        }
         world.tool(f"send.{name}", **declared)
     tools = ("do.it", "send.two", "send.three", "send.seq")
     proposed = some_plan(world, tools, most=5)

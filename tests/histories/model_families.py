@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from xml.sax.saxutils import escape
 
 from tercet.contracts.errors import NotDone, TercetError
@@ -174,7 +174,7 @@ class AskingClerk:
         state.seen.append(results)
 
 
-def _agent_tools(world: World) -> list[Tool]:
+def agent_tools(world: World) -> list[Tool]:
     """Tools of an agent, whose code the pack knows by a name as well."""
     word = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
     say = world.tool("desk.say", mode="read_only", parameters=word)
@@ -215,7 +215,7 @@ def _critics(world: World) -> list[Any]:
 
 
 def _clerk(world: World) -> Engine:
-    tools = _agent_tools(world)
+    tools = agent_tools(world)
     acts = (
         Decision.act("desk.say", word="a"),
         Decision.act("desk.note", word="b"),
@@ -245,10 +245,10 @@ async def agents(world: World) -> str:
 
 
 async def _agents(world: World, session: str) -> None:
-    await _walk_agent(world, _clerk(world), session)
+    await walk_agent(world, _clerk(world), session)
 
 
-async def _walk_agent(world: World, engine: Engine, session: str) -> None:
+async def walk_agent(world: World, engine: Engine, session: str) -> None:
     """Let people answer what the run of an agent asks."""
     for number in range(4):
         result: EngineResult = await engine.resume(session)
@@ -262,11 +262,11 @@ async def _walk_agent(world: World, engine: Engine, session: str) -> None:
                         more = {"note": "in other words"} if said == "modify" else {}
                         await getattr(runtime, said)(gate.id, actor=BOB, **more)
                     elif gate.kind == "escalation":
-                        said = world.one(("said", number), gate.answers)
+                        said: Any = world.one(("said", number), gate.answers)
                         value = {"max_replans": 2} if said == "extend" else None
                         await runtime.decide(gate.id, said, actor=BOB, value=value, note="go on")
                     else:
-                        await runtime.decide(gate.id, gate.answers[0], actor=BOB)
+                        await runtime.decide(gate.id, cast("Any", gate.answers[0]), actor=BOB)
     async with engine.runtime() as runtime:
         with suppress(TercetError):
             await runtime.cancel(session, actor=BOB)
@@ -274,7 +274,7 @@ async def _walk_agent(world: World, engine: Engine, session: str) -> None:
 
 
 def _asking(world: World) -> Engine:
-    tools = _agent_tools(world)
+    tools = agent_tools(world)
     lines: tuple[Line, ...] = (
         {"tool": "desk.say", "args": {"word": "a"}},
         {"tool": "desk.note", "args": {"word": "b"}},
@@ -304,7 +304,7 @@ async def asking_agents(world: World) -> str:
 
 
 async def _asking_agents(world: World, session: str) -> None:
-    await _walk_agent(world, _asking(world), session)
+    await walk_agent(world, _asking(world), session)
 
 
 # --- outputs that are judged and repaired ---

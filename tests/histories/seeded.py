@@ -12,7 +12,7 @@ import lzma
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from io import BytesIO
@@ -33,6 +33,7 @@ from tercet.replay.bundle.exporting import export_run
 from .families import FAMILIES, Family
 from .late_families import LATE_FAMILIES
 from .model_families import MODEL_FAMILIES
+from .rare_families import RARE_FAMILIES
 from .world import MINUTE_MS, Held, World
 
 HERE = Path(__file__).parent
@@ -43,11 +44,11 @@ WAITING = HERE / "0.1.0-rules-5-waiting.db.xz"
 
 VARIANTS = 8
 """How many seeds each family has."""
-KINDS: tuple[Family, ...] = (*FAMILIES, *MODEL_FAMILIES, *LATE_FAMILIES)
+KINDS: tuple[Family, ...] = (*FAMILIES, *MODEL_FAMILIES, *LATE_FAMILIES, *RARE_FAMILIES)
 SEEDS: tuple[int, ...] = tuple(
     100 * number + variant for number in range(len(KINDS)) for variant in range(VARIANTS)
 )
-_PRESET = 9 | lzma.PRESET_EXTREME
+_PRESET = 9
 SECOND_ACT_MS = 40 * MINUTE_MS
 """When the second act begins, after the beginning of virtual time."""
 
@@ -215,7 +216,7 @@ def finish_waiting(path: Path, seed: int) -> tuple[SeededRun, list[list[bytes]]]
 
 
 @asynccontextmanager
-async def _sqlite(path: Path, world: World) -> AsyncIterator[Journal]:
+async def _sqlite(path: Path, world: World) -> AsyncGenerator[Journal]:
     with world.clock.hold():
         opening = open_journal(f"sqlite:///{path}")
         opened = await opening.__aenter__()
