@@ -611,7 +611,7 @@ async def experienced(world: World) -> str:
 # --- evidence that is looked up ---
 
 
-async def _store(world: World) -> MemoryEvidence:
+async def library_store(world: World) -> MemoryEvidence:
     """A library of a few facts."""
     store = MemoryEvidence()
     facts = [
@@ -662,7 +662,7 @@ def _library(world: World) -> Scene:
 async def libraries(world: World) -> str:
     """Plans that ask a library and look things up; what a run learned is evidence for the next one."""
     made = _library(world)
-    store = await _store(world)
+    store = await library_store(world)
     session = ""
     async with world.runtime(made.pack, evidence=store) as runtime:
         for _ in range(2):
@@ -676,7 +676,7 @@ async def libraries(world: World) -> str:
 
 async def crashed_library(world: World) -> str:
     """A process that dies around what it has looked up."""
-    made, store = _library(world), await _store(world)
+    made, store = _library(world), await library_store(world)
     assert made.planner is not None
     crash_at = Crash(world.one("point", POINTS[:2]), world.n("nth", 1, 6))
     planner = made.planner()
@@ -712,7 +712,7 @@ async def fetched(world: World) -> str:
     gap: Line = {"score": 0.3, "defects": [missing]}
     judge = model(gap, *(world.one(("judge", n), (gap, FINE_TONE)) for n in range(6)), name="scripted:critic")
     models = {"repairers": _models(world)["repairers"], "critics": [judge]}
-    async with world.runtime(pack, evidence=await _store(world), **models) as runtime:
+    async with world.runtime(pack, evidence=await library_store(world), **models) as runtime:
         planner = Script(proposed, proposed)
         result = await runtime.run(ask(world), planner=planner, actor=ADA)
         result = await walk(world, runtime, result, rounds=2, planner=planner)

@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tercet.contracts.errors import TercetError
+from tercet.contracts.errors import GatewayError, TercetError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.plan import Plan
+from tercet.contracts.policy import Policy
 from tercet.contracts.question import Question, Reply
 from tercet.contracts.request import Request
 from tercet.critics import Decision, Engine, critic
 from tercet.runtime.model_planner import ModelPlanner
 from tercet.testing.clock import EPOCH_MS
+from tercet.tools import ToolContext
 from tercet.tools.reconcile import Absent, Happened, Unknown
 
 from .families import BOSS, LAW, POINTS, Family, Scene, carry_on, crash, in_two_acts, start
-from .model_families import AgentState, Clerk, agent_tools, model, walk_agent
+from .model_families import AgentState, Clerk, agent_tools, library_store, model, walk_agent
 from .world import ADA, ANN, BOB, CLEO, MINUTE_MS, Script, World, ask, plan, step, walk
 
 
@@ -144,7 +146,7 @@ def unreliable_planners(world: World) -> Scene:
 def looked_up(world: World) -> Scene:
     """Look-ups that find nothing until no retry is left, or bring something that cannot be used."""
 
-    async def look_up(context: Any) -> Any:
+    async def look_up(context: ToolContext) -> Any:
         kind = world.one("answer", ("absent", "absent", "bad", "unknown", "raises"))
         match kind:
             case "bad":
@@ -268,7 +270,7 @@ async def _hesitant(world: World, session: str) -> None:
 
 def long_sessions(world: World) -> Scene:
     """Runs with so many bytes of events that the journal keeps folded states of them."""
-    size = world.n("bytes", 20_000, 50_000)
+    size = world.n("bytes", 10_000, 30_000)
 
     async def behave(context: Any, params: dict[str, Any]) -> Any:
         await world.clock.sleep(world.latency(context, 200))
@@ -537,6 +539,123 @@ async def old_sessions(world: World) -> str:
         return result.session_id
 
 
+async def owner_entered(world: World) -> str:
+    """A value that the owner of a run enters, which a compensation reads later."""
+    return await start(world, entered_values(world))
+
+
+async def _owner_entered(world: World, session: str) -> None:
+    made = entered_values(world)
+    async with world.runtime(made.pack) as runtime:
+        with suppress(TercetError):
+            await runtime.settle(f"{session}.g1", happened=True, value={"n": "typed"}, actor=ADA)
+        result = await runtime.resume(session)
+        if result.gate is not None:
+            with suppress(TercetError):
+                await runtime.decide(result.gate.id, "abandon", actor=BOB)
+            result = await runtime.resume(session)
+        if result.gate is not None and result.gate.kind == "compensation":
+            with suppress(TercetError):
+                await runtime.decide(result.gate.id, "compensate", actor=BOB)
+            result = await runtime.resume(session)
+        await walk(world, runtime, result, rounds=4)
+
+
+def scarce_calls(world: World) -> Scene:
+    """Parallel calls, retries and compensations that share a budget which is not enough for all of them."""
+    back = {"tool": "undo.it", "params": {"n": {"$from": "self#/n"}}}
+    world.tool("do.it", world.flaky(most=2), compensate=back, reversibility="compensable", idempotent=True)
+    world.tool("lose.it", world.lost(2), idempotent=True, no_compensation="none")
+    world.tool("undo.it", world.flaky(2), idempotent=True, no_compensation="nothing is left")
+    world.tool("no.way", world.broken(), no_compensation="it never works")
+    names = [f"s{n}" for n in range(world.n("size", 2, 4))]
+    steps = [step(name, world.one(name, ("do.it", "do.it", "lose.it"))) for name in names]
+    if world.chance("fails", 0.5):
+        steps.append(step("x", "no.way", depends_on=tuple(names)))
+    budget = {"tool_calls": 2 * len(names) + world.n("spare", 1, 3)}
+    pack = world.pack(budget=budget, on_failure=world.one("failure", ("compensate", "ask")))
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=4)
+
+
+class Closed:
+    """A retriever that cannot be reached."""
+
+    async def find(self, tenant: str, snapshot: str, query: str, *, classes: Any, limit: int) -> Any:
+        """Fails."""
+        raise GatewayError("the library is closed", code="closed")
+
+
+async def closed_library(world: World) -> str:
+    """A library that cannot be reached when a plan asks it, and can be later."""
+    world.tool("do.it", no_compensation="none")
+    pack = world.pack(on_failure="keep", decision={"untrusted_evidence": ("customer",)})
+    query = {"classification": "customer", "query": "who is it?", "limit": world.n("limit", 1, 2)}
+    asks = plan(
+        step("a", evidence_queries=(query,)),
+        step("b", requires_evidence=("customer",), evidence_queries=(query,)),
+    )
+    store = await library_store(world)
+    async with world.runtime(pack, evidence=store, retriever=Closed()) as runtime:
+        session = (await runtime.run(ask(world), planner=Script(asks), actor=ADA)).session_id
+        if world.chance("again", 0.5):
+            await runtime.resume(session, planner=Script(asks))
+    later = None if world.chance("gone", 0.3) else store
+    async with world.runtime(pack, evidence=later) as runtime:
+        planner = Script(asks, asks)
+        result = await runtime.resume(session, planner=planner)
+        await walk(world, runtime, result, rounds=2, planner=planner)
+    return session
+
+
+async def claimed_twice(world: World) -> str:
+    """Two runs at once that want to make the same call, which may be made once: the second finds the claim of the first."""
+    schema = {
+        "type": "object",
+        "properties": {"payment": {"type": "string"}, "cents": {"type": "integer"}},
+        "required": ["payment", "cents"],
+    }
+    then: dict[str, Any] = world.one("then", ({}, {"then": "ask"}, {"then": "ask", "gate": "BOSS"}))
+    once = {"identity": ["payment", "cents"], "days": 9, **then}
+    behave = world.one("behave", (world.slow(4_000), world.lost(1), world.flaky(1)))
+    world.tool("pay.back", behave, parameters=schema, once_per=once, no_compensation="final")
+    pack = world.pack(gates=(BOSS,), on_failure="keep", budget={"max_step_retries": 1})
+    proposed = plan(step("r", "pay.back", params={"payment": "pay_1", "cents": 100}))
+    async with world.runtime(pack) as one, world.runtime(pack) as two:
+        first = asyncio.ensure_future(one.run(ask(world), plan=proposed, actor=ADA))
+        await world.clock.sleep(world.n("apart", 1, 3_000))
+        second = await two.run(ask(world), plan=proposed, actor=ADA)
+        begun = await first
+        await walk(world, one, begun, rounds=2)
+        await walk(world, two, second, rounds=2)
+        return begun.session_id
+
+
+def grants(world: World) -> Scene:
+    """Calls that a policy grants, in plans of the caller and of a planner, after trusted and untrusted results."""
+    world.tool("pay.it", mode="network", authority=(), no_compensation="paid is paid")
+    world.tool("tell.it", mode="delegated", authority=(), no_compensation="it only tells")
+    world.tool("read.it", mode="read_only", untrusted=("/n",))
+    small = Policy(
+        name="small",
+        scope="step",
+        effect="grant",
+        expression=f"int(step.params.k) <= {world.n('most', 3, 7)}",
+    )
+    calls = [
+        step(
+            f"s{n}", world.one(n, ("pay.it", "tell.it")), params={"n": f"s{n}", "k": world.n(("k", n), 0, 9)}
+        )
+        for n in range(world.n("size", 1, 3))
+    ]
+    reads = [step("r", "read.it")] if world.chance("reads", 0.4) else []
+    later = [step("z", "pay.it", params={"n": {"$from": "r#/n"}, "k": 1})] if reads else []
+    proposed = plan(*reads, *calls, *later)
+    pack = world.pack(policies=(small,), on_failure="keep")
+    if world.chance("planned", 0.4):
+        return Scene(pack=pack, request=ask(world), planner=lambda: Script(proposed, proposed), rounds=4)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=4)
+
+
 RARE_FAMILIES: tuple[Family, ...] = (
     in_two_acts(entered_values),
     in_two_acts(approved_compensations),
@@ -554,4 +673,9 @@ RARE_FAMILIES: tuple[Family, ...] = (
     Family(name="let_go", begin=let_go, finish=_let_go),
     in_two_acts(odd_conditions),
     Family(name="old_sessions", begin=old_sessions),
+    Family(name="owner_entered", begin=owner_entered, finish=_owner_entered),
+    in_two_acts(scarce_calls),
+    Family(name="closed_library", begin=closed_library),
+    Family(name="claimed_twice", begin=claimed_twice),
+    in_two_acts(grants),
 )
