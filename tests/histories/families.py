@@ -431,7 +431,7 @@ def policies(world: World) -> Scene:
 
 
 def outputs_accepted(world: World) -> Scene:
-    """Outputs that people accept, refuse or want changed; whoever loses the role is not counted."""
+    """Outputs that people accept, refuse or want changed; approvals of people who lost the role do not count."""
     world.tool("do.it")
     editor = Gate(name="EDITOR", roles=("boss",), quorum=world.n("quorum", 1, 2))
     decision = {"requires_human_approval": True, "output_gate": "EDITOR"}
@@ -442,7 +442,7 @@ def outputs_accepted(world: World) -> Scene:
 
 
 async def acceptance_lapses(world: World) -> str:
-    """Outputs that somebody accepted who then loses the role."""
+    """Outputs whose approver loses the role afterwards."""
     made = outputs_accepted(world)
     async with world.runtime(made.pack) as runtime:
         session = await _run(runtime, made)
@@ -670,7 +670,7 @@ def proposed_compensations(world: World) -> Scene:
 
 
 async def denied(world: World) -> str:
-    """A run that is denied after effects, or cancelled, while nobody carries it."""
+    """A run that is denied after effects, or cancelled, while no process carries it."""
     made = compensations(world)
     async with world.runtime(made.pack) as runtime:
         session = await _run(runtime, made)
@@ -841,7 +841,7 @@ async def _crashed_twice(world: World, session: str) -> None:
 
 
 async def watched(world: World) -> str:
-    """Sessions that nobody carries: paused, resumed or expired by the watchdog."""
+    """Sessions that no process carries: paused, resumed or expired by the watchdog."""
     world.tool("do.it", idempotent=True, no_compensation="none")
     world.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="gone")
     loss = world.one("loss", ("pause", "resume"))

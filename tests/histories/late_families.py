@@ -15,7 +15,7 @@ from .world import ADA, BOB, MINUTE_MS, Crash, Script, World, ask, plan, some_pl
 
 
 def expiries(world: World) -> Scene:
-    """Gates and sessions whose time is over when somebody comes back to them."""
+    """Gates and sessions that have expired when they are resumed."""
     world.tool(
         "do.it",
         compensate=Compensation.model_validate({"tool": "undo.it", "params": {"n": {"$from": "self#/n"}}}),

@@ -60,7 +60,7 @@ def approved_compensations(world: World) -> Scene:
 
 
 async def roles_lost(world: World) -> str:
-    """A call that somebody approved who then loses the role."""
+    """A call whose approver loses the role before it is made."""
     made = _approved(world, (BOB, CLEO, ANN))
     async with world.runtime(made.pack) as runtime:
         session = (await runtime.run(made.request, plan=made.run["plan"], actor=ADA)).session_id
@@ -240,7 +240,7 @@ async def _set_parts(world: World, session: str) -> None:
 
 
 async def hesitant(world: World) -> str:
-    """A process that stands still for a while around a call: its deadline passes, or an emergency stop comes first."""
+    """A process that hangs for a while around a call: its deadline passes, or an emergency stop comes first."""
     world.tool("do.it", world.echo(500), timeout_ms=4_000, idempotent=True, no_compensation="none")
     pack = world.pack(on_failure="keep")
     seen = iter(range(999))
@@ -445,7 +445,7 @@ def troubled_models(world: World) -> Scene:
 
 
 async def let_go(world: World) -> str:
-    """A process that is told to stop, or is closed, while a call, a planner or a model is at work."""
+    """A process that is asked to stop while a call, a planner or a model is at work."""
     kind = world.one("kind", ("call", "planner", "model"))
     made = _slow_scene(world, kind)
     runtime = world.runtime(made.pack)

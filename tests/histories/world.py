@@ -178,7 +178,7 @@ class World:
         return behave
 
     def lost(self, times: int = 99) -> Behave:
-        """A tool whose answer is lost so often: nobody knows whether the call happened."""
+        """A tool whose answer is lost at its first attempts, so that the outcome is unknown."""
 
         async def behave(context: ToolContext, params: dict[str, Any]) -> Any:
             await self.clock.sleep(self.latency(context, 900))
@@ -254,7 +254,7 @@ class Held:
 
 
 class Script:
-    """Proposes one plan after the other; None stands for a planner that has no idea."""
+    """Proposes one plan after the other; None means that it has no plan."""
 
     name = "script"
 
@@ -320,7 +320,7 @@ def ask(world: World, **fields: Any) -> Request:
 
 
 def some_plan(world: World, tools: Sequence[str | None], *, most: int = 7, **fields: Any) -> Plan:
-    """A plan of several steps that depend on each other in some order; None among the tools stands for a note."""
+    """A plan of several steps that depend on each other in some order; None among the tools means a note."""
     steps: list[Step] = []
     for number in range(world.n("size", 2, most)):
         name, key = f"s{number}", ("step", number)

@@ -1,7 +1,7 @@
 """Seeded runs of the version before: they replay, those that waited then go on to the same end, and the same seeds give the
 same events again.
 
-Of an event all bytes are compared but its seal, which is the hash of a folded state: how a state is folded is no promise.
+All bytes of an event are compared except its seal: that is the hash of a folded state, whose form may change.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_the_archive_has_every_type_of_event(tmp_path: Path) -> None:
     assert sum(bool(end.waiting) for end in ends) >= 30
 
 
-def test_a_difference_is_told_by_event_and_field() -> None:
+def test_a_difference_names_the_event_and_the_field() -> None:
     """The first event and the first field that differ are named, with both values."""
     before = [b'1{"type":"a","at":1}', b'1{"type":"b","at":2,"shown":{"n":[1,2]}}']
     after = [b'1{"type":"a","at":1}', b'1{"type":"b","at":2,"shown":{"n":[1,3]}}']
