@@ -27,8 +27,8 @@ from tercet.core.expiry import find_expired
 from tercet.core.state import TERMINAL, UNDO, State
 from tercet.engine import inbox as mail
 from tercet.engine import sessions as opening
-from tercet.engine.driver import LARGE
 from tercet.engine.records import read_record
+from tercet.engine.values import LARGE
 from tercet.journal.opening import open_journal
 from tercet.replay.replay import replay
 from tercet.testing import crash_points

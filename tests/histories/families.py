@@ -44,7 +44,7 @@ from .world import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayState:
+class Scene:
     """What a run of a family is started with."""
 
     pack: Pack
@@ -58,7 +58,7 @@ class ReplayState:
     rounds: int = 6
 
 
-Setup = Callable[[World], ReplayState]
+Setup = Callable[[World], Scene]
 Begin = Callable[[World], Coroutine[Any, Any, str]]
 Finish = Callable[[World, str], Coroutine[Any, Any, None]]
 
@@ -92,20 +92,20 @@ def _finish(setup: Setup) -> Finish:
     return finish
 
 
-async def start(world: World, made: ReplayState, **more: Any) -> str:
+async def start(world: World, made: Scene, **more: Any) -> str:
     """Start the run of a scene."""
     async with world.runtime(made.pack, **{**made.around(), **more}) as runtime:
         return await _run(runtime, made)
 
 
-async def _run(runtime: Runtime, made: ReplayState) -> str:
+async def _run(runtime: Runtime, made: Scene) -> str:
     given: dict[str, Any] = {"actor": ADA, **made.run}
     if made.planner is not None:
         given["planner"] = made.planner()
     return (await runtime.run(made.request, **given)).session_id
 
 
-async def carry_on(world: World, made: ReplayState, session: str) -> None:
+async def carry_on(world: World, made: Scene, session: str) -> None:
     """Resume the run of a scene in another process, and answer what it asks."""
     planner = None if made.planner is None else made.planner()
     async with world.runtime(made.pack, **made.around()) as runtime:
@@ -113,7 +113,7 @@ async def carry_on(world: World, made: ReplayState, session: str) -> None:
         await walk(world, runtime, result, rounds=made.rounds, planner=planner)
 
 
-async def crash(world: World, made: ReplayState, point: str, nth: int) -> str:
+async def crash(world: World, made: Scene, point: str, nth: int) -> str:
     """Start the run of a scene in a process that ends at a crash point."""
     crash_at = Crash(point, nth)
     runtime = world.runtime(made.pack, **{**made.around(), "crash": crash_at})
@@ -137,7 +137,7 @@ FACT = Evidence.model_validate(
 )
 
 
-def graph(world: World) -> ReplayState:
+def graph(world: World) -> Scene:
     """Steps in some order: in parallel, notes, conditions, optional ones, evidence, retries."""
     world.tool("do.it", no_compensation="none")
     world.tool("try.it", world.flaky(), idempotent=True, no_compensation="none")
@@ -147,20 +147,20 @@ def graph(world: World) -> ReplayState:
     if world.chance("narrow", 0.4):
         budget["max_parallel"] = world.n("parallel", 1, 2)
     pack = world.pack(evidence=(FACT,), budget=budget, on_failure=world.one("failure", ("ask", "keep")))
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed})
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed})
 
 
-def ties(world: World) -> ReplayState:
+def ties(world: World) -> Scene:
     """Many calls that begin and end at the same moments."""
     world.tool("do.it", world.at_once(), no_compensation="none")
     world.tool("slow.it", world.slow(100), no_compensation="none")
     steps = [step(f"s{n}", world.one(n, ("do.it", "slow.it"))) for n in range(world.n("size", 3, 12))]
     last = step("z", depends_on=tuple(each.id for each in steps))
     pack = world.pack(budget={"max_steps": 20})
-    return ReplayState(pack=pack, request=ask(world), run={"plan": plan(*steps, last)})
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(*steps, last)})
 
 
-def retries(world: World) -> ReplayState:
+def retries(world: World) -> Scene:
     """Calls that fail for a while or for ever: backoff, waits that the tool asks for, and a person who takes over."""
     world.tool("do.it", no_compensation="none")
     wait = world.one("wait", (0, 0, 2_500, 70_000))
@@ -173,9 +173,7 @@ def retries(world: World) -> ReplayState:
         steps.append(step("d", "no.way", depends_on=("a",), optional=world.chance("optional", 0.4)))
     budget = {"max_step_retries": world.n("retries", 0, 5), "max_retries": world.n("all", 2, 9)}
     pack = world.pack(budget=budget, on_failure=world.one("failure", ("ask", "keep", "compensate")))
-    return ReplayState(
-        pack=pack, request=ask(world), run={"plan": plan(*steps, outputs={"x": {"$from": "a#/n"}})}
-    )
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(*steps, outputs={"x": {"$from": "a#/n"}})})
 
 
 async def breaker(world: World) -> str:
@@ -199,7 +197,7 @@ async def breaker(world: World) -> str:
     return first.session_id
 
 
-def timeouts(world: World) -> ReplayState:
+def timeouts(world: World) -> Scene:
     """Calls that take longer than they may: called again, looked up, or settled by a person."""
     kind = world.one("kind", ("idempotent", "look-up", "person", "read_only"))
     slow = world.slow(40_000, world.n("times", 1, 3))
@@ -211,7 +209,7 @@ def timeouts(world: World) -> ReplayState:
         declared["settle_after_ms"] = world.one("settle", (0, 3_000))
     world.tool("do.it", slow, "read_only" if kind == "read_only" else "local_write", **declared)
     proposed = plan(step("a"), step("b", depends_on=("a",), when="request.count > 2"))
-    return ReplayState(pack=world.pack(), request=ask(world), run={"plan": proposed})
+    return Scene(pack=world.pack(), request=ask(world), run={"plan": proposed})
 
 
 def _look_up(world: World) -> Callable[..., Awaitable[Any]]:
@@ -229,7 +227,7 @@ def _look_up(world: World) -> Callable[..., Awaitable[Any]]:
     return look_up
 
 
-def unknown(world: World) -> ReplayState:
+def unknown(world: World) -> Scene:
     """Calls of unknown outcome: looked up, called again, or settled by a person; each may fail again."""
     times = world.n("times", 1, 4)
     world.tool("do.it", no_compensation="none")
@@ -243,10 +241,10 @@ def unknown(world: World) -> ReplayState:
         on_failure=world.one("failure", ("ask", "keep")),
         budget={"max_step_retries": world.n("retries", 1, 3)},
     )
-    return ReplayState(pack=pack, request=ask(world), run={"plan": plan(*steps, after)}, rounds=5)
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(*steps, after)}, rounds=5)
 
 
-def bad_results(world: World) -> ReplayState:
+def bad_results(world: World) -> Scene:
     """Results that break their schema, are unusable, or lack what a later step reads."""
     result = {"type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"]}
     world.tool("do.it", no_compensation="none")
@@ -263,10 +261,10 @@ def bad_results(world: World) -> ReplayState:
     reads = world.one("reads", ("a#/n", "a#/missing"))
     last = step("b", params={"n": {"$from": reads}})
     pack = world.pack(on_failure=world.one("failure", ("ask", "keep")), budget={"max_replans": 1})
-    return ReplayState(pack=pack, request=ask(world), run={"plan": plan(first, last)}, rounds=4)
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(first, last)}, rounds=4)
 
 
-def large_values(world: World) -> ReplayState:
+def large_values(world: World) -> Scene:
     """Results and parameters that are too large to stand in an event."""
     size = world.one("size", (70_000, 130_000, 65_000))
 
@@ -281,10 +279,10 @@ def large_values(world: World) -> ReplayState:
     declared = ("letter",) if world.chance("declared", 0.5) else ()
     pack = world.pack(on_failure="keep")
     given = plan(*steps, declared_outputs=declared, outputs={"name": {"$from": "a#/n"}})
-    return ReplayState(pack=pack, request=ask(world), run={"plan": given})
+    return Scene(pack=pack, request=ask(world), run={"plan": given})
 
 
-def loop_guard(world: World) -> ReplayState:
+def loop_guard(world: World) -> Scene:
     """Plans that make the same call again and again, and get the same result."""
     world.tool("do.it", world.returns({"n": "same"}), mode="read_only")
     world.tool("no.way", world.broken(), mode="read_only")
@@ -297,7 +295,7 @@ def loop_guard(world: World) -> ReplayState:
         )
 
     budget = {"max_replans": number, "replans_rationale": "to see a loop"}
-    return ReplayState(
+    return Scene(
         pack=world.pack(budget=budget),
         request=ask(world),
         planner=lambda: Script(*(proposed(each) for each in range(number + 2))),
@@ -346,20 +344,20 @@ def _gated(world: World) -> None:
     )
 
 
-def gates(world: World) -> ReplayState:
+def gates(world: World) -> Scene:
     """Calls that people approve, deny, change, send back, withdraw their approval of, or let expire."""
     _gated(world)
     proposed = some_plan(world, ("do.it", "pay.it", "wipe.it", "tell.it"), most=4)
     again = some_plan(World(world.seed + 50), ("do.it", "tell.it"), most=3)
     pack = world.pack(gates=(BOSS, LAW, BOTH, ROW, DEAR), on_failure=world.one("failure", ("ask", "keep")))
     if world.chance("planned", 0.4):
-        return ReplayState(
+        return Scene(
             pack=pack, request=ask(world), planner=lambda: Script(proposed, again, proposed), rounds=5
         )
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=5)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=5)
 
 
-def sequences(world: World) -> ReplayState:
+def sequences(world: World) -> Scene:
     """One gate for all calls that wait for it at the same time."""
     gates = ("ROW",)
     world.tool("do.it", no_compensation="none")
@@ -369,10 +367,10 @@ def sequences(world: World) -> ReplayState:
     quorum = world.n("quorum", 1, 2)
     row = Gate(name="ROW", roles=("boss",), covers="sequence", quorum=quorum)
     pack = world.pack(gates=(row,), on_failure="keep")
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=5)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=5)
 
 
-def changed_calls(world: World) -> ReplayState:
+def changed_calls(world: World) -> Scene:
     """Values that approvers set in a call, which another person approves."""
     schema = {
         "type": "object",
@@ -397,9 +395,7 @@ def changed_calls(world: World) -> ReplayState:
     cents = world.n("cents", 1, 800)
     request = Request(intent="work", input={"account": "acc_1", "cents": cents})
     boss = Gate(name="BOSS", roles=("boss",), quorum=world.n("quorum", 1, 2))
-    return ReplayState(
-        pack=world.pack(gates=(boss,), on_failure="keep"), request=request, run={"plan": proposed}
-    )
+    return Scene(pack=world.pack(gates=(boss,), on_failure="keep"), request=request, run={"plan": proposed})
 
 
 async def set_values(world: World) -> str:
@@ -420,7 +416,7 @@ async def _set_values(world: World, session: str) -> None:
         await walk(world, runtime, result)
 
 
-def policies(world: World) -> ReplayState:
+def policies(world: World) -> Scene:
     """Grants, gates and refusals of policies."""
     world.tool("do.it", no_compensation="none")
     world.tool("pay.it", mode="network", parameters=SUM, authority=(), no_compensation="paid is paid")
@@ -431,10 +427,10 @@ def policies(world: World) -> ReplayState:
     )
     proposed = some_plan(world, ("pay.it", "pay.it", "do.it"), most=6)
     pack = world.pack(gates=(BOSS,), policies=made, on_failure="keep")
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=4)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=4)
 
 
-def outputs_accepted(world: World) -> ReplayState:
+def outputs_accepted(world: World) -> Scene:
     """Outputs that people accept, refuse or want changed; approvals of people who lost the role do not count."""
     world.tool("do.it")
     editor = Gate(name="EDITOR", roles=("boss",), quorum=world.n("quorum", 1, 2))
@@ -442,7 +438,7 @@ def outputs_accepted(world: World) -> ReplayState:
     people = (BOB, CLEO, ANN) if world.act == "begin" else world.one("left", ((CLEO, ANN), (BOB, CLEO, ANN)))
     pack = world.pack(gates=(editor,), actors=people, decision=decision, on_failure="keep")
     proposed = plan(step("a"), outputs={"x": {"$from": "a#/n"}})
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=4)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=4)
 
 
 async def acceptance_lapses(world: World) -> str:
@@ -468,7 +464,7 @@ async def _acceptance_lapses(world: World, session: str) -> None:
 # --- planners ---
 
 
-def scripted_plans(world: World) -> ReplayState:
+def scripted_plans(world: World) -> Scene:
     """A planner whose plans are refused, fail and are replaced, or who runs out of plans."""
     world.tool("do.it", no_compensation="none")
     world.tool("no.way", world.broken(), mode="read_only")
@@ -484,10 +480,10 @@ def scripted_plans(world: World) -> ReplayState:
     if world.chance("good end", 0.5):
         script.append(choices[2])
     pack = world.pack(budget={"max_replans": world.n("replans", 1, 4), "max_step_retries": 0})
-    return ReplayState(pack=pack, request=ask(world), planner=lambda: Script(*script), rounds=3)
+    return Scene(pack=pack, request=ask(world), planner=lambda: Script(*script), rounds=3)
 
 
-def templates(world: World) -> ReplayState:
+def templates(world: World) -> Scene:
     """Plans that the pack's template proposes."""
     world.tool("do.it", world.flaky(most=2), idempotent=True, no_compensation="none")
     world.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="gone")
@@ -497,10 +493,10 @@ def templates(world: World) -> ReplayState:
     pack = world.pack(
         templates=(plan(*steps),), gates=(BOSS,), budget={"max_step_retries": world.n("retries", 0, 2)}
     )
-    return ReplayState(pack=pack, request=ask(world), rounds=4)
+    return Scene(pack=pack, request=ask(world), rounds=4)
 
 
-def methods(world: World) -> ReplayState:
+def methods(world: World) -> Scene:
     """Tasks and methods: the next alternative is taken where one fails."""
     failing = world.some("failing", ("one", "two", "three"), 3)
 
@@ -546,13 +542,13 @@ def methods(world: World) -> ReplayState:
         library=TaskLibrary.model_validate(library),
         budget={"max_step_retries": world.n("retries", 0, 1), "max_replans": world.n("replans", 1, 2)},
     )
-    return ReplayState(pack=pack, request=ask(world), rounds=3)
+    return Scene(pack=pack, request=ask(world), rounds=3)
 
 
 # --- budgets ---
 
 
-def budgets(world: World) -> ReplayState:
+def budgets(world: World) -> Scene:
     """Budgets that are enough for the plan and not for its retries: a person extends them, or ends the run."""
     world.tool("do.it", cost_microcents=10, no_compensation="none")
     world.tool("try.it", world.flaky(2), idempotent=True, cost_microcents=10, no_compensation="none")
@@ -576,10 +572,10 @@ def budgets(world: World) -> ReplayState:
         for n in range(size)
     ]
     pack = world.pack(budget={scarce: limits[scarce]}, on_failure=world.one("failure", ("ask", "keep")))
-    return ReplayState(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=4)
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=4)
 
 
-def iterations(world: World) -> ReplayState:
+def iterations(world: World) -> Scene:
     """Runs that go through more phases than they may."""
     world.tool("no.way", world.broken(), mode="read_only")
     plans = [plan(step(f"s{n}", "no.way")) for n in range(9)]
@@ -588,7 +584,7 @@ def iterations(world: World) -> ReplayState:
         "max_replans": 8,
         "replans_rationale": "to see the end",
     }
-    return ReplayState(
+    return Scene(
         pack=world.pack(budget=budget, on_failure="keep"),
         request=ask(world),
         planner=lambda: Script(*plans),
@@ -622,7 +618,7 @@ def _saga(world: World, undo: Behave | None = None) -> None:
     world.tool("no.way", world.broken(), no_compensation="it never works")
 
 
-def compensations(world: World) -> ReplayState:
+def compensations(world: World) -> Scene:
     """Runs that fail, are denied or cancelled after effects: compensated, kept or asked about."""
     undo = world.one(
         "undo",
@@ -644,12 +640,12 @@ def compensations(world: World) -> ReplayState:
         *effects, step("w", last, depends_on=tuple(each.id for each in effects)), outputs={"x": 1}
     )
     on_failure = world.one("failure", ("compensate", "ask", "ask", "keep"))
-    return ReplayState(
+    return Scene(
         pack=world.pack(gates=(BOSS,), on_failure=on_failure), request=ask(world), run={"plan": proposed}
     )
 
 
-def proposed_compensations(world: World) -> ReplayState:
+def proposed_compensations(world: World) -> Scene:
     """Compensations that the plan proposes: bound with the step, or with a gate of their own."""
     _saga(world)
     world.tool("pay.it", mode="network", gates=("BOSS",), authority=(), no_compensation="paid is paid")
@@ -668,7 +664,7 @@ def proposed_compensations(world: World) -> ReplayState:
         step("w", world.one("end", ("wipe.it", "no.way")), depends_on=("b",)),
     )
     on_failure = world.one("failure", ("compensate", "ask"))
-    return ReplayState(
+    return Scene(
         pack=world.pack(gates=(BOSS,), on_failure=on_failure), request=ask(world), run={"plan": proposed}
     )
 
@@ -693,7 +689,7 @@ async def _denied(world: World, session: str) -> None:
 # --- messages to a run that is under way ---
 
 
-def _long(world: World) -> ReplayState:
+def _long(world: World) -> Scene:
     world.tool(
         "do.it",
         world.echo(9_000),
@@ -704,7 +700,7 @@ def _long(world: World) -> ReplayState:
     steps = [step("s0"), step("s1"), *(step(f"s{n}", depends_on=(f"s{n - 1}",)) for n in range(2, 5))]
     proposed = plan(*steps, outputs={"x": {"$from": "s0#/n"}})
     on_failure = world.one("failure", ("compensate", "ask", "keep"))
-    return ReplayState(pack=world.pack(on_failure=on_failure), request=ask(world), run={"plan": proposed})
+    return Scene(pack=world.pack(on_failure=on_failure), request=ask(world), run={"plan": proposed})
 
 
 async def interrupted(world: World) -> str:
@@ -857,7 +853,7 @@ async def watched(world: World) -> str:
     steps = [step("a"), step("b", depends_on=("a",))]
     if world.chance("gated", 0.5):
         steps.append(step("w", "wipe.it", depends_on=("b",)))
-    made = ReplayState(pack=pack, request=ask(world), run={"plan": plan(*steps)})
+    made = Scene(pack=pack, request=ask(world), run={"plan": plan(*steps)})
     session = await crash(world, made, world.one("point", POINTS), world.n("nth", 2, 5))
     async with world.runtime(pack) as runtime:
         for number in range(4):
@@ -876,7 +872,7 @@ async def migrated(world: World) -> str:
     return await start(world, _movable(world, "1.0.0"))
 
 
-def _movable(world: World, version: str) -> ReplayState:
+def _movable(world: World, version: str) -> Scene:
     _saga(world)
     total = 1 if version == "1.0.0" else world.n("total", 1, 2)
     fact = FACT.model_copy(update={"content": {"total": total}})
@@ -891,7 +887,7 @@ def _movable(world: World, version: str) -> ReplayState:
         step("w", world.one("end", ("wipe.it", "no.way")), depends_on=("a",)),
         outputs={"total": {"$evidence": f"{FACT.id}#/total"}},
     )
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed})
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed})
 
 
 async def _migrated(world: World, session: str) -> None:

@@ -10,11 +10,11 @@ from tercet.contracts.errors import TercetError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Compensation
 
-from .families import BOSS, HASTY, POINTS, Family, ReplayState, carry_on, crash, in_two_acts, lift_stops
+from .families import BOSS, HASTY, POINTS, Family, Scene, carry_on, crash, in_two_acts, lift_stops
 from .world import ADA, BOB, MINUTE_MS, Crash, Script, World, ask, plan, some_plan, step, walk
 
 
-def expiries(world: World) -> ReplayState:
+def expiries(world: World) -> Scene:
     """Gates and sessions that have expired when they are resumed."""
     world.tool(
         "do.it",
@@ -29,7 +29,7 @@ def expiries(world: World) -> ReplayState:
         on_failure=world.one("failure", ("compensate", "ask", "keep")),
     )
     proposed = plan(step("a"), step("w", "wipe.it", depends_on=("a",)), outputs={"x": {"$from": "a#/n"}})
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=3)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=3)
 
 
 async def prolonged(world: World) -> str:
@@ -88,7 +88,7 @@ async def _stopped(world: World, session: str) -> None:
         await walk(world, runtime, result, rounds=3)
 
 
-def _waiting_for_retry(world: World) -> ReplayState:
+def _waiting_for_retry(world: World) -> Scene:
     world.tool(
         "try.it",
         world.flaky(world.n("times", 1, 3), wait_ms=world.n("wait", 1, 30) * 1_000),
@@ -97,7 +97,7 @@ def _waiting_for_retry(world: World) -> ReplayState:
     )
     world.tool("do.it", no_compensation="none")
     proposed = plan(step("a", "try.it"), step("b"), step("c", depends_on=("a", "b")))
-    return ReplayState(pack=world.pack(on_failure="keep"), request=ask(world), run={"plan": proposed})
+    return Scene(pack=world.pack(on_failure="keep"), request=ask(world), run={"plan": proposed})
 
 
 async def delayed_retry(world: World) -> str:
@@ -119,7 +119,7 @@ async def _delayed_retry(world: World, session: str) -> None:
     await carry_on(world, _waiting_for_retry(world), session)
 
 
-def values(world: World) -> ReplayState:
+def values(world: World) -> Scene:
     """Parameters and outputs that are computed, selected, or cannot be resolved when their turn comes."""
     rows = [{"id": f"r{n}", "cents": world.n(("row", n), 1, 99)} for n in range(world.n("rows", 1, 4))]
     world.tool("list.it", world.returns({"rows": rows, "name": "list"}), mode="read_only")
@@ -142,12 +142,10 @@ def values(world: World) -> ReplayState:
         step("c", None, params={"note": {"$from": "a#/name"}}),
         outputs={"name": {"$from": "c#/note"}, "late": world.one("late", ({"$from": "b#/n"}, 1))},
     )
-    return ReplayState(
-        pack=world.pack(on_failure="keep"), request=ask(world), run={"plan": proposed}, rounds=3
-    )
+    return Scene(pack=world.pack(on_failure="keep"), request=ask(world), run={"plan": proposed}, rounds=3)
 
 
-def handed_over(world: World) -> ReplayState:
+def handed_over(world: World) -> Scene:
     """Plans that fail until a person takes over, asks for another plan, accepts a part or gives up."""
     world.tool("do.it", no_compensation="none")
     world.tool("no.way", world.broken(), mode="read_only")
@@ -156,7 +154,7 @@ def handed_over(world: World) -> ReplayState:
     good = plan(step("a"), step("c", depends_on=("a",)), outputs={"x": {"$from": "c#/n"}})
     script = (*bad, good) if world.act == "begin" else (good, *bad)
     budget = {"max_replans": world.n("replans", 0, number), "max_step_retries": 0}
-    return ReplayState(
+    return Scene(
         pack=world.pack(budget=budget, on_failure="keep"),
         request=ask(world),
         planner=lambda: Script(*script),
@@ -164,7 +162,7 @@ def handed_over(world: World) -> ReplayState:
     )
 
 
-def quorums(world: World) -> ReplayState:
+def quorums(world: World) -> Scene:
     """Several gates with several people each, in one run."""
     world.tool("do.it", no_compensation="none")
     gates = (
@@ -182,7 +180,7 @@ def quorums(world: World) -> ReplayState:
         world.tool(f"send.{name}", **declared)
     tools = ("do.it", "send.two", "send.three", "send.seq")
     proposed = some_plan(world, tools, most=5)
-    return ReplayState(
+    return Scene(
         pack=world.pack(gates=gates, on_failure="keep"), request=ask(world), run={"plan": proposed}, rounds=6
     )
 

@@ -34,7 +34,7 @@ from tercet.packs.pack import Pack
 from tercet.testing.models import Line, ScriptedModel
 from tercet.tools import Tool, ToolContext
 
-from .families import BOSS, POINTS, Family, ReplayState, carry_on, crash, in_two_acts, start
+from .families import BOSS, POINTS, Family, Scene, carry_on, crash, in_two_acts, start
 from .world import ADA, BOB, Behave, Crash, Script, World, ask, plan, step, walk
 
 PRICES = TokenPrices.model_validate({"input": 100, "output": 1_000})
@@ -53,7 +53,7 @@ def _schema(**fields: str) -> dict[str, Any]:
 # --- models that plan ---
 
 
-def model_plans(world: World) -> ReplayState:
+def model_plans(world: World) -> Scene:
     """Plans that a model writes: good, refused, no JSON, cut, or none since it does not answer."""
     world.tool(
         "shop.find",
@@ -103,7 +103,7 @@ def model_plans(world: World) -> ReplayState:
         budget["tokens"] = world.n("tokens", 500, 5_000)
     pack = world.pack(decision={"untrusted_inputs": ["note"]}, budget=budget, on_failure="keep")
     request = Request(intent="work", input={"order": "ord_1", "note": "please"})
-    return ReplayState(pack=pack, request=request, planner=planner, rounds=4)
+    return Scene(pack=pack, request=request, planner=planner, rounds=4)
 
 
 async def crashed_model(world: World) -> str:
@@ -397,7 +397,7 @@ def _models(world: World) -> dict[str, Any]:
     }
 
 
-def letters(world: World) -> ReplayState:
+def letters(world: World) -> Scene:
     """Letters that rules judge and repair, steered by a controller, and a person accepts or wants changed."""
     header: dict[str, Any] = {}
     if world.chance("control", 0.4):
@@ -418,7 +418,7 @@ def letters(world: World) -> ReplayState:
         quality["repair"] = {"max_attempts": world.n("most", 1, 2)}
     budget = {"max_repairs": world.n("repairs", 0, 3)}
     pack = _letters(world, quality=quality, decision=decision, budget=budget, **header)
-    return ReplayState(
+    return Scene(
         pack=pack,
         request=ask(world),
         run={"plan": WRITE},
@@ -427,7 +427,7 @@ def letters(world: World) -> ReplayState:
     )
 
 
-def judged_letters(world: World) -> ReplayState:
+def judged_letters(world: World) -> Scene:
     """Letters whose tone a model judges and another one repairs."""
     quality: dict[str, Any] = {"rubric": TONE, "judge": world.one("judge", ("grounding", "model"))}
     if world.chance("anew", 0.3):
@@ -437,19 +437,17 @@ def judged_letters(world: World) -> ReplayState:
     pack = _letters(world, quality=quality, decision=decision)
     second = plan(step("again"), outputs={"letter": {"$from": "again#/letter"}})
     if world.chance("planned", 0.4):
-        return ReplayState(
+        return Scene(
             pack=pack,
             request=ask(world),
             planner=lambda: Script(WRITE, second),
             around=lambda: _models(world),
             rounds=4,
         )
-    return ReplayState(
-        pack=pack, request=ask(world), run={"plan": WRITE}, around=lambda: _models(world), rounds=4
-    )
+    return Scene(pack=pack, request=ask(world), run={"plan": WRITE}, around=lambda: _models(world), rounds=4)
 
 
-def voted_letters(world: World) -> ReplayState:
+def voted_letters(world: World) -> Scene:
     """Letters of which several samples are drawn or brought, and the one that most agree on is taken."""
     draws = world.one("draws", (3, 3, 5))
     method = world.one("method", ("exact", "similarity"))
@@ -488,7 +486,7 @@ def voted_letters(world: World) -> ReplayState:
     }
     budget = {"tool_calls": world.n("calls", 2, 4)} if world.chance("poor", 0.25) else {}
     pack = world.pack(decision=decision, evidence=(ORDER,), on_failure="keep", budget=budget)
-    return ReplayState(
+    return Scene(
         pack=pack,
         request=ask(world),
         run={"plan": plan(step("draft"), outputs=outputs)},
@@ -514,7 +512,7 @@ CASES = {
 }
 
 
-def tested_code(world: World) -> ReplayState:
+def tested_code(world: World) -> Scene:
     """Code that tests and edge cases judge, and a model repairs."""
     world.tool("do.it", world.returns({"code": world.one("code", (SUBTRACTS, ADDS))}), mode="read_only")
 
@@ -578,7 +576,7 @@ def tested_code(world: World) -> ReplayState:
         thinker = model(*[{"cases": [{"a": 1, "b": 0}]}] * 4, name="scripted:critic")
         return {"repairers": [hand], "critics": [thinker]}
 
-    return ReplayState(
+    return Scene(
         pack=pack,
         request=ask(world),
         run={"plan": plan(step("draft"), outputs={"code": {"$from": "draft#/code"}})},
@@ -632,7 +630,7 @@ async def library_store(world: World) -> MemoryEvidence:
     return store
 
 
-def _library(world: World) -> ReplayState:
+def _library(world: World) -> Scene:
     world.tool("do.it", no_compensation="none")
     world.tool("tell.it", mode="network", authority=(), no_compensation="it only tells")
     world.tool("shop.order", mode="read_only", attests=("order",), cost_microcents=4)
@@ -658,7 +656,7 @@ def _library(world: World) -> ReplayState:
         decision["untrusted_evidence"] = ("order", "customer")
     budget = {"tool_calls": 2} if world.chance("poor", 0.2) else {}
     pack = world.pack(decision=decision, on_failure="keep", budget={"max_step_retries": 0, **budget})
-    return ReplayState(pack=pack, request=ask(world), planner=lambda: Script(first, second, first), rounds=3)
+    return Scene(pack=pack, request=ask(world), planner=lambda: Script(first, second, first), rounds=3)
 
 
 async def libraries(world: World) -> str:
@@ -726,11 +724,11 @@ async def editors(world: World) -> str:
     return await start(world, _edited(world))
 
 
-def _edited(world: World) -> ReplayState:
+def _edited(world: World) -> Scene:
     editor = Gate(name="EDITOR", roles=("boss",), quorum=world.n("quorum", 1, 2), ttl_ms=600_000_000)
     decision = {"requires_human_approval": True, "output_gate": "EDITOR"}
     pack = _letters(world, quality={}, decision=decision, gates=(editor, BOSS), budget={"max_repairs": 2})
-    return ReplayState(
+    return Scene(
         pack=pack,
         request=ask(world),
         run={"plan": WRITE},

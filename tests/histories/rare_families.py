@@ -21,12 +21,12 @@ from tercet.testing.clock import EPOCH_MS
 from tercet.tools import ToolContext
 from tercet.tools.reconcile import Absent, Happened, Unknown
 
-from .families import BOSS, LAW, POINTS, Family, ReplayState, carry_on, crash, in_two_acts, start
+from .families import BOSS, LAW, POINTS, Family, Scene, carry_on, crash, in_two_acts, start
 from .model_families import AgentState, Clerk, agent_tools, library_store, model, walk_agent
 from .world import ADA, ANN, BOB, CLEO, MINUTE_MS, Script, World, ask, plan, step, walk
 
 
-def entered_values(world: World) -> ReplayState:
+def entered_values(world: World) -> Scene:
     """Compensations that read a value which a person entered, with a gate that covers them or without one."""
     gates = world.one("gates", (("BOSS",), (), ("BOSS", "LAW")))
     back = {"tool": "undo.it", "params": {"n": {"$from": "self#/n"}}}
@@ -38,10 +38,10 @@ def entered_values(world: World) -> ReplayState:
         step("a"), step("m", "more.it"), step("x", "no.way", depends_on=("a", "m")), outputs={"n": 1}
     )
     pack = world.pack(gates=(BOSS, LAW), on_failure=world.one("failure", ("compensate", "ask")))
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=8)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=8)
 
 
-def approved_compensations(world: World) -> ReplayState:
+def approved_compensations(world: World) -> Scene:
     """A gated call together with the gated compensation that the plan proposes for it."""
     world.tool("pay.it", mode="network", gates=("BOSS",), authority=(), no_compensation="paid is paid")
     world.tool("undo.it", mode="network", gates=("BOSS",), authority=(), no_compensation="nothing is left")
@@ -56,7 +56,7 @@ def approved_compensations(world: World) -> ReplayState:
     ]
     people = (BOB, CLEO, ANN) if world.act == "begin" else world.one("left", ((CLEO, ANN), (BOB, CLEO, ANN)))
     pack = world.pack(gates=(BOSS,), actors=people, on_failure=world.one("failure", ("compensate", "ask")))
-    return ReplayState(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=8)
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=8)
 
 
 async def roles_lost(world: World) -> str:
@@ -68,7 +68,7 @@ async def roles_lost(world: World) -> str:
         return session
 
 
-def _approved(world: World, people: tuple[Any, ...]) -> ReplayState:
+def _approved(world: World, people: tuple[Any, ...]) -> Scene:
     ends = datetime.fromtimestamp(EPOCH_MS / 1000 + world.n("ends", 20, 60) * 60, UTC)
     fact = Evidence.model_validate(
         {
@@ -83,7 +83,7 @@ def _approved(world: World, people: tuple[Any, ...]) -> ReplayState:
     world.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="gone")
     pack = world.pack(gates=(BOSS,), actors=people, evidence=(fact,), on_failure="keep")
     proposed = plan(step("w", "wipe.it", evidence_refs=(fact.id,)), step("z", depends_on=("w",)))
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=4)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=4)
 
 
 async def _roles_lost(world: World, session: str) -> None:
@@ -91,7 +91,7 @@ async def _roles_lost(world: World, session: str) -> None:
     await carry_on(world, _approved(world, people), session)
 
 
-def preconditions(world: World) -> ReplayState:
+def preconditions(world: World) -> Scene:
     """Steps that need what other steps bring about, which are skipped, fail or undo it again."""
     final: dict[str, Any] = {"no_compensation": "it stays"}
     world.tool("shop.open", establishes=("open",), **final)
@@ -108,10 +108,10 @@ def preconditions(world: World) -> ReplayState:
     pack = world.pack(decision={"risk_tier": tier}, budget={"max_step_retries": 0}, on_failure="keep")
     again = plan(step("open2", "shop.open"), step("sell", "shop.sell", depends_on=("open2",)))
     if world.chance("planned", 0.5):
-        return ReplayState(
+        return Scene(
             pack=pack, request=ask(world), planner=lambda: Script(plan(*steps), again, again), rounds=3
         )
-    return ReplayState(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=3)
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=3)
 
 
 class Unreliable(Script):
@@ -135,17 +135,15 @@ class Unreliable(Script):
         return await super().propose(setting, feedback)
 
 
-def unreliable_planners(world: World) -> ReplayState:
+def unreliable_planners(world: World) -> Scene:
     """Planners that raise an exception or take too long."""
     world.tool("do.it", no_compensation="none")
     good = plan(step("a"), outputs={"x": {"$from": "a#/n"}})
     pack = world.pack(budget={"max_replans": world.n("replans", 0, 2)}, on_failure="keep")
-    return ReplayState(
-        pack=pack, request=ask(world), planner=lambda: Unreliable(world, good, good, good), rounds=3
-    )
+    return Scene(pack=pack, request=ask(world), planner=lambda: Unreliable(world, good, good, good), rounds=3)
 
 
-def looked_up(world: World) -> ReplayState:
+def looked_up(world: World) -> Scene:
     """Look-ups that find nothing until no retry is left, or bring something that cannot be used."""
 
     async def look_up(context: ToolContext) -> Any:
@@ -170,7 +168,7 @@ def looked_up(world: World) -> ReplayState:
         budget = {"max_step_retries": 9, "max_retries": 20}
     first = step("a", optional=world.chance("optional", 0.3))
     pack = world.pack(budget=budget, on_failure=world.one("failure", ("ask", "keep", "compensate")))
-    return ReplayState(
+    return Scene(
         pack=pack,
         request=ask(world),
         run={"plan": plan(first, step("b", "ok.it", depends_on=("a",)))},
@@ -178,7 +176,7 @@ def looked_up(world: World) -> ReplayState:
     )
 
 
-def nested_changes(world: World) -> ReplayState:
+def nested_changes(world: World) -> Scene:
     """Values inside of lists and objects that approvers set, where they can be set."""
     schema = {
         "type": "object",
@@ -213,9 +211,7 @@ def nested_changes(world: World) -> ReplayState:
         intent="work",
         input={"account": "acc_1", "lines": [{"sku": "x", "cents": 1}, {"sku": "y", "cents": 2}]},
     )
-    return ReplayState(
-        pack=world.pack(gates=(BOSS,), on_failure="keep"), request=request, run={"plan": proposed}
-    )
+    return Scene(pack=world.pack(gates=(BOSS,), on_failure="keep"), request=request, run={"plan": proposed})
 
 
 async def set_parts(world: World) -> str:
@@ -272,7 +268,7 @@ async def _hesitant(world: World, session: str) -> None:
         await walk(world, runtime, await runtime.resume(session), rounds=2)
 
 
-def long_sessions(world: World) -> ReplayState:
+def long_sessions(world: World) -> Scene:
     """Runs with so many bytes of events that the journal keeps folded states of them."""
     size = world.n("bytes", 10_000, 30_000)
 
@@ -286,7 +282,7 @@ def long_sessions(world: World) -> ReplayState:
     steps.append(step("w", "wipe.it", depends_on=(steps[-1].id,)))
     pack = world.pack(gates=(BOSS,), budget={"max_steps": 40}, on_failure="keep")
     proposed = plan(*steps, outputs={"n": {"$from": "s3#/n"}})
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=3)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=3)
 
 
 async def crashed_long(world: World) -> str:
@@ -320,7 +316,7 @@ async def moved_late(world: World) -> str:
         return session
 
 
-def _movable(world: World, version: str) -> ReplayState:
+def _movable(world: World, version: str) -> Scene:
     back = {"tool": "undo.it", "params": {"n": {"$from": "self#/n"}}}
     world.tool("do.it", compensate=back, reversibility="compensable")
     if version == "1.0.0" or world.chance("kept", 0.7):
@@ -336,7 +332,7 @@ def _movable(world: World, version: str) -> ReplayState:
     pack = world.pack(
         gates=(BOSS,), version=version, on_failure=world.one("failure", ("compensate", "ask", "keep"))
     )
-    return ReplayState(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=4)
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=4)
 
 
 async def _moved_late(world: World, session: str) -> None:
@@ -429,7 +425,7 @@ class Trouble:
         )
 
 
-def troubled_models(world: World) -> ReplayState:
+def troubled_models(world: World) -> Scene:
     """Models that plan and raise, take too long or answer nothing; another one may take over."""
     world.tool(
         "do.it",
@@ -445,7 +441,7 @@ def troubled_models(world: World) -> ReplayState:
         return ModelPlanner(models, max_tokens=400)
 
     pack = world.pack(on_failure="keep", budget={"max_replans": 1})
-    return ReplayState(pack=pack, request=ask(world), planner=planner, rounds=3)
+    return Scene(pack=pack, request=ask(world), planner=planner, rounds=3)
 
 
 async def let_go(world: World) -> str:
@@ -472,7 +468,7 @@ async def let_go(world: World) -> str:
         return session
 
 
-def _slow_scene(world: World, kind: str) -> ReplayState:
+def _slow_scene(world: World, kind: str) -> Scene:
     world.tool("do.it", world.slow(20_000), no_compensation="none")
     proposed = plan(step("a"), step("b", depends_on=("a",)))
     pack = world.pack(on_failure="keep", limits={"planner": {"timeout_ms": 60_000}})
@@ -486,8 +482,8 @@ def _slow_scene(world: World, kind: str) -> ReplayState:
         ),
     }
     if kind == "call":
-        return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=3)
-    return ReplayState(pack=pack, request=ask(world), planner=makers[kind], rounds=3)
+        return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=3)
+    return Scene(pack=pack, request=ask(world), planner=makers[kind], rounds=3)
 
 
 class _Slow(Script):
@@ -510,7 +506,7 @@ async def _let_go(world: World, session: str) -> None:
     await carry_on(world, _slow_scene(world, world.one("kind", ("call", "planner", "model"))), session)
 
 
-def odd_conditions(world: World) -> ReplayState:
+def odd_conditions(world: World) -> Scene:
     """Conditions that are no booleans or cannot be decided, notes, and outputs that nothing brings."""
     world.tool("list.it", world.returns({"rows": [1, 2], "name": "list"}), mode="read_only", trust="trusted")
     world.tool("do.it", no_compensation="none")
@@ -525,9 +521,7 @@ def odd_conditions(world: World) -> ReplayState:
         declared_outputs=world.one("declared", (("name",), ("nothing",), ())),
         outputs={"n": {"$from": "n#/text"}},
     )
-    return ReplayState(
-        pack=world.pack(on_failure="keep"), request=ask(world), run={"plan": proposed}, rounds=3
-    )
+    return Scene(pack=world.pack(on_failure="keep"), request=ask(world), run={"plan": proposed}, rounds=3)
 
 
 async def old_sessions(world: World) -> str:
@@ -567,7 +561,7 @@ async def _owner_entered(world: World, session: str) -> None:
         await walk(world, runtime, result, rounds=4)
 
 
-def scarce_calls(world: World) -> ReplayState:
+def scarce_calls(world: World) -> Scene:
     """Parallel calls, retries and compensations that share a budget which is not enough for all of them."""
     back = {"tool": "undo.it", "params": {"n": {"$from": "self#/n"}}}
     world.tool("do.it", world.flaky(most=2), compensate=back, reversibility="compensable", idempotent=True)
@@ -580,7 +574,7 @@ def scarce_calls(world: World) -> ReplayState:
         steps.append(step("x", "no.way", depends_on=tuple(names)))
     budget = {"tool_calls": 2 * len(names) + world.n("spare", 1, 3)}
     pack = world.pack(budget=budget, on_failure=world.one("failure", ("compensate", "ask")))
-    return ReplayState(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=4)
+    return Scene(pack=pack, request=ask(world), run={"plan": plan(*steps)}, rounds=4)
 
 
 class Closed:
@@ -636,7 +630,7 @@ async def claimed_twice(world: World) -> str:
         return begun.session_id
 
 
-def grants(world: World) -> ReplayState:
+def grants(world: World) -> Scene:
     """Calls that a policy grants, in plans of the caller and of a planner, after trusted and untrusted results."""
     world.tool("pay.it", mode="network", authority=(), no_compensation="paid is paid")
     world.tool("tell.it", mode="delegated", authority=(), no_compensation="it only tells")
@@ -658,10 +652,8 @@ def grants(world: World) -> ReplayState:
     proposed = plan(*reads, *calls, *later)
     pack = world.pack(policies=(small,), on_failure="keep")
     if world.chance("planned", 0.4):
-        return ReplayState(
-            pack=pack, request=ask(world), planner=lambda: Script(proposed, proposed), rounds=4
-        )
-    return ReplayState(pack=pack, request=ask(world), run={"plan": proposed}, rounds=4)
+        return Scene(pack=pack, request=ask(world), planner=lambda: Script(proposed, proposed), rounds=4)
+    return Scene(pack=pack, request=ask(world), run={"plan": proposed}, rounds=4)
 
 
 RARE_FAMILIES: tuple[Family, ...] = (

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from tercet.replay.replaying import replay_recording
 
 from histories import seeded
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.replay.replay import replay_recording
 from tercet.replay.sources import load_bundle
 
 CHUNKS = [seeded.SEEDS[at : at + 16] for at in range(0, len(seeded.SEEDS), 16)]
