@@ -18,7 +18,6 @@ from tercet.cli.outline import outline
 from tercet.cli.quality_view import show_quality
 from tercet.cli.revision_view import show_revisions, timing_rows
 from tercet.cli.screen import Screen
-from tercet.cli.session_json import budget_of
 from tercet.cli.standing import Commands, Standing, left_over, standing
 from tercet.cli.text import ago, count, listed, printable, took
 from tercet.cli.turn_view import show_turns
@@ -29,6 +28,7 @@ from tercet.contracts.request import SIMULATED
 from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.verdict import Verdict
 from tercet.core import events as e
+from tercet.core.budget import budget_of
 from tercet.core.fold.session import ESCALATED
 from tercet.core.state import UNDO, State, StepState
 from tercet.core.transcript import timestamp

@@ -22,6 +22,7 @@ from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import Gate
 from tercet.contracts.references import Reference, scan
 from tercet.core import commands as c
+from tercet.core.budget import remaining
 from tercet.core.compensation import shown_params
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import basis_of, evidence_in
@@ -133,7 +134,7 @@ def ask_for(
         needs=needs or {"": Need()},
         digest=call_digest(state, setting, asked, gates),
         covers={other.name: call_digest(state, setting, other, gates) for other in sequence},
-        shown={**shown, "budget": budget_left(state, setting), "plan": _rest(state)},
+        shown={**shown, "budget": remaining(state.used, setting.limits), "plan": _rest(state)},
         stale=_stale(state, setting, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
@@ -184,7 +185,7 @@ def ask_for_outputs(state: State, setting: RunConfig) -> c.Ask:
             "recommended": recommend(decided),
             "left": list(diagnosis_of(state)),
             "repairs": state.used.repairs,
-            "budget": budget_left(state, setting),
+            "budget": remaining(state.used, setting.limits),
         },
         stale=_first_expiry(setting, _stood_on(state, setting)),
         ttl_ms=gate.ttl_ms if gate else 0,
@@ -306,18 +307,6 @@ def _sources(state: State, setting: RunConfig, asked: Resolved) -> dict[str, str
     """Where the value of each parameter came from, in the words of the plan, and whether that place is trusted."""
     review = Review(setting.ctx, setting.compiled, setting.spec, read_plan(state.plan))
     return describe_origins(origins(review, asked.name))
-
-
-def budget_left(state: State, setting: RunConfig) -> dict[str, int]:
-    """What is left of each dimension that has a limit."""
-    budget, used = setting.ctx.run_budget, state.used
-    spent = {
-        "tokens": (setting.ctx.run_budget.tokens, used.tokens + used.reserved_tokens),
-        "tool_calls": (budget.tool_calls, used.tool_calls + used.reserved_calls + used.held_calls),
-        "cost_microcents": (budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost),
-        "wall_clock_ms": (budget.wall_clock_ms, used.wall_clock),
-    }
-    return {name: max(0, limit - amount) for name, (limit, amount) in spent.items() if limit is not None}
 
 
 def _rest(state: State) -> list[dict[str, str]]:

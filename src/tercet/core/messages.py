@@ -23,10 +23,10 @@ from tercet.contracts.references import is_text
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
+from tercet.core.budget import EXTENSIBLE, is_extension
 from tercet.core.events.gate import Answered
 from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, owner_named, owners_of
 from tercet.core.fold.gate import can_be_held, gate_for, has_set_values
-from tercet.core.fold.session import EXTENSIBLE, is_extension
 from tercet.core.modifications import (
     NOT_SETTABLE,
     SETTABLE,

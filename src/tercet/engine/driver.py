@@ -32,11 +32,11 @@ from tercet.contracts.plain import is_small
 from tercet.contracts.plan import Plan
 from tercet.contracts.session import ProgressEnvelope
 from tercet.contracts.shape import as_object
+from tercet.core import budget, messages
 from tercet.core import commands as c
 from tercet.core import decide as deciding
 from tercet.core import effects as undoing
 from tercet.core import events as e
-from tercet.core import messages
 from tercet.core.attempt import Done, Ended, NotHappened, Unknown
 from tercet.core.backoff import delay_ms
 from tercet.core.config import ExecutionPlan, RunConfig
@@ -762,9 +762,8 @@ class Driver:
                 carries=carries,
                 error=ended.error,
                 latency=ended.latency_ms,
-                tokens=step.tokens,
-                cost=step.cost,
                 reconciled=is_reconciled,
+                **budget.amounts_of(step),
             )
         )
 

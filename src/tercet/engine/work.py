@@ -27,10 +27,10 @@ from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import KIND_OF, Code, CriticReport, Refusal, RefusalKind, RunOutcome, Verdict
 from tercet.core import attempts as story
+from tercet.core import budget, memories, transcript
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core import memories, transcript
-from tercet.core.approval import accepting, budget_left, diagnosis_of, people_of
+from tercet.core.approval import accepting, diagnosis_of, people_of
 from tercet.core.backoff import delay_ms
 from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.decide import can_retry, is_looping
@@ -364,12 +364,12 @@ class Work:
     ) -> e.Intent:
         """The INTENT of a call, with what is reserved for it and kept back for the way back, and its deadline."""
         call = course.calls[command.step]
-        back_calls, back_cost = (0, 0) if command.step.startswith(UNDO) else course.way_back(call)
-        budget = setting.ctx.run_budget.wall_clock_ms
+        hold = budget.NOTHING if command.step.startswith(UNDO) else budget.hold_of(call, course.tools)
+        wall_clock = setting.limits.get("wall_clock_ms")
         longest = self.limit_for("executor").timeout_ms or call.tool.timeout_ms
         left = min(longest, call.tool.timeout_ms)
-        if budget is not None and not command.step.startswith(UNDO):
-            left = min(left, max(0, budget - state.used.wall_clock))
+        if wall_clock is not None and not command.step.startswith(UNDO):
+            left = min(left, max(0, wall_clock - state.used.wall_clock))
         return e.Intent(
             at=now,
             step=command.step,
@@ -380,8 +380,6 @@ class Work:
             occurrence=command.occurrence,
             deadline=now + left,
             epoch=epoch,
-            tokens=call.step.estimated_tokens,
-            cost=call.tool.cost_microcents,
             breaker=circuit,
             call=call_hash(
                 call.tool.name,
@@ -389,10 +387,9 @@ class Work:
                 if setting.ctx.goes_by(Behaviour.STRICT_CALLS)
                 else command.params,
             ),
-            hold_calls=back_calls,
-            hold_cost=back_cost,
             compensation=command.compensation,
             marks=marks_of(setting, call, command.params),
+            **budget.reservation_of(call, hold),
         )
 
     def judge(
@@ -462,7 +459,7 @@ class Work:
             verdicts=tuple(story.verdicts(state)),
             attempts=tuple(story.attempts(events)),
             reason=reason,
-            budget_remaining=dict(budget_left(state, setting)),
+            budget_remaining=budget.remaining(state.used, setting.limits),
             options=options,
         )
         data = canonical(packet)
@@ -790,7 +787,7 @@ def _frame(state: State, setting: RunConfig) -> RunContext:
     update = {
         "plan_origin": state.plan_origin,
         "answers_feedback": bool(state.start.fallible) and not state.is_stepwise,
-        "used": transcript.budget_use(state),
+        "used": budget.budget_use(state.used),
     }
     return setting.ctx.model_copy(update=update)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from tercet.contracts.errors import TercetError
 from tercet.core import events as e
-from tercet.core.state import State, StepState, Used
+from tercet.core.state import State, StepState
 
 INTERRUPTED = "interrupted"
 """The code of a step whose process died during its call."""
@@ -75,13 +75,6 @@ def step_of(state: State, name: str, event: e.Event) -> StepState:
 def with_step(state: State, name: str, **changes: Any) -> dict[str, StepState]:
     """The steps with one of them changed."""
     return {**state.steps, name: msgspec.structs.replace(state.steps[name], **changes)}
-
-
-def more(state: State, **amounts: int) -> Used:
-    """What is used up, with these amounts added."""
-    return msgspec.structs.replace(
-        state.used, **{name: getattr(state.used, name) + n for name, n in amounts.items()}
-    )
 
 
 def owners_of(start: e.SessionStarted) -> tuple[Mapping[str, Any], ...]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import msgspec
-
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
+from tercet.core.budget import release_holds
 from tercet.core.fold.base import changed, demand
 from tercet.core.state import UNDO, State, StepState
 
@@ -30,7 +29,7 @@ def compensation_begun(state: State, event: e.CompensationBegun) -> State:
         after={**state.after, **{name: (after,) for name, after in pairwise(calls)}},
         frontier=tuple(calls[:1]),
         unjudged=(),
-        used=msgspec.structs.replace(state.used, held_calls=0, held_cost=0),
+        used=release_holds(state.used),
     )
 
 

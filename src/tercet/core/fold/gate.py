@@ -15,6 +15,7 @@ from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.loop import Phase
 from tercet.contracts.shape import as_object
 from tercet.core import events as e
+from tercet.core.budget import add, amounts_of
 from tercet.core.fold.base import (
     ANSWERS,
     MODIFIED,
@@ -22,7 +23,6 @@ from tercet.core.fold.base import (
     changed,
     demand,
     illegal,
-    more,
     named_among,
     owner_named,
     owners_of,
@@ -281,9 +281,8 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         step=gate.step,
         attempt=step.attempt,
         value=event.value,
-        tokens=step.tokens,
-        cost=step.cost,
         reconciled=True,
+        **amounts_of(step),
     )
     done = complete(changed(state, gates=_without(state, gate)), found)
     if Behaviour.STRICT_CALLS not in state.start.behaviour:
@@ -323,7 +322,7 @@ def _replan(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         feedback=(event.note or gate.shown.get("reason", "a person asks for another plan"),),
         setbacks=(*state.setbacks, (gate.step,) if gate.step else ()),
         refused=(*state.refused, state.plan_hash),
-        used=more(state, replans=1),
+        used=add(state.used, replans=1),
     )
 
 

@@ -14,6 +14,7 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.loop import Phase
 from tercet.contracts.shape import as_object
 from tercet.core import events as e
+from tercet.core.budget import NO_HOLD, add, count_call, reserve, reserved_for, settle
 from tercet.core.fold.base import (
     INTERRUPTED,
     NOT_MADE,
@@ -22,12 +23,11 @@ from tercet.core.fold.base import (
     WITHHELD,
     changed,
     demand,
-    more,
     step_of,
     with_step,
 )
 from tercet.core.fold.session import escalated
-from tercet.core.state import UNDO, State, StepState, Used
+from tercet.core.state import UNDO, State, StepState
 
 P = Phase
 
@@ -53,16 +53,6 @@ def intent(state: State, event: e.Intent) -> State:
         why=f"step {event.step} is {step.status}",
     )
     demand(state, event, is_met=event.attempt == step.attempt + 1, why=f"attempt {step.attempt + 1} is due")
-    calls = 1 if event.tool else 0  # a note calls nothing
-    is_kept = step.is_reserving  # an attempt before this one may have happened: the same is kept for both
-    used = more(
-        state,
-        reserved_calls=calls,
-        reserved_tokens=event.tokens - step.tokens * is_kept,
-        reserved_cost=event.cost - step.cost * is_kept,
-        held_calls=event.hold_calls - step.hold_calls,
-        held_cost=event.hold_cost - step.hold_cost,
-    )
     steps = with_step(
         state,
         event.step,
@@ -70,19 +60,16 @@ def intent(state: State, event: e.Intent) -> State:
         attempt=event.attempt,
         key=event.key,
         occurrence=event.occurrence,
-        calls=calls,
-        tokens=event.tokens,
-        cost=event.cost,
+        calls=1 if event.tool else 0,
         error="",
         code="",
         call=event.call,
         began=event.at,
         deadline=event.deadline,
-        hold_calls=event.hold_calls,
-        hold_cost=event.hold_cost,
         params=event.params,
+        **reserved_for(event),
     )
-    return changed(state, steps=steps, used=used)
+    return changed(state, steps=steps, used=reserve(state.used, step, event))
 
 
 def _in_flight(state: State, name: str, attempt: int, event: e.Event) -> StepState:
@@ -110,7 +97,7 @@ def complete(state: State, event: e.Complete) -> State:
         same=same if repeated and state.is_stepwise else "",
     )
     changes: dict[str, Any] = {
-        "used": _spent(state, step, steps=1, tokens=event.tokens, cost=event.cost),
+        "used": settle(state.used, step, event),
         "keys": {**state.keys, step.key: event.step},
         "unjudged": (*state.unjudged, event.step),
     }
@@ -149,36 +136,6 @@ def _named(state: State, event: e.Complete) -> dict[str, Any]:
     }
 
 
-def _spent(
-    state: State,
-    step: StepState,
-    *,
-    steps: int = 0,
-    tokens: int = 0,
-    cost: int = 0,
-    is_undone: bool = False,
-) -> Used:
-    """What was reserved for a call is given back, and what it really used is booked. `is_undone` says that it did not
-    happen: then nothing is kept back for taking it back.
-
-    A call whose outcome was unknown until now was counted when it became unknown; its tokens and money were kept.
-    """
-    used = state.used
-    is_flying, is_kept = step.status == "in_flight", step.is_reserving
-    return msgspec.structs.replace(
-        used,
-        steps=used.steps + steps,
-        tool_calls=used.tool_calls + step.calls * is_flying,
-        tokens=used.tokens + tokens,
-        cost=used.cost + cost,
-        reserved_calls=used.reserved_calls - step.calls * is_flying,
-        reserved_tokens=used.reserved_tokens - step.tokens * is_kept,
-        reserved_cost=used.reserved_cost - step.cost * is_kept,
-        held_calls=used.held_calls - step.hold_calls * is_undone,
-        held_cost=used.held_cost - step.hold_cost * is_undone,
-    )
-
-
 def abort(state: State, event: e.Abort) -> State:
     step = _in_flight(state, event.step, event.attempt, event)
     demand(state, event, is_met=step.status == "in_flight", why=f"step {event.step} is {step.status}")
@@ -194,20 +151,14 @@ def abort(state: State, event: e.Abort) -> State:
         code=event.code,
         is_retriable=event.retriable,
         retry_after=event.retry_after,
-        hold_calls=0 if is_known else step.hold_calls,
-        hold_cost=0 if is_known else step.hold_cost,
         # A call that its process left behind may still take effect until its deadline.
         not_before=step.deadline if event.code == STOPPED else step.not_before,
         since=step.deadline if event.code == STOPPED else event.at,
+        **(NO_HOLD if is_known else {}),
     )
     unjudged = (*state.unjudged, event.step) if is_known else state.unjudged
-    used = _spent(state, step, is_undone=True) if is_known else _counted(state, step)
+    used = settle(state.used, step, None) if is_known else count_call(state.used, step)
     return changed(state, steps=steps, used=used, unjudged=unjudged)
-
-
-def _counted(state: State, step: StepState) -> Used:
-    """A call that may have happened counts as made; what it would cost stays kept until that is known."""
-    return more(state, tool_calls=step.calls, reserved_calls=-step.calls)
 
 
 def step_refused(state: State, event: e.StepRefused) -> State:
@@ -261,7 +212,7 @@ def retry_scheduled(state: State, event: e.RetryScheduled) -> State:
     steps = with_step(
         state, event.step, status="pending", not_before=event.not_before, retries=step.retries + retries
     )
-    return changed(state, steps=steps, used=more(state, retries=retries))
+    return changed(state, steps=steps, used=add(state.used, retries=retries))
 
 
 def settled(state: State, event: e.Settled) -> State:
@@ -291,15 +242,15 @@ def settled(state: State, event: e.Settled) -> State:
             retries=step.retries + retries,
             not_before=event.not_before,
         ),
-        used=more(state, retries=retries),
+        used=add(state.used, retries=retries),
     )
     return did_not_happen(retried, event.step) if event.how == "absent" else retried
 
 
 def did_not_happen(state: State, name: str) -> State:
     """A call of unknown outcome that turns out not to have happened: nothing is kept for it any more."""
-    used = _spent(state, state.steps[name], is_undone=True)
-    steps = with_step(state, name, outcome="not_done", hold_calls=0, hold_cost=0)
+    used = settle(state.used, state.steps[name], None)
+    steps = with_step(state, name, outcome="not_done", **NO_HOLD)
     return changed(state, steps=steps, used=used)
 
 
@@ -346,7 +297,7 @@ def step_judged(state: State, event: e.StepJudged) -> State:
                 phase=P.PLAN,
                 gates={},
                 approved={},
-                used=more(state, replans=1),
+                used=add(state.used, replans=1),
                 feedback=(event.reason,),
                 setbacks=(*state.setbacks, (event.step,)),
                 refused=(*state.refused, state.plan_hash),

@@ -7,6 +7,7 @@ import msgspec
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.shape import as_object
+from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.backoff import delay_ms
@@ -71,7 +72,7 @@ def complete(scene: ReplayState, event: e.Complete) -> Derived | None:
     declared: list[str] = scene.state.plan.get("declared_outputs", []) if event.blob else []
     large = as_object(scene.blobs[event.blob]) if event.blob else None
     carries = tuple(output for output in declared if output in (large or ()))
-    booked = msgspec.structs.replace(event, tokens=step.tokens, cost=step.cost, carries=carries)
+    booked = msgspec.structs.replace(event, carries=carries, **budget.amounts_of(step))
     return Derived(event=booked, fact="what a tool answers")
 
 
