@@ -30,7 +30,8 @@ from tercet.core.events import BoundCompensation, EarlierCall, Need
 from tercet.core.modifications import SETTABLE, settable
 from tercet.core.plans import read_plan
 from tercet.core.same_calls import shown_marks
-from tercet.core.state import UNDO, Answer, State
+from tercet.core.state import Answer, State
+from tercet.critic.compensation import CompensatingStep
 from tercet.critic.flow import describe_origins, origins
 from tercet.critic.gates import gravity
 from tercet.critic.reading import pinned
@@ -88,7 +89,7 @@ def sources_of(state: State, setting: RunConfig, call: EffectiveStep) -> tuple[s
 def dated_sources(state: State, setting: RunConfig, call: EffectiveStep) -> tuple[str, ...]:
     """Return the evidence that must be valid when a call is made. That of a compensation was valid when its step was
     dispatched, and its values are bound since."""
-    return () if call.step.id.startswith(UNDO) else sources_of(state, setting, call)
+    return () if isinstance(call.step, CompensatingStep) else sources_of(state, setting, call)
 
 
 def frozen_evidence(state: State, setting: RunConfig, call: EffectiveStep) -> dict[str, str]:
@@ -142,7 +143,7 @@ def ask_for(
 
 def _is_settable(setting: RunConfig, asked: Resolved, needs: Mapping[str, Need]) -> bool:
     """Whether values can be set in a call: one of the plan, at a gate that names who is trusted to set them."""
-    is_planned = not asked.name.startswith(UNDO)
+    is_planned = not isinstance(asked.call.step, CompensatingStep)
     is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
     return is_planned and is_strict and any(need.roles for need in needs.values())
 
@@ -150,7 +151,7 @@ def _is_settable(setting: RunConfig, asked: Resolved, needs: Mapping[str, Need])
 def ask_for_compensation(state: State, setting: RunConfig, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
     """Return the gate at which a compensation waits. It never expires, since the run is already ending."""
     asking = ask_for(state, setting, asked, gates)
-    shown = {**asking.shown, "reason": state.reason, "compensates": asked.name.removeprefix(UNDO)}
+    shown = {**asking.shown, "reason": state.reason, "compensates": state.steps[asked.name].compensates}
     return msgspec.structs.replace(asking, shown=shown, ttl_ms=0)
 
 
@@ -332,7 +333,8 @@ def settlers_of(state: State, setting: RunConfig, name: str, call: EffectiveStep
     condition lifts a gate of a compensation, since a declared one is made without evaluating them. A call that only had
     to be approved by another person is settled by another person.
     """
-    steps = frozenset((name, name.removeprefix(UNDO).partition("#")[0]))
+    host = state.steps[name].compensates
+    steps = frozenset((name, (host or name).partition("#")[0]))
     if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         return people_of(state, setting, steps)
     approvals = _approvals(state, steps)
@@ -340,7 +342,7 @@ def settlers_of(state: State, setting: RunConfig, name: str, call: EffectiveStep
     if call is not None:
         known = setting.compiled.gates_by_name
         own = (*call.gates, *(() if call.leaves_nothing else setting.spec.gates))
-        names += [g for g in own if g in known and (name.startswith(UNDO) or known[g].when is None)]
+        names += [g for g in own if g in known and (host or known[g].when is None)]
     is_grave = call is not None and gravity(call.mode, call.reversibility) is not None
     return _needs(setting, names) or ({"": Need()} if approvals or is_grave else {})
 

@@ -27,7 +27,7 @@ from tercet.contracts.references import LITERAL
 from tercet.contracts.tool import ToolSpec
 from tercet.core import budget
 from tercet.core.events import Undo
-from tercet.core.state import UNDO, EarlierStep, SetValue
+from tercet.core.state import EarlierStep, SetValue
 from tercet.critic.compensation import compensating_step
 from tercet.critic.dispatch import Progress
 from tercet.critic.reading import with_params
@@ -158,7 +158,7 @@ class ExecutionPlan:
 
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> ExecutionPlan:
         """The same course with the steps that take others back, none of which can end the run."""
-        ways = {f"{UNDO}{way.step}": way for way in undo if way.tool}
+        ways = {way.name: way for way in undo if way.tool}
         steps = {name: _compensating_step(way) for name, way in ways.items()}
         calls = {name: effective(-1, step, tools[ways[name].tool]) for name, step in steps.items()}
         order = {name: (0, 0, position) for position, name in enumerate(ways)}

@@ -49,13 +49,12 @@ from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
-from tercet.core.fold.session import ESCALATED
 from tercet.core.identity import idempotency_key
 from tercet.core.outputs.fresh_evidence import missing_evidence
 from tercet.core.required_gates import compensation_gates, gates_of
 from tercet.core.results import Results
 from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
-from tercet.core.state import UNDO, Quality, State, StepState
+from tercet.core.state import Quality, State, StepState
 from tercet.critic.compensation import with_steps
 from tercet.critic.dispatch import (
     NO_PROGRESS,
@@ -161,7 +160,7 @@ def is_worn_out(state: State, setting: RunConfig) -> bool:
 
 def is_escalated(state: State) -> bool:
     """Whether a run was handed to a person."""
-    return state.phase is Phase.HALT and state.reason.startswith(ESCALATED)
+    return state.phase is Phase.HALT and state.escalation is not None
 
 
 def _is_handed_over(state: State) -> bool:
@@ -230,8 +229,8 @@ class Acting:
 
     def _may_end_plan(self, name: str, step: StepState) -> bool:
         if step.status == "done":
-            return is_looping(step) and not name.startswith(UNDO)
-        is_harmless = step.outcome != "done" or name.startswith(UNDO)
+            return is_looping(step) and not step.compensates
+        is_harmless = step.outcome != "done" or bool(step.compensates)
         is_excused = self.course.steps[name].optional and is_harmless and step.code != MODIFIED
         return not is_excused and not can_retry(self.state, self.setting, step)
 
@@ -272,7 +271,7 @@ class Acting:
             return None
         if step.status == "unknown":
             return self._unknown(name, step)
-        return self._back(name, step) if name.startswith(UNDO) else self._ready(name, step)
+        return self._back(name, step) if step.compensates else self._ready(name, step)
 
     def _back(self, name: str, step: StepState) -> c.Command:
         """Return the call that compensates a step, or what keeps it from being made.
@@ -286,7 +285,7 @@ class Acting:
                 if step.is_unsettled
                 else c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
             )
-        undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
+        undo = next(undo for undo in self.state.undo if name == undo.name)
         call = self.course.calls[name]
         if (unchecked := self._repeated(name, step, call, undo.params, undo.key)) is not None:
             return unchecked
@@ -360,7 +359,7 @@ class Acting:
             if step.id not in missing or self.state.steps[step.id].may_have_happened
         )
         proposed = (
-            self.course.steps[f"{UNDO}{undo.step}"]
+            self.course.steps[undo.name]
             for undo in self.state.undo
             if undo.bound is not None and undo.bound.proposed
         )
@@ -386,18 +385,14 @@ class Acting:
         others = (
             other
             for other in self.state.undo
-            if other.tool == undo.tool and self.state.steps[f"{UNDO}{other.step}"].status == "done"
+            if other.tool == undo.tool and self.state.steps[other.name].status == "done"
         )
         has_run = any(key in self.state.keys for key in keys)
         return has_run or any(self._keys(call, other.params, 0)[0] == keys[0] for other in others)
 
     def _shortage_back(self, name: str, step: StepState) -> budget.Shortage | None:
         """Return what the budget has too little of for this compensation and those that are still to be made."""
-        later = [
-            f"{UNDO}{undo.step}"
-            for undo in self.state.undo
-            if undo.tool and undo.step != name.removeprefix(UNDO)
-        ]
+        later = [undo.name for undo in self.state.undo if undo.tool and undo.name != name]
         due = [other for other in later if not self.state.steps[other].attempt]
         needs = budget.needs_of_compensations(self.course.calls[other].tool for other in (name, *due))
         return budget.find_shortage(self.state.used, self.setting.limits, needs, own=step)
@@ -584,7 +579,7 @@ class Acting:
             return None
         if step.checked != key:
             return c.CheckRepeats(step=name, params=params, key=key)
-        if step.earlier_calls and (once.then == "refuse" or name.startswith(UNDO)):
+        if step.earlier_calls and (once.then == "refuse" or step.compensates):
             reason = describe_repeat(call.tool, once, step.earlier_calls)
             return c.Fault(step=name, code=REPEATED, reason=reason)
         return None

@@ -35,7 +35,7 @@ from tercet.core.fold import session as session_fold
 from tercet.core.fold import step as step_fold
 from tercet.core.fold import turn as turn_fold
 from tercet.core.fold.base import IllegalEvent, illegal
-from tercet.core.state import UNDO, State, Used
+from tercet.core.state import State, Used
 
 P = Phase
 
@@ -113,7 +113,7 @@ def fold_event(state: State, event: e.Event) -> State:
     """The state after an event."""
     if state.is_over or state.phase not in TABLE[type(event)]:
         raise illegal(state, event, "the phase does not allow it")
-    if state.phase is P.FAIL and isinstance(event, _ONLY_BACK) and not event.step.startswith(UNDO):
+    if state.phase is P.FAIL and isinstance(event, _ONLY_BACK) and _is_planned(state, event.step):
         raise illegal(state, event, "the run has failed")
     moved = _HANDLERS[type(event)](state, event)
     now = max(state.at, event.at)
@@ -130,6 +130,11 @@ def fold_event(state: State, event: e.Event) -> State:
         active_since=0 if is_outside else _active_since(state, status, event, now),
         iterations=state.iterations + _counts(state, moved.phase),
     )
+
+
+def _is_planned(state: State, name: str) -> bool:
+    """Return whether this is a step of the plan, and no compensation."""
+    return name in state.steps and not state.steps[name].compensates
 
 
 def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:

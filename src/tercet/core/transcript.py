@@ -13,7 +13,7 @@ from tercet.contracts.run import Outcome, Run, SkippedStep, TranscriptEntry
 from tercet.core import events as e
 from tercet.core.budget import budget_use
 from tercet.core.config import ExecutionPlan, RunConfig
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 
 _LAST_MS = 253_402_300_799_000
 """The last second of the year 9999: what lies behind it, no datetime can say."""
@@ -140,7 +140,7 @@ def run_of(
         skipped=tuple(
             SkippedStep.model_validate({"step_id": name, "reason": step.error})
             for name, step in state.steps.items()
-            if step.status == "skipped" and not name.startswith(UNDO)
+            if step.status == "skipped" and not step.compensates
         ),
         approvals=approvals(state),
         outputs=state.outputs,

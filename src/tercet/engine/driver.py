@@ -47,7 +47,7 @@ from tercet.core.fold.gate import acceptances
 from tercet.core.plans import read_plan
 from tercet.core.results import entered_results
 from tercet.core.same_calls import recent_claim
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.engine import inbox as mail
 from tercet.engine.calls import Calls
 from tercet.engine.evidence.retrieval import read_facts
@@ -664,7 +664,7 @@ class Driver:
             wait = delay_ms(Backoff(), step.attempt - 1, self.around.draw) if step.attempt > 1 else 0
             by = "idempotent" if call.tool.idempotent else "pure"
             # In a run that is ending nothing is called again, and what leaves no effect need not be known.
-            is_over = self.state.phase is Phase.FAIL and not name.startswith(UNDO)
+            is_over = self.state.phase is Phase.FAIL and not step.compensates
             self._settled(name, "absent" if is_over else "run_again", by, self.now() + wait)
             return
         tool = self.around.tools[call.tool.name]
@@ -685,7 +685,7 @@ class Driver:
                 self._settled(
                     name, "absent", "reconcile", now + delay_ms(Backoff(), step.retries, self.around.draw)
                 )
-                is_over = self.state.phase is Phase.FAIL and not name.startswith(UNDO)
+                is_over = self.state.phase is Phase.FAIL and not step.compensates
                 if not has_retries and not is_over:
                     reason = f"{tool.name} did not happen, and has no retries left"
                     self._record(e.StepRefused(at=now, step=name, code="retries_exhausted", reason=reason))

@@ -16,9 +16,10 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from tercet.contracts.errors import InternalError
+from tercet.contracts.plan import compensated_step
 from tercet.core import codec
 from tercet.core import events as e
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.core.table import fold_event
 from tercet.engine import checkpoint
 from tercet.engine.rows import row_of
@@ -177,7 +178,7 @@ class Ledger:
                 case e.SessionResumed():
                     recovered = len(event.in_flight)
                     signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
-                case e.StepSkipped() if event.step.startswith(UNDO):
+                case e.StepSkipped() if compensated_step(event.step):
                     step = self.state.steps[event.step]
                     signal("compensation_failed", {"loop_id": run, "action": event.step, "error": step.error})
                 case e.GateOpened():

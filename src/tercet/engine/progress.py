@@ -13,7 +13,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.session import BackgroundSession, Heartbeat, ProgressEnvelope, SessionCheckpoint
 from tercet.core import budget
 from tercet.core import events as e
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.core.transcript import timestamp
 from tercet.engine import sessions as opening
 from tercet.executor.clock import Clock
@@ -29,14 +29,14 @@ def envelope(state: State, now: int, number: int | None = None) -> ProgressEnvel
     """How far a session is. Its number is the session's position unless another is given: so two who watch the same
     session make the same envelopes."""
     start = state.start
-    planned = {name: step for name, step in state.steps.items() if not name.startswith(UNDO)}
+    planned = [step for step in state.steps.values() if not step.compensates]
     session = str(start.session)
     return ProgressEnvelope(
         session_id=session,
         progress_id=f"{session}.p{state.position if number is None else number}",
         emitted_at=timestamp(now),
         current_step=_current(state),
-        completed_step_count=sum(step.status in ("done", "skipped") for step in planned.values()),
+        completed_step_count=sum(step.status in ("done", "skipped") for step in planned),
         total_step_count=len(planned),
         budget_remaining=remaining(state, now),
         awaiting_gate=next(iter(state.gates), None),

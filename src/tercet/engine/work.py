@@ -36,7 +36,6 @@ from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.decide import can_retry, is_looping
 from tercet.core.exposure import untrusted_data_read
 from tercet.core.fold.base import ANSWERS, MODIFIED, ROLE_LOST
-from tercet.core.fold.session import ESCALATED
 from tercet.core.identity import call_hash
 from tercet.core.messages import TEMPLATE
 from tercet.core.modifications import changed_plan
@@ -45,7 +44,7 @@ from tercet.core.outputs.rounds import better_round, restored, told_round
 from tercet.core.plans import read_plan
 from tercet.core.results import Results
 from tercet.core.same_calls import marks_of
-from tercet.core.state import UNDO, Change, State
+from tercet.core.state import Change, State
 from tercet.critic.consolidate import consolidate
 from tercet.critic.finalize import finalize
 from tercet.critic.flow import trusted_results
@@ -364,11 +363,11 @@ class Work:
     ) -> e.Intent:
         """The INTENT of a call, with what is reserved for it and kept back for the way back, and its deadline."""
         call = course.calls[command.step]
-        hold = budget.NOTHING if command.step.startswith(UNDO) else budget.hold_of(call, course.tools)
+        hold = budget.NOTHING if state.steps[command.step].compensates else budget.hold_of(call, course.tools)
         wall_clock = setting.limits.get("wall_clock_ms")
         longest = self.limit_for("executor").timeout_ms or call.tool.timeout_ms
         left = min(longest, call.tool.timeout_ms)
-        if wall_clock is not None and not command.step.startswith(UNDO):
+        if wall_clock is not None and not state.steps[command.step].compensates:
             left = min(left, max(0, wall_clock - state.used.wall_clock))
         return e.Intent(
             at=now,
@@ -403,7 +402,7 @@ class Work:
     ) -> Iterator[e.Event]:
         """What the critic says of a step, and what follows at once."""
         step = state.steps[name]
-        is_undo = name.startswith(UNDO)
+        is_undo = bool(step.compensates)
         # What a person wants changed is planned anew, however little the plan needs it.
         is_optional = course is not None and course.steps[name].optional and step.code != MODIFIED
         judged = partial(e.StepJudged, at=now, step=name, attempt=step.attempt)
@@ -451,7 +450,7 @@ class Work:
         """The gate at which a person takes over, and the bytes of the packet that they are handed."""
         can_replan = state.plan_origin == "planner" and state.start.planner != TEMPLATE
         options = ANSWERS["escalation"] if can_replan else _WITHOUT_PLANNER
-        reason = state.reason.removeprefix(ESCALATED)
+        reason = state.escalation or ""
         entries = transcript.transcript(events, {})
         packet = HandOff(
             plan=state.plan,

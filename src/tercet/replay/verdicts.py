@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.canonical import digest
+from tercet.contracts.plan import compensated_step
 from tercet.contracts.shape import as_object
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.decide import decide, is_worn_out
 from tercet.core.fold.base import ROLE_LOST, changed, with_step
-from tercet.core.state import UNDO
 from tercet.engine.outputs.rederiving import Judged, Unrecorded
 from tercet.replay.comparison import brief
 from tercet.replay.derivations import plan as plans
@@ -121,7 +121,7 @@ def _call(
     scene: ReplayState, event: e.Intent | e.GateOpened | e.ApprovalGranted | e.StepRefused
 ) -> Both | None:
     """Whether a step is called, asked about, granted or refused."""
-    if event.step.startswith(UNDO) or _is_fact(event):
+    if compensated_step(event.step) or _is_fact(event):
         return None
     command = _due(scene, event.step)
     is_settled = bool(scene.state.steps[event.step].approved) and isinstance(event, e.Intent)

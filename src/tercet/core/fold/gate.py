@@ -34,7 +34,7 @@ from tercet.core.fold.quality import with_quality
 from tercet.core.fold.session import ending, extended, revived
 from tercet.core.fold.step import complete, did_not_happen
 from tercet.core.outputs.rounds import told_round
-from tercet.core.state import UNDO, Answer, Change, Entered, OpenGate, SetValue, State, StepState
+from tercet.core.state import Answer, Change, Entered, OpenGate, SetValue, State, StepState
 
 P = Phase
 
@@ -199,8 +199,13 @@ def _shown(gate: OpenGate, waiting: list[str]) -> dict[str, Any]:
     return {**gate.shown, **first, "sequence": left[1:]}
 
 
+def is_of_compensation(state: State, gate: OpenGate) -> bool:
+    """Return whether a gate is about a compensation."""
+    return gate.step in state.steps and bool(state.steps[gate.step].compensates)
+
+
 def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    if gate.step.startswith(UNDO):  # the run is ending already: only this compensation is not made
+    if is_of_compensation(state, gate):  # the run is ending already: only this compensation is not made
         return _refuse_call(state, gate, f"{event.actor} denied it: {event.note}".rstrip(": "), "denied")
     about = "the outputs" if gate.kind == "output" else gate.step
     reason = f"{event.actor} denied {about}: {event.note}".rstrip(": ")
@@ -216,7 +221,12 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     if gate.kind == "output":
         quality = with_quality(state, feedback=event.note, stage="", escalation={})
         return changed(state, gates=_without(state, gate), phase=P.REPAIR, quality=quality)
-    demand(state, event, is_met=not gate.step.startswith(UNDO), why="a compensation can no longer be changed")
+    demand(
+        state,
+        event,
+        is_met=not is_of_compensation(state, gate),
+        why="a compensation can no longer be changed",
+    )
     for name in gate.covers:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
     if event.changes:
@@ -318,6 +328,7 @@ def _replan(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         halted_from=None,
         status="in_progress",
         reason="",
+        escalation=None,
         change=None,
         feedback=(event.note or gate.shown.get("reason", "a person asks for another plan"),),
         setbacks=(*state.setbacks, (gate.step,) if gate.step else ()),
@@ -338,6 +349,7 @@ def _accept_partial(state: State, _: OpenGate, event: e.GateAnswered) -> State:
         phase=P.COMMIT,
         halted_from=None,
         status="in_progress",
+        escalation=None,
         partial=event.actor,
         reason=f"{said}; {told}" if told else said,
     )

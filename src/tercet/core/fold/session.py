@@ -78,6 +78,7 @@ def revived(state: State) -> State:
         steps=steps,
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
+        escalation=None,
         paused_by="",
         paused_for="",
         # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
@@ -89,7 +90,7 @@ def revived(state: State) -> State:
 
 def _is_outputs_matter(state: State) -> bool:
     """Whether a run was handed to a person for its outputs; a mere pause forgets nothing that was said of them."""
-    return state.halted_from is P.VERIFY and state.reason.startswith(ESCALATED)
+    return state.halted_from is P.VERIFY and state.escalation is not None
 
 
 def session_paused(state: State, event: e.SessionPaused) -> State:
@@ -140,6 +141,7 @@ def ending(state: State, how: Ending, reason: str) -> State:
         steps=steps,
         ending=how,
         reason=reason,
+        escalation=None,
         gates=asked,
         approved={},
     )
@@ -204,6 +206,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         halted_from=None,
         status="in_progress",
         reason="",
+        escalation=None,
         gates={},
         approved={},
         steps=steps,
@@ -297,4 +300,11 @@ ESCALATED = "escalated: "
 
 def escalated(state: State, phase: Phase, reason: str) -> State:
     """A run that only a person can help on."""
-    return changed(state, phase=P.HALT, halted_from=phase, status="paused", reason=f"{ESCALATED}{reason}")
+    return changed(
+        state,
+        phase=P.HALT,
+        halted_from=phase,
+        status="paused",
+        reason=f"{ESCALATED}{reason}",
+        escalation=reason,
+    )

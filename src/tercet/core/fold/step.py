@@ -27,7 +27,7 @@ from tercet.core.fold.base import (
     with_step,
 )
 from tercet.core.fold.session import escalated
-from tercet.core.state import UNDO, State, StepState
+from tercet.core.state import State, StepState
 
 P = Phase
 
@@ -109,7 +109,7 @@ def complete(state: State, event: e.Complete) -> State:
         state,
         event.step,
         steps,
-        done=state.done if event.step.startswith(UNDO) else (*state.done, event.step),
+        done=state.done if step.compensates else (*state.done, event.step),
         head=hash_bytes(f"{state.head}{event.step}{same}".encode()),
         **changes,
         **_named(state, event),
@@ -183,7 +183,7 @@ def step_refused(state: State, event: e.StepRefused) -> State:
 
 def _is_covered(undo: e.Undo, name: str) -> bool:
     """Whether this is the compensation of that name, and the approval of its step covers it."""
-    return name == f"{UNDO}{undo.step}" and undo.bound is not None and undo.bound.approved is not None
+    return name == undo.name and undo.bound is not None and undo.bound.approved is not None
 
 
 def _uncovered(undo: e.Undo, name: str) -> e.Undo:
@@ -260,7 +260,7 @@ def step_skipped(state: State, event: e.StepSkipped) -> State:
         state, event, is_met=step.status in ("pending", "failed"), why=f"step {event.step} is {step.status}"
     )
     # What became of taking a step back is told by its error; of other steps the transcript tells that.
-    why = step.error if event.step.startswith(UNDO) else event.reason
+    why = step.error if step.compensates else event.reason
     return _freed(state, event.step, with_step(state, event.step, status="skipped", error=why))
 
 

@@ -14,7 +14,7 @@ from tercet.core.backoff import delay_ms
 from tercet.core.decide import has_retries
 from tercet.core.drift import approved_drift
 from tercet.core.fold.base import INTERRUPTED, ROLE_LOST, STOPPED
-from tercet.core.state import UNDO, StepState
+from tercet.core.state import StepState
 from tercet.replay.derivations.derived import Derived
 from tercet.replay.scene import ReplayState
 
@@ -144,7 +144,7 @@ def settled(scene: ReplayState, event: e.Settled) -> Derived | None:
     if scene.due(c.Settle, at=at, step=name) is None:
         return None
     call, step = scene.followed.calls[name], scene.state.steps[name]
-    is_over = scene.state.phase is Phase.FAIL and not name.startswith(UNDO)
+    is_over = scene.state.phase is Phase.FAIL and not step.compensates
     if call.tool.reconciles:
         return _looked_up(scene, event, step, is_over=is_over)
     wait = _waits(step.attempt - 1) if step.attempt > 1 else (0, 0)
