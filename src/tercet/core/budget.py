@@ -8,6 +8,7 @@ held back; when its outcome is known, the reservation is settled with what the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -141,6 +142,8 @@ _OF_COMPENSATIONS = tuple(
 # The fields of the budget's own dimensions in the structs of a run, for `reserve` and `settle`, which run for every call.
 _TAKEN = tuple((each.used, each.reserved, each.amount) for each in DIMENSIONS if each.limit and each.amount)
 _RESERVED = tuple(field for each in DIMENSIONS if each.limit for field in (each.amount, each.hold) if field)
+_reserved_in: Callable[[e.Intent | StepState], tuple[int, ...]] = attrgetter(*_RESERVED)
+_taken_in: Callable[[e.Complete], tuple[int, ...]] = attrgetter(*(amount for _, _, amount in _TAKEN))
 _HELD = tuple((each.held, each.hold) for each in DIMENSIONS if each.held)
 
 
@@ -250,7 +253,7 @@ def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
 
 def reserved_for(event: e.Intent) -> Fields:
     """Return the fields of a step with what its INTENT reserves and holds back."""
-    return {field: getattr(event, field) for field in _RESERVED}
+    return dict(zip(_RESERVED, _reserved_in(event), strict=True))
 
 
 def amounts_of(step: StepState) -> Fields:
@@ -274,6 +277,8 @@ def reserve(used: Used, step: StepState, event: e.Intent) -> Used:
     changes: dict[str, int] = {}
     if event.tool:  # a note calls nothing
         changes["reserved_calls"] = used.reserved_calls + 1
+    if not step.attempt and not any(_reserved_in(event)):
+        return msgspec.structs.replace(used, **changes)
     is_kept = step.is_reserving
     for _, reserved, amount in _TAKEN:
         if more := getattr(event, amount) - (getattr(step, amount) if is_kept else 0):
@@ -296,16 +301,16 @@ def settle(used: Used, step: StepState, taken: e.Complete | None) -> Used:
     if step.calls and step.status == "in_flight":
         changes["tool_calls"] = used.tool_calls + step.calls
         changes["reserved_calls"] = used.reserved_calls - step.calls
-    is_kept = step.is_reserving
-    for field, reserved, amount in _TAKEN:
-        if taken is not None and (took := getattr(taken, amount)):
-            changes[field] = getattr(used, field) + took
-        if is_kept and (kept := getattr(step, amount)):
-            changes[reserved] = getattr(used, reserved) - kept
-    if taken is None:
-        for held, hold in _HELD:
-            if kept := getattr(step, hold):
-                changes[held] = getattr(used, held) - kept
+    if any(_reserved_in(step)) or (taken is not None and any(_taken_in(taken))):
+        is_kept = step.is_reserving
+        for field, reserved, amount in _TAKEN:
+            if taken is not None:
+                changes[field] = getattr(used, field) + getattr(taken, amount)
+            if is_kept:
+                changes[reserved] = getattr(used, reserved) - getattr(step, amount)
+        if taken is None:
+            for held, hold in _HELD:
+                changes[held] = getattr(used, held) - getattr(step, hold)
     return msgspec.structs.replace(used, **changes) if changes else used
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -60,6 +60,11 @@ def demand(state: State, event: e.Event, *, is_met: bool, why: str) -> None:
         raise illegal(state, event, why)
 
 
+Changes: TypeAlias = dict[str, Any]
+"""The fields of a state that an event changes. Folds that run for every step return them instead of a state, so that
+`fold_event` makes one new state and not two."""
+
+
 def changed(state: State, **changes: Any) -> State:
     """The state with these fields changed."""
     return msgspec.structs.replace(state, **changes)
@@ -67,9 +72,10 @@ def changed(state: State, **changes: Any) -> State:
 
 def step_of(state: State, name: str, event: e.Event) -> StepState:
     """A step that an event is about, and that must be there."""
-    if name not in state.steps:
+    step = state.steps.get(name)
+    if step is None:
         raise illegal(state, event, f"there is no step {name}")
-    return state.steps[name]
+    return step
 
 
 def with_step(state: State, name: str, **changes: Any) -> dict[str, StepState]:

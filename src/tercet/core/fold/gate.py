@@ -294,7 +294,8 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         reconciled=True,
         **amounts_of(step),
     )
-    done = complete(changed(state, gates=_without(state, gate)), found)
+    asked = changed(state, gates=_without(state, gate))
+    done = changed(asked, **complete(asked, found))
     if Behaviour.STRICT_CALLS not in state.start.behaviour:
         return done
     is_trusted = is_trusted_settler(owners_of(state.start), gate.shown, event)

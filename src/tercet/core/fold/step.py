@@ -6,7 +6,6 @@ Each function folds the event of its name.
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
 
 import msgspec
 
@@ -21,8 +20,10 @@ from tercet.core.fold.base import (
     ROLE_LOST,
     STOPPED,
     WITHHELD,
+    Changes,
     changed,
     demand,
+    illegal,
     step_of,
     with_step,
 )
@@ -44,18 +45,14 @@ def repeats_checked(state: State, event: e.RepeatsChecked) -> State:
     return changed(state, steps=steps)
 
 
-def intent(state: State, event: e.Intent) -> State:
+def intent(state: State, event: e.Intent) -> Changes:
     step = step_of(state, event.step, event)
-    demand(
-        state,
-        event,
-        is_met=step.status == "pending" and not step.unmet,
-        why=f"step {event.step} is {step.status}",
-    )
-    demand(state, event, is_met=event.attempt == step.attempt + 1, why=f"attempt {step.attempt + 1} is due")
-    steps = with_step(
-        state,
-        event.step,
+    if step.status != "pending" or step.unmet:
+        raise illegal(state, event, f"step {event.step} is {step.status}")
+    if event.attempt != step.attempt + 1:
+        raise illegal(state, event, f"attempt {step.attempt + 1} is due")
+    begun = msgspec.structs.replace(
+        step,
         status="in_flight",
         attempt=event.attempt,
         key=event.key,
@@ -69,26 +66,28 @@ def intent(state: State, event: e.Intent) -> State:
         params=event.params,
         **reserved_for(event),
     )
-    return changed(state, steps=steps, used=reserve(state.used, step, event))
+    return {"steps": {**state.steps, event.step: begun}, "used": reserve(state.used, step, event)}
 
 
 def _in_flight(state: State, name: str, attempt: int, event: e.Event) -> StepState:
     step = step_of(state, name, event)
-    demand(state, event, is_met=step.attempt == attempt, why=f"step {name} is at attempt {step.attempt}")
-    demand(state, event, is_met=step.status in ("in_flight", "unknown"), why=f"step {name} is {step.status}")
+    if step.attempt != attempt:
+        raise illegal(state, event, f"step {name} is at attempt {step.attempt}")
+    if step.status not in ("in_flight", "unknown"):
+        raise illegal(state, event, f"step {name} is {step.status}")
     return step
 
 
-def complete(state: State, event: e.Complete) -> State:
-    step = _in_flight(state, event.step, event.attempt, event)
+def complete(state: State, event: e.Complete) -> Changes:
+    name = event.step
+    step = _in_flight(state, name, event.attempt, event)
     same = _same(step.call, event)
     repeated = 0 if event.error or not step.call else state.repeats.get(same, 0) + 1
-    steps = with_step(
-        state,
-        event.step,
+    ended = msgspec.structs.replace(
+        step,
         status="failed" if event.error else "done",
         outcome="done",
-        value=event.value if event.step in state.needed else None,
+        value=event.value if name in state.needed else None,
         blob=event.blob,
         error=event.error,
         gate="",
@@ -96,24 +95,24 @@ def complete(state: State, event: e.Complete) -> State:
         repeated=repeated,
         same=same if repeated and state.is_stepwise else "",
     )
-    changes: dict[str, Any] = {
+    steps = {**state.steps, name: ended}
+    changes: Changes = {
+        "steps": steps,
         "used": settle(state.used, step, event),
-        "keys": {**state.keys, step.key: event.step},
-        "unjudged": (*state.unjudged, event.step),
+        "keys": {**state.keys, step.key: name},
+        "unjudged": (*state.unjudged, name),
     }
     if event.error:
-        return changed(state, steps=steps, **changes)
+        return changes
     if repeated:
         changes["repeats"] = {**state.repeats, same: repeated}
-    return _freed(
-        state,
-        event.step,
-        steps,
-        done=state.done if step.compensates else (*state.done, event.step),
-        head=hash_bytes(f"{state.head}{event.step}{same}".encode()),
-        **changes,
-        **_named(state, event),
-    )
+    if not step.compensates:
+        changes["done"] = (*state.done, name)
+    changes["head"] = hash_bytes(f"{state.head}{name}{same}".encode())
+    changes["frontier"] = _freed(state, name, steps)
+    if state.plan.get("declared_outputs"):
+        changes |= _named(state, event)
+    return changes
 
 
 def _same(call: str, event: e.Complete) -> str:
@@ -121,13 +120,10 @@ def _same(call: str, event: e.Complete) -> str:
     return sha256(msgspec.json.encode([call, event.value, event.blob])).hexdigest()[:32]
 
 
-def _named(state: State, event: e.Complete) -> dict[str, Any]:
+def _named(state: State, event: e.Complete) -> Changes:
     """Outputs by name only come from the last completed result that carries them: what changes with this one."""
-    declared = state.plan.get("declared_outputs")
-    if not declared:
-        return {}
     result = as_object(event.value) or {}
-    carried = {name: result[name] for name in declared if name in result}
+    carried = {name: result[name] for name in state.plan["declared_outputs"] if name in result}
     kept = {name: value for name, value in state.named.items() if name not in event.carries}
     kept_in = {name: blob for name, blob in state.named_in.items() if name not in carried}
     return {
@@ -261,52 +257,53 @@ def step_skipped(state: State, event: e.StepSkipped) -> State:
     )
     # What became of taking a step back is told by its error; of other steps the transcript tells that.
     why = step.error if step.compensates else event.reason
-    return _freed(state, event.step, with_step(state, event.step, status="skipped", error=why))
+    steps = with_step(state, event.step, status="skipped", error=why)
+    return changed(state, steps=steps, frontier=_freed(state, event.step, steps))
 
 
-def _freed(state: State, name: str, steps: dict[str, StepState], **changes: Any) -> State:
-    """What waited for a step that has ended comes nearer. `steps` is a new copy, and becomes the state's."""
+def _freed(state: State, name: str, steps: dict[str, StepState]) -> tuple[str, ...]:
+    """Return the frontier without a step that has ended, and with those that only waited for it. `steps` is a new copy,
+    in which what waits for the step comes nearer."""
     ready: list[str] = []
     for after in state.after.get(name, ()):
         waiting = msgspec.structs.replace(steps[after], unmet=steps[after].unmet - 1)
         steps[after] = waiting
         if not waiting.unmet and waiting.status in ("pending", "gated"):
             ready.append(after)
-    frontier = (*(step for step in state.frontier if step != name), *ready)
-    return changed(state, steps=steps, frontier=frontier, **changes)
+    return (*_without(state.frontier, name), *ready)
 
 
-def step_judged(state: State, event: e.StepJudged) -> State:
+def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """Return names without one that occurs at most once."""
+    if name not in names:
+        return names
+    at = names.index(name)
+    return names[:at] + names[at + 1 :]
+
+
+def step_judged(state: State, event: e.StepJudged) -> State | Changes:
     step = step_of(state, event.step, event)
-    demand(
-        state,
-        event,
-        is_met=step.status in ("done", "failed", "unknown"),
-        why=f"step {event.step} is {step.status}",
+    if step.status not in ("done", "failed", "unknown"):
+        raise illegal(state, event, f"step {event.step} is {step.status}")
+    unjudged = _without(state.unjudged, event.step)
+    if event.outcome not in ("replan", "escalate"):
+        return {"unjudged": unjudged}
+    demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    judged = changed(state, unjudged=unjudged)
+    if event.outcome == "escalate":
+        return escalated(judged, P.ACT, event.reason)
+    given_up = changed(judged, phase=P.PLAN, gates={}, approved={})
+    if state.change is not None and event.step == state.change.step:
+        # The next plan is the approver's: no planner has failed, and this plan may be proposed again.
+        return given_up
+    return changed(
+        given_up,
+        used=add(state.used, replans=1),
+        feedback=(event.reason,),
+        setbacks=(*state.setbacks, (event.step,)),
+        refused=(*state.refused, state.plan_hash),
+        change=None,  # the call that it is about belongs to a plan that is given up
     )
-    judged = changed(state, unjudged=tuple(name for name in state.unjudged if name != event.step))
-    if event.outcome in ("replan", "escalate"):
-        demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    match event.outcome:
-        case "replan" if state.change is not None and event.step == state.change.step:
-            # The next plan is the approver's: no planner has failed, and this plan may be proposed again.
-            return changed(judged, phase=P.PLAN, gates={}, approved={})
-        case "replan":
-            return changed(
-                judged,
-                phase=P.PLAN,
-                gates={},
-                approved={},
-                used=add(state.used, replans=1),
-                feedback=(event.reason,),
-                setbacks=(*state.setbacks, (event.step,)),
-                refused=(*state.refused, state.plan_hash),
-                change=None,  # the call that it is about belongs to a plan that is given up
-            )
-        case "escalate":
-            return escalated(judged, P.ACT, event.reason)
-        case _:
-            return judged
 
 
 def loop_guard_tripped(state: State, event: e.LoopGuardTripped) -> State:
