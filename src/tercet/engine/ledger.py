@@ -16,11 +16,12 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from tercet.contracts.errors import InternalError
+from tercet.contracts.plan import compensated_step
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.run import Run
 from tercet.core.same_calls import recent_claim
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.engine import checkpoint
 from tercet.engine.rows import row_of
 from tercet.engine.services import Services
@@ -210,7 +211,7 @@ class Ledger:
                 case e.SessionResumed():
                     recovered = len(event.in_flight)
                     signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
-                case e.StepSkipped() if event.step.startswith(UNDO):
+                case e.StepSkipped() if compensated_step(event.step):
                     step = self.state.steps[event.step]
                     signal("compensation_failed", {"loop_id": run, "action": event.step, "error": step.error})
                 case e.GateOpened():

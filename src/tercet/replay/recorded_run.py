@@ -72,9 +72,8 @@ class RecordedRun:
 
     def fold(self, event: e.Event) -> State:
         """Apply an event as it was recorded; raises `IllegalEvent`."""
-        if isinstance(event, e.SessionStarted | e.SessionMigrated):
-            if self._pinned_by is not event:
-                self.pin(event)
+        if isinstance(event, e.SessionStarted | e.SessionMigrated) and self._pinned_by is not event:
+            self.pin(event)
         self.run.fold(event)
         self.events.append(event)
         return self.state
