@@ -90,11 +90,9 @@ def decide(run: Run) -> Iterator[c.Command]:
     """Yield the commands that are due; none means that the run waits, or is over. What is due after the first command may
     depend on what becomes of it."""
     state, setting = run.state, run.config
-    if is_worn_out(state, setting):
-        if not state.in_flight:
-            yield c.StopExhausted(reason="iteration_budget_exceeded")
-        return
     match state.phase:
+        case _ if is_worn_out(state, setting):
+            yield from () if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),)
         case Phase.PLAN:
             yield c.Reflect() if state.is_turn_open else c.Propose()
         case Phase.DECOMPOSE:
