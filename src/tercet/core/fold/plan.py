@@ -92,6 +92,8 @@ def _changed(
     comes back, and the step remembers why.
     """
     change = state.change
+    if change is None and not state.changed:
+        return None, (), steps
     if change is None:
         before = {step["id"]: step for step in state.plan.get("steps", ())}
         same = {step["id"] for step in said.get("steps", ()) if before.get(step["id"]) == step}
@@ -110,9 +112,11 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
 
     A step whose predecessors are not all kept is none of them: it ran on other results than it would have now.
     """
+    kept: dict[str, StepState] = {}
+    if not state.plan:
+        return kept
     before = {step["id"]: step for step in state.plan.get("steps", ())}
     now = {step["id"]: step for step in said.get("steps", ())}
-    kept: dict[str, StepState] = {}
     for index in plan.graph.order:
         name = plan.steps[index].id
         is_same = name in before and before[name] == now[name]
@@ -124,6 +128,8 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
 
 def _earlier_calls(state: State, kept: Container[str]) -> tuple[EarlierStep, ...]:
     """Return the calls that the run has made, or may have made, and that are not steps of the new plan."""
+    if not state.steps:
+        return state.earlier
     places = {name: place for place, name in enumerate(state.done)}
     said = {step["id"]: step for step in state.plan.get("steps", ())}
     left = [
