@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from tercet.contracts import references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
@@ -166,18 +165,10 @@ def _is_objected(state: State) -> bool:
 
 
 def _needed(plan: Plan, state: State) -> frozenset[str]:
-    """The steps whose results a parameter, a condition, a compensation or an output refers to."""
-    found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
-    found += references.scan(plan.memory)
-    # Under earlier rules, compensations were resolved at the end.
-    if Behaviour.STRICT_CALLS in state.start.behaviour:
-        found += [
-            item for step in plan.steps if step.compensate for item in references.scan(step.compensate.params)
-        ]
-    named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
-    return frozenset(
-        named.union(*(references.names(step.when) for step in plan.steps if step.when is not None))
-    )
+    """The steps whose results something refers to. Under earlier rules, compensations were resolved at the end."""
+    if Behaviour.STRICT_CALLS not in state.start.behaviour:
+        return plan.referenced
+    return plan.referenced | plan.referenced_by_compensations
 
 
 def planning_failed(state: State, event: e.PlanningFailed) -> State:
