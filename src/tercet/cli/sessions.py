@@ -26,9 +26,9 @@ from tercet.contracts.session import SessionStatus
 from tercet.core import codec
 from tercet.core import effects as undoing
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
 from tercet.core.state import TERMINAL, State
-from tercet.core.table import fold_event
 from tercet.core.transcript import timestamp
 from tercet.engine import sessions as opening
 from tercet.engine.checks.damage import DamagedSession, legible, row_fault
