@@ -68,8 +68,7 @@ def withhold(run: Run, command: c.Dispatch, answer: Ready) -> e.StepRefused | e.
     if answer.circuit != "OPEN":
         return None
     if step.is_unsettled:
-        acting = Acting(state, run.config, run.followed, run.blobs)
-        return open_gate(state, acting.ask_whether(name, step), answer.at)
+        return open_gate(state, Acting(run).ask_whether(name, step), answer.at)
     return refused(code="circuit_open", reason=f"the circuit of {call.tool.name} is open")
 
 
