@@ -411,7 +411,7 @@ class Acting:
         """Return what the budget has too little of for this compensation and those that are still to be made."""
         later = [undo.name for undo in self.state.undo if undo.tool and undo.name != name]
         due = [other for other in later if not self.state.steps[other].attempt]
-        needs = budget.needs_of_compensations(self.course.calls[other].tool for other in (name, *due))
+        needs = budget.needs_of_tools(self.course.calls[other].tool for other in (name, *due))
         return budget.find_shortage(self.state.used, self.setting.limits, needs, own=step)
 
     # --- unknown outcomes ---
