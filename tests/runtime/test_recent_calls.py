@@ -14,7 +14,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
-from tercet.journal.sqlite.connection import QUERIES
+from tercet.journal.sqlite.batch import QUERIES
 from tercet.packs.pack import Pack
 from tercet.runtime.journal_check import check_journal
 from tercet.runtime.lists import ListedGate

@@ -9,21 +9,23 @@ from typing import Any
 
 import orjson
 
+from tercet.database.postgres import CONTENTION, Connection
+from tercet.database.schema import read_schema
 from tercet.evidence.errors import (
+    EVIDENCE,
     SnapshotExists,
     SnapshotFrozen,
     SnapshotOpen,
     SnapshotPinned,
     SnapshotUnknown,
 )
-from tercet.evidence.postgres.connection import QUERIES
 from tercet.evidence.rows import OPEN, START, Census, Chain, Row, SnapshotRow, count_change
 from tercet.evidence.spool import Prepared, Spool
 from tercet.evidence.store import Added, NewDocument
 from tercet.evidence.words import indexed
-from tercet.journal.postgres.driver import Connection
-from tercet.journal.postgres.faults import CONTENTION
 
+SCHEMA = read_schema("tercet.evidence.postgres", EVIDENCE)
+QUERIES = SCHEMA.queries
 _PAGE = 10_000
 
 

@@ -8,11 +8,11 @@ from contextlib import suppress
 
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.search_words import terms_of
+from tercet.database.postgres import CONNECTIONS, Connection, Pool, Server
 from tercet.evidence import ranking
 from tercet.evidence.errors import FactUnknown, StoreError
 from tercet.evidence.postgres import drafts
-from tercet.evidence.postgres.connection import QUERIES, Connections
-from tercet.evidence.postgres.drafts import find_frozen, find_snapshot
+from tercet.evidence.postgres.drafts import QUERIES, SCHEMA, find_frozen, find_snapshot
 from tercet.evidence.ranking import Match
 from tercet.evidence.rows import (
     START,
@@ -36,19 +36,20 @@ from tercet.evidence.store import (
     SnapshotHead,
     silent,
 )
-from tercet.journal.postgres.driver import Connection
 
 
 class PostgresEvidence:
     """A durable store on a server, for many machines. Open it with `open_evidence("postgresql://host/database")`."""
 
-    def __init__(self, url: str, *, patience_s: float | None = None) -> None:
-        self._connections = Connections(url, patience_s=patience_s)
+    def __init__(self, server: Server) -> None:
+        self._connections = Pool(server, most=CONNECTIONS)
 
     @classmethod
     async def open(cls, url: str, *, patience_s: float | None = None) -> PostgresEvidence:
         """Connect to a database; `patience_s` is how long to wait for locks and for a server that restarts."""
-        store = cls(url, patience_s=patience_s)
+        server = Server(url, SCHEMA, patience_s=patience_s)
+        await (await server.open()).close()
+        store = cls(server)
         await store._connections.open()
         return store
 

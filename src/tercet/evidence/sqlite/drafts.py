@@ -13,13 +13,15 @@ from collections.abc import Iterable
 import msgspec
 import orjson
 
-from tercet.evidence.errors import SnapshotExists, SnapshotFrozen, SnapshotPinned, SnapshotUnknown
+from tercet.database.schema import read_schema
+from tercet.evidence.errors import EVIDENCE, SnapshotExists, SnapshotFrozen, SnapshotPinned, SnapshotUnknown
 from tercet.evidence.rows import OPEN, START, Census, Chain, Row, SnapshotRow, count_change
 from tercet.evidence.spool import Prepared, Spool, Stop
-from tercet.evidence.sqlite.connection import QUERIES
 from tercet.evidence.store import Added, NewDocument
 from tercet.evidence.words import indexed
 
+SCHEMA = read_schema("tercet.evidence.sqlite", EVIDENCE, pragmas=("PRAGMA cache_size = -32000",))
+QUERIES = SCHEMA.queries
 INDEX_BATCH = 2_000
 """So many facts are indexed in one go: a fraction of a second, so that others need not wait long."""
 IDLE = -1

@@ -12,6 +12,7 @@ import msgspec
 
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.search_words import terms_of
+from tercet.database.sqlite import Connections
 from tercet.evidence import ranking
 from tercet.evidence.errors import FactUnknown, SnapshotOpen
 from tercet.evidence.ranking import Match
@@ -28,8 +29,7 @@ from tercet.evidence.rows import (
 )
 from tercet.evidence.spool import Stop, spooled
 from tercet.evidence.sqlite import drafts
-from tercet.evidence.sqlite.connection import QUERIES, Connections
-from tercet.evidence.sqlite.drafts import find_snapshot
+from tercet.evidence.sqlite.drafts import QUERIES, SCHEMA, find_snapshot
 from tercet.evidence.store import (
     Added,
     Change,
@@ -46,7 +46,7 @@ class SqliteEvidence:
     """A durable store in one file, for one machine. Open it with `open_evidence("sqlite:///evidence.db")`."""
 
     def __init__(self, path: Path, *, patience_s: float = 5.0) -> None:
-        self._connections = Connections(path, patience_s=patience_s)
+        self._connections = Connections(path, SCHEMA, patience_s=patience_s)
 
     @classmethod
     async def open(cls, path: Path, *, patience_s: float = 5.0) -> SqliteEvidence:
@@ -77,7 +77,7 @@ class SqliteEvidence:
         stop = Stop()
         with spooled() as spool:
             try:
-                await self._connections.aside(lambda: spool.fill(changes, progress, stop))
+                await self._connections.run_aside(lambda: spool.fill(changes, progress, stop))
                 return await self._connections.write(
                     lambda connection: drafts.Filling(connection, tenant, draft).run(spool, stop)
                 )

@@ -38,13 +38,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tercet.database.postgres import CONTENTION, FAILURES, Connection, is_lost
 from tercet.journal import stream as rules
 from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
-from tercet.journal.postgres.connection import QUERIES
 from tercet.journal.postgres.delivery import Delivery, Sent
-from tercet.journal.postgres.driver import Connection
-from tercet.journal.postgres.faults import CONTENTION, FAILURES, is_lost
-from tercet.journal.postgres.rows import Known, Rows
+from tercet.journal.postgres.rows import QUERIES, Known, Rows
 from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
 from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
 

@@ -1,21 +1,29 @@
 """The rows that a batch stores, gathered by table and turned into the arrays of one statement.
 
 The driver looks at every element of every array twice over, so a value that the server can find out is not sent: a row
-names its stream by number, and the tenant and the name come from there.
+names its stream by number, and the tenant and the name come from there. Most batches add to few tables: a part of the
+statement that is left out is neither sent nor planned nor run.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import cache
 from hashlib import sha256
 from itertools import repeat
 from typing import Any
 
 import msgspec
 
-from tercet.journal.postgres.statement import compose
+from tercet.database.schema import read_schema
+from tercet.journal.errors import JOURNAL
 from tercet.journal.protocol import Append, SessionRow
 from tercet.journal.stream import StreamState
+
+SCHEMA = read_schema("tercet.journal.postgres", JOURNAL)
+QUERIES = SCHEMA.queries
+_PARAMETER = re.compile(r"\$(\d+)")
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
@@ -76,7 +84,17 @@ class Rows:
         arrays = _columns(sorted(self._tenants.items())) + _columns(moved)
         for name in parts:
             arrays += _columns(tables[name])
-        return compose(parts), arrays
+        return _compose(parts), arrays
+
+
+@cache
+def _compose(parts: tuple[str, ...]) -> str:
+    """Return one statement out of `store`, these parts and the answer, its parameters numbered through."""
+    text, count = "", 0
+    for name in ("store", *parts):
+        text += _PARAMETER.sub(lambda match, before=count: f"${before + int(match[1])}", QUERIES[name])
+        count += max(int(number) for number in _PARAMETER.findall(QUERIES[name]))
+    return f"{text}\n{QUERIES['answer_ringing' if 'store_rings' in parts else 'answer']}"
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:

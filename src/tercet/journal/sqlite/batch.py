@@ -27,15 +27,18 @@ from typing import TypeAlias
 
 import msgspec
 
+from tercet.contracts.errors import TercetError
+from tercet.database.schema import read_schema
 from tercet.journal import stream as rules
-from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError, claim_without_stream
+from tercet.journal.errors import JOURNAL, CheckpointExists, ClaimHeld, JournalError, claim_without_stream
 from tercet.journal.protocol import Append, Lease, Position, SessionRow
-from tercet.journal.sqlite.connection import QUERIES
 from tercet.journal.sqlite.heads import Heads, signed
 from tercet.journal.stream import NEW, Act, Forget, LeaseAct, StreamState
 
-Outcome: TypeAlias = Position | Lease | JournalError
+Outcome: TypeAlias = Position | Lease | TercetError
 
+SCHEMA = read_schema("tercet.journal.sqlite", JOURNAL)
+QUERIES = SCHEMA.queries
 _FIND_STREAMS = QUERIES["find_streams"]
 _FIND_CLAIMS = QUERIES["find_claims"]
 _FIND_CHECKPOINT = QUERIES["find_checkpoint_hash"]

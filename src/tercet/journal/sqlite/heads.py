@@ -23,13 +23,14 @@ import os
 import stat
 import struct
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
-from tercet.journal.errors import JournalUnavailable, Loss, LostStream
+from tercet.database.sqlite import connect_reader, reading_address
+from tercet.journal.errors import JournalDamaged, JournalUnavailable, Loss, LostStream
 
 SLOTS = 256
 SLOT_BYTES = 1024
@@ -105,6 +106,26 @@ def find_loss(records: Iterable[Record], number: int) -> Loss | None:
             streams.setdefault((stream.tenant, stream.stream), stream)
     is_complete = len(lost) == commits and all(record.is_complete for record in lost)
     return Loss(commits=commits, streams=tuple(streams.values()), is_complete=is_complete)
+
+
+def read_loss(path: Path, *, patience_s: float, address: str = "") -> Loss | None:
+    """Return the durable commits that a database lacks; None if it has all that its commit log names.
+
+    The database is opened for reading only: closing a writing connection would write back and remove the damaged log.
+    """
+    records = read_records(path)
+    if not records or not path.exists():
+        return None
+    with closing(connect_reader(address or reading_address(path), patience_s=patience_s)) as connection:
+        (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return find_loss(records, number)
+
+
+def demand_whole(path: Path, *, patience_s: float, address: str = "") -> None:
+    """Raise `JournalDamaged` for a database that lacks durable commits."""
+    loss = read_loss(path, patience_s=patience_s, address=address)
+    if loss is not None:
+        raise JournalDamaged(str(path), loss)
 
 
 class Heads:
