@@ -33,7 +33,7 @@ from tercet import (
 from tercet.contracts.mode import ApprovalMode
 
 from . import effects
-from .acting import TIMEOUT_MS, Scene, act, crash_plan
+from .acting import TIMEOUT_MS, ReplayState, act, crash_plan
 from .effects import Effect
 from .witness import NOT_NEEDED, witness
 
@@ -51,7 +51,7 @@ def value_of(step: str) -> dict[str, Any]:
     return {"receipt": f"receipt of {step}"}
 
 
-def saga(ending: str, declaration: str) -> Scene:
+def saga(ending: str, declaration: str) -> ReplayState:
     """The scene that ends so, with tools that recover so."""
     pack = Pack.model_validate(
         {
@@ -84,7 +84,7 @@ def saga(ending: str, declaration: str) -> Scene:
             "gates": ["GATE_SHIPPING"],
         },
     ]
-    return Scene(
+    return ReplayState(
         pack=pack,
         request=Request(intent="book.sell", input={"item": "book_1"}),
         plan=Plan.model_validate({"intent": "book.sell", "steps": steps}),

@@ -20,16 +20,17 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.canonical import hash_bytes
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.effects import rollback
+from tercet.core.expiry import overdue
+from tercet.core.state import TERMINAL, UNDO, State
+from tercet.engine import inbox as mail
+from tercet.engine import sessions as opening
+from tercet.engine.driver import LARGE
+from tercet.engine.records import read_record
 from tercet.journal.opening import open_journal
 from tercet.replay.replaying import replay
-from tercet.runtime import mail, opening
-from tercet.runtime.driver import LARGE
-from tercet.runtime.expiry import overdue
-from tercet.runtime.records import read_record
-from tercet.runtime.state import TERMINAL, UNDO, State
-from tercet.runtime.undoing import rollback
 from tercet.testing import crash_points
 
 from . import approver, clocks, effects, worker

@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any
 
 from tercet import ToolContext
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.state import UNDO
 from tercet.journal.protocol import Journal
-from tercet.runtime.state import UNDO
 
 NOT_NEEDED = "not needed"
 """The warrant of a call that nobody has to approve."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from engine.workshop import Workshop
 from histories.stories import STORIES
-from runtime.workshop import Workshop
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.bundle.exporting import export_run
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.contracts.canonical import canonical
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
 from tercet.journal.chain import ZERO, link
 from tercet.replay.bundle.verifying import verify_bundle
 from tercet.replay.bundle.writing import BundleWriter

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.packs.pack import Pack
 from tercet.replay import scene
 from tercet.replay.guard import IoRefused, guarded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
+from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.journal.memory import MemoryJournal

@@ -11,7 +11,7 @@ from itertools import islice
 import msgspec
 import pytest
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.journal.errors import JournalCorrupt
 from tercet.replay import pool
 from tercet.replay.pool import BATCH_BYTES, FEW, most_held, one_by_one

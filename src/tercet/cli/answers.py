@@ -26,10 +26,10 @@ from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
-from tercet.journal.events.gate import Answered
-from tercet.runtime import messages
-from tercet.runtime.session_fold import EXTENSIBLE
-from tercet.runtime.state import OpenGate, State
+from tercet.core import messages
+from tercet.core.events.gate import Answered
+from tercet.core.fold.session import EXTENSIBLE
+from tercet.core.state import OpenGate, State
 
 APPROVE_EXAMPLES = """\
 tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
@@ -362,7 +362,7 @@ class _Told:
         self._word = answer_word(mine[-1]) if mine else ANSWERS[answer]
         found = heard.state.gates.get(gate)
         self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
-        session = heard.state.start["session"]
+        session = heard.state.start.session
         is_done = bool(self._missing) or heard.state.is_over
         self._next = [commands.show_gate(gate)] if self._missing else [commands.resume(session)]
         self._next = [commands.show(session)] if heard.state.is_over else self._next
@@ -377,7 +377,7 @@ class _Told:
             "roles": list(self._roles),
             "auth": heard.actor.auth,
             "login": heard.actor.os_user,
-            "session_id": self._state.start["session"],
+            "session_id": self._state.start.session,
             "status": self._state.status,
             "missing": self._missing,
             "next": self._next,

@@ -11,9 +11,9 @@ from rich.text import Text
 from tercet.cli.text import count, listed, printable, took
 from tercet.cli.values import amount_text, value_text
 from tercet.contracts.verdict import CriticReport
-from tercet.journal import events as e
-from tercet.journal.events.turn import TurnAction
-from tercet.runtime.state import UNDO, Answer, State
+from tercet.core import events as e
+from tercet.core.events.turn import TurnAction
+from tercet.core.state import UNDO, Answer, State
 
 WIDEST_STEP = 20
 WIDEST_TOOL = 34

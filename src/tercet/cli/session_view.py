@@ -28,10 +28,10 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.request import SIMULATED
 from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.verdict import Verdict
-from tercet.journal import events as e
-from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import UNDO, State, StepState
-from tercet.runtime.transcript import timestamp
+from tercet.core import events as e
+from tercet.core.fold.session import ESCALATED
+from tercet.core.state import UNDO, State, StepState
+from tercet.core.transcript import timestamp
 
 STYLES: dict[Standing, str] = {
     "completed": "bold green",
@@ -69,7 +69,7 @@ def show_start(screen: Screen, event: e.SessionStarted) -> None:
 def show_return(screen: Screen, state: State) -> None:
     """Prints which session is gone on with, and how far it is."""
     done = f"{len(state.done)} of {count(len(state.steps), 'step')} done"
-    show_rows(screen, {"session": f"{printable(state.start['session'])}, {done}"})
+    show_rows(screen, {"session": f"{printable(state.start.session)}, {done}"})
 
 
 def show_session(
@@ -78,16 +78,16 @@ def show_session(
     """Prints a session whole: its frame, its plan with how far each step is, what was said of it, and what to do."""
     state = story.state
     start = state.start
-    owner = printable(start["actor"]["id"], 80)
+    owner = printable(start.actor["id"], 80)
     rows = {
-        "session": f"{printable(start['session'])}, {standing(state)}",
-        "intent": f"{printable(start['request']['intent'], 200)}, for {owner}",
-        "pack": f"{printable(start['pack'], 120)}{_snapshot(start['snapshot'], start.get('library', ''))}, safety mode {start['safety_mode']}",
-        "started": f"{timestamp(start['at'])}, last event {ago(now - state.at)}",
+        "session": f"{printable(start.session)}, {standing(state)}",
+        "intent": f"{printable(start.request['intent'], 200)}, for {owner}",
+        "pack": f"{printable(start.pack, 120)}{_snapshot(start.snapshot, start.library)}, safety mode {start.safety_mode}",
+        "started": f"{timestamp(start.at)}, last event {ago(now - state.at)}",
         "used": _used(state),
     }
-    if start.get("dev"):
-        acting = login_words("", start["actor"].get("os_user") if start["actor"]["auth"] == SIMULATED else "")
+    if start.dev:
+        acting = login_words("", start.actor.get("os_user", "") if start.actor["auth"] == SIMULATED else "")
         rows["people"] = f"simulated: a development session, started by {owner}{acting}"
     show_rows(screen, rows)
     if state.plan:
@@ -191,7 +191,7 @@ def _told(state: State, record: Any) -> Iterator[tuple[str, str]]:
     yield "review", f"{verdict['outcome']}: {_reasons(verdict)}" if verdict else ""
     yield (
         "shadow",
-        "nothing is called: the run ends once its plan was reviewed" if state.start.get("shadow") else "",
+        "nothing is called: the run ends once its plan was reviewed" if state.start.shadow else "",
     )
     answers = [
         f"{a.gate.rpartition('.')[2] or a.step} {answer_word(a)} by {a.actor}{login_words(a.login, a.simulated_by)}{f' ({a.note})' if a.note else ''}"
@@ -235,7 +235,7 @@ def show_ending(
     match where:
         case "completed":
             partial = " as partial" if state.partial else ""
-            shadow = ": only rehearsed, nothing was called" if state.start.get("shadow") else ""
+            shadow = ": only rehearsed, nothing was called" if state.start.shadow else ""
             work = shadow or f" in {took(state.used.wall_clock)}: {count(len(state.done), 'step')} done"
             screen.say(Text.assemble((f"✓ completed{partial}", style), work))
             _show_outputs(screen, state)
@@ -251,7 +251,7 @@ def show_ending(
             screen.say(Text.assemble((f"· ending {state.ending}: ", style), reason))
         case "waiting":
             for gate in state.gates.values():
-                show_gate(screen, gate, owner=state.start["actor"]["id"], now=now)
+                show_gate(screen, gate, owner=state.start.actor["id"], now=now)
         case "in progress":
             screen.say(Text.assemble(("▸ in progress: ", style), carrier))
     _show_rollback(screen, state, rollback)
@@ -263,7 +263,7 @@ def _show_rollback(screen: Screen, state: State, rollback: RollbackResult | None
     """Prints what became of the effects of a run that is over without success."""
     if not state.is_over:
         return
-    is_decided = state.start.get("on_failure") == "keep" or any(a.answer == "keep" for a in state.answers)
+    is_decided = state.start.on_failure == "keep" or any(a.answer == "keep" for a in state.answers)
     if state.saga == "kept" and is_decided:  # without an effect, nothing was to be decided
         screen.say("  What it did was kept.")
     for entry in rollback.log if rollback is not None else ():

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tercet.contracts.errors import UsageError
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.messages import inbox_of
+from tercet.engine.sessions import checkpoints_of, demand_own
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.replay.bundle.manifest import Manifest
-from tercet.runtime.messages import inbox_of
-from tercet.runtime.opening import checkpoints_of, demand_own
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):

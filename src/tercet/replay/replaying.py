@@ -1,6 +1,6 @@
 """Replay: a recorded run is folded again, and every judgement in it derived again from the facts before it.
 
-The rules are the runtime's own: `evolve`, `decide` and the pure part of carrying commands out. What comes out is compared
+The rules are the runtime's own: `fold_event`, `decide` and the pure part of carrying commands out. What comes out is compared
 with the recorded bytes. It stops at the first difference: what comes after it follows from other facts.
 """
 
@@ -11,9 +11,11 @@ from collections.abc import Callable, Generator, Iterable
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import ReplayError, UsageError
-from tercet.journal import codec
-from tercet.journal import events as e
-from tercet.journal.codec import CodecError
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.codec import CodecError
+from tercet.core.fold.base import IllegalEvent
+from tercet.engine import checkpoint
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
@@ -26,10 +28,8 @@ from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.outcome import Count, Difference, ReplayReport
 from tercet.replay.pool import on_all_cores, one_by_one
 from tercet.replay.recording import Recording, load
-from tercet.replay.rulebook import Rulebook
-from tercet.replay.scene import Scene
-from tercet.runtime import checkpoint
-from tercet.runtime.changes import IllegalEvent
+from tercet.replay.rulebook import RuleSource
+from tercet.replay.scene import ReplayState
 
 
 async def replay(
@@ -43,13 +43,13 @@ async def replay(
     """Judge a run of a journal again; `packs` are installed ones, for sessions that have not kept theirs, and `agents`
     the Engines whose critics are asked again where all of them are pure."""
     return replay_recording(
-        await load(journal, tenant, session), Rulebook(packs, agents=Agents(agents, has_installed=True))
+        await load(journal, tenant, session), RuleSource(packs, agents=Agents(agents, has_installed=True))
     )
 
 
-def replay_recording(recording: Recording, rulebook: Rulebook | None = None) -> ReplayReport:
+def replay_recording(recording: Recording, rulebook: RuleSource | None = None) -> ReplayReport:
     """Judge a recorded run again. Nothing is read, written or called while that is done."""
-    rules = rulebook or Rulebook()
+    rules = rulebook or RuleSource()
     rules.prepare(recording)
     with guarded():
         return _Replay(recording, rules).report()
@@ -78,7 +78,7 @@ class _Job:
 
     def __init__(self, contents: tuple[bytes, ...]) -> None:
         self._contents = contents
-        self._rulebook: Rulebook | None = None
+        self._rulebook: RuleSource | None = None
 
     @classmethod
     def of(cls, packs: Iterable[Pack]) -> _Job:
@@ -91,14 +91,14 @@ class _Job:
     def __call__(self, recording: Recording) -> ReplayReport:
         if self._rulebook is None:
             packs = map(read_declarations, self._contents)
-            self._rulebook = Rulebook(packs, agents=Agents(has_installed=True))
+            self._rulebook = RuleSource(packs, agents=Agents(has_installed=True))
         return replay_recording(recording, self._rulebook)
 
 
 class _Replay:
-    def __init__(self, recording: Recording, rulebook: Rulebook) -> None:
+    def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
         self._recording = recording
-        self._scene = Scene(recording, rulebook)
+        self._scene = ReplayState(recording, rulebook)
         self._rederived: Counter[type[e.Event]] = Counter()
         self._facts: Counter[tuple[type[e.Event], str]] = Counter()
         self._compared = 0
@@ -111,8 +111,8 @@ class _Replay:
         return ReplayReport(
             outcome="replay_equal" if difference is None else "replay_different",
             session_id=self._recording.session,
-            run_id=str(state.start.get("run", "")),
-            pack=str(state.start.get("pack", "")),
+            run_id=str(state.start.run),
+            pack=str(state.start.pack),
             status=state.status,
             events=len(scene.events),
             checkpoints=self._compared,
@@ -122,7 +122,7 @@ class _Replay:
             facts=tuple(
                 Count(event=_tag(kind), count=n, reason=why) for (kind, why), n in self._facts.items()
             ),
-            behaviour=tuple(state.start.get("behaviour", ())),
+            behaviour=tuple(state.start.behaviour),
             difference=difference,
         )
 
@@ -168,7 +168,7 @@ class _Replay:
 
     @property
     def _is_strict(self) -> bool:
-        return Behaviour.STRICT_CALLS in self._scene.state.start.get("behaviour", ())
+        return Behaviour.STRICT_CALLS in self._scene.state.start.behaviour
 
     def _count(self, event: e.Event, derived: Derived) -> None:
         if derived.fact:
@@ -178,7 +178,7 @@ class _Replay:
 
     def _due(self) -> str:
         """What should have come instead."""
-        commands = self._scene.commands() if self._scene.state.start else ()
+        commands = self._scene.commands() if self._scene.state.is_started else ()
         return ", ".join(dict.fromkeys(type(command).__name__ for command in commands)) or NOTHING
 
     def _checkpoint(self, stored: StoredCheckpoint) -> Difference | None:

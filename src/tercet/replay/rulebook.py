@@ -9,21 +9,21 @@ from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
+from tercet.core.config import RunConfig
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.turns import RecalledStepper
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.agents import Agents
 from tercet.replay.recording import Recording
-from tercet.runtime import opening
-from tercet.runtime.library import NO_SHELF, Shelf
-from tercet.runtime.setting import Setting
-from tercet.runtime.state import State
-from tercet.runtime.turns import RecalledStepper
 
 MOST_KEPT = 64
 """How many packs with their evidence are kept: many runs are pinned to the same."""
 
 
-class Rulebook:
+class RuleSource:
     """Packs by their hash. One serves any number of runs, and keeps what it has worked out for them."""
 
     def __init__(
@@ -46,13 +46,13 @@ class Rulebook:
         """The agent of a session, to ask its critics again; None where they are not here, or not pure."""
         if self.instead is not None:
             return None
-        return self._agents.recall(str(state.start.get("planner", "")), str(state.start["pack_hash"]))
+        return self._agents.recall(str(state.start.planner), str(state.start.pack_hash))
 
     def pack_for(self, recording: Recording, state: State) -> Pack:
         """The pack of a session with the evidence that the session has kept; raises `UsageError` if it is nowhere."""
         start = state.start
-        evidence, snapshot = str(start.get("evidence", "")), str(start["snapshot"])
-        wanted = start["pack_hash"] if self.instead is None else self.instead.hash
+        evidence, snapshot = str(start.evidence), str(start.snapshot)
+        wanted = start.pack_hash if self.instead is None else self.instead.hash
         key = (wanted, evidence, snapshot)
         if key not in self._with_evidence:
             pack = self._pack(recording, state)
@@ -67,7 +67,7 @@ class Rulebook:
         pack = self.own(recording, state)
         if pack is None:
             raise UsageError(
-                f"session {recording.session} has not kept its pack, and none with hash {state.start['pack_hash'][:20]}… is here",
+                f"session {recording.session} has not kept its pack, and none with hash {state.start.pack_hash[:20]}… is here",
                 code="pack_not_recorded",
                 remedy="give the folder of the pack that it was recorded with: --installed PACK",
             )
@@ -75,19 +75,19 @@ class Rulebook:
 
     def own(self, recording: Recording, state: State) -> Pack | None:
         """The pack that a session was recorded with; None where it is not here."""
-        wanted = str(state.start["pack_hash"])
+        wanted = str(state.start.pack_hash)
         if wanted not in self._read and wanted in recording.blobs:
             _make_room(self._read)
             self._read[wanted] = read_declarations(recording.blobs[wanted])
         return self._read.get(wanted) or self._installed.get(wanted)
 
-    def setting_for(self, recording: Recording, state: State) -> tuple[Pack, Setting]:
+    def setting_for(self, recording: Recording, state: State) -> tuple[Pack, RunConfig]:
         """What a run is judged in from where it was started, or moved to another pack."""
         pack = self.pack_for(recording, state)
         ctx, request = opening.frame_of(state)
         if self.instead is not None and (own := self.own(recording, state)) is not None:
             ctx = _reframed(ctx, own, self.instead)
-        snapshot = str(state.start["snapshot"]) or None
+        snapshot = str(state.start.snapshot) or None
         return pack, opening.setting_of(pack, ctx, request, snapshot, _shelf(recording, state))
 
 
@@ -113,18 +113,18 @@ def _reframed(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
 
 
 def _shelf(recording: Recording, state: State) -> Shelf:
-    library = str(state.start.get("library", ""))
+    library = str(state.start.library)
     if not library:
         return NO_SHELF
-    evidence = str(state.start.get("evidence", ""))
+    evidence = str(state.start.evidence)
     facts: tuple[Evidence, ...] = ()
     if evidence:
         facts = opening.read_kept(recording.blobs[evidence], is_shelved=True)
     return Shelf(
         snapshot=library,
-        hash=str(state.start.get("library_hash", "")),
+        hash=str(state.start.library_hash),
         facts=facts,
-        left_out=state.start.get("left_out", {}),
+        left_out=state.start.left_out,
     )
 
 

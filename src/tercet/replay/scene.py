@@ -14,30 +14,30 @@ from tercet.contracts.context import KnownResult
 from tercet.contracts.errors import InternalError
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
-from tercet.journal import events as e
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.config import ExecutionPlan, RunConfig
+from tercet.core.decide import decide
+from tercet.core.plans import read_plan
+from tercet.core.results import entered_results
+from tercet.core.state import State
+from tercet.core.table import fold_event
+from tercet.engine.evidence.retrieval import read_facts
+from tercet.engine.turns import is_recorded_whole
+from tercet.engine.work import Work
 from tercet.packs.pack import Pack
 from tercet.replay.driving import drive
 from tercet.replay.recording import Recording
-from tercet.replay.rulebook import Rulebook
-from tercet.runtime import commands as c
-from tercet.runtime.deciding import decide
-from tercet.runtime.machine import evolve
-from tercet.runtime.plans import read_plan
-from tercet.runtime.results import entered_results
-from tercet.runtime.retrieving import read_facts
-from tercet.runtime.setting import Course, Setting
-from tercet.runtime.state import State
-from tercet.runtime.turns import is_recorded_whole
-from tercet.runtime.work import Work
+from tercet.replay.rulebook import RuleSource
 from tercet.tools.tool import Tool
 
 _C = TypeVar("_C", bound=c.Command)
 
 
-class Scene:
+class ReplayState:
     """A run while it is folded again."""
 
-    def __init__(self, recording: Recording, rulebook: Rulebook) -> None:
+    def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
         self.recording = recording
         self.state = State()
         self.events: list[e.Event] = []
@@ -47,11 +47,11 @@ class Scene:
         self.blobs = _Blobs(recording.blobs)
         self._rulebook = rulebook
         self._pinned_by: e.Event | None = None
-        self._pinned: tuple[Pack, Setting, Work] | None = None
+        self._pinned: tuple[Pack, RunConfig, Work] | None = None
         self._tools: dict[str, Tool] = {}
-        self._current: Setting | None = None
+        self._current: RunConfig | None = None
         self._made_of: tuple[object, ...] = (None,) * 6
-        self._course: Course | None = None
+        self._course: ExecutionPlan | None = None
         self._course_of: tuple[object, object] = (self.state.plan, self.state.undo)
         self._agent: Work | None = None
         """The agent with its critics, where they can be asked again."""
@@ -61,13 +61,13 @@ class Scene:
 
     def fold(self, event: e.Event) -> State:
         """Take an event in as it was recorded; raises `IllegalEvent`."""
-        self.state = evolve(self.state, event)
+        self.state = fold_event(self.state, event)
         self.events.append(event)
         if isinstance(event, e.SessionStarted | e.SessionMigrated) and self._pinned_by is not event:
             self.pin(event, self.state)
         return self.state
 
-    def pin(self, event: e.Event, state: State) -> Setting:
+    def pin(self, event: e.Event, state: State) -> RunConfig:
         """Judge by the pack and the evidence that an event pins a session to from now on."""
         self._pinned_by = event
         pack, setting = self._rulebook.setting_for(self.recording, state)
@@ -94,7 +94,7 @@ class Scene:
         return self._pins[2]
 
     @property
-    def _pins(self) -> tuple[Pack, Setting, Work]:
+    def _pins(self) -> tuple[Pack, RunConfig, Work]:
         if self._pinned is None:
             raise InternalError("nothing is judged before a session has started")
         return self._pinned
@@ -105,7 +105,7 @@ class Scene:
         return self._tools
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> RunConfig:
         """What the run is judged in, with the facts and results that it has learned and what its budget was given."""
         state = self.state
         made_of = (state.extended, state.learned, state.facts, state.entered, state.changed, state.earlier)
@@ -114,7 +114,7 @@ class Scene:
             self._current = self._made()
         return self._current
 
-    def _made(self) -> Setting:
+    def _made(self) -> RunConfig:
         state, current = self.state, self._pins[1]
         if state.facts:
             found = [read_facts(self.recording.blobs[digest]) for digest in state.facts]
@@ -134,17 +134,17 @@ class Scene:
         return KnownResult(step_id=result.step, tool=result.tool, value=value, trust=Trust.TRUSTED)
 
     @property
-    def course(self) -> Course | None:
+    def course(self) -> ExecutionPlan | None:
         """The plan of the state, ready to be followed; None where there is none."""
         state = self.state
         if state.plan is not self._course_of[0] or state.undo is not self._course_of[1]:
-            course = Course.of(read_plan(state.plan), self.setting.surface, self.tools)
+            course = ExecutionPlan.of(read_plan(state.plan), self.setting.surface, self.tools)
             self._course = course.with_undo(state.undo, self.tools) if state.undo else course
             self._course_of = (state.plan, state.undo)
         return self._course
 
     @property
-    def followed(self) -> Course:
+    def followed(self) -> ExecutionPlan:
         """The same, where there must be one."""
         if self.course is None:
             raise InternalError("there is no plan")
@@ -192,7 +192,7 @@ class _Replayed(Work):
 
     def __init__(self, state: State, **given: Any) -> None:
         super().__init__(None, None, **given)
-        self._may_fail = bool(state.start.get("fallible"))
+        self._may_fail = bool(state.start.fallible)
 
     @property
     def is_fallible(self) -> bool:

@@ -14,16 +14,16 @@ import msgspec
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.shape import as_object
-from tercet.journal import events as e
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.decide import decide, is_worn_out
+from tercet.core.fold.base import ROLE_LOST, changed, with_step
+from tercet.core.state import UNDO
+from tercet.engine.outputs.rederiving import Judged, Unrecorded
 from tercet.replay.comparison import brief
 from tercet.replay.derivations import plan as plans
 from tercet.replay.derivations import quality
-from tercet.replay.scene import Scene
-from tercet.runtime import commands as c
-from tercet.runtime.changes import ROLE_LOST, changed, with_step
-from tercet.runtime.deciding import decide, is_worn_out
-from tercet.runtime.rederiving import Judged, Unrecorded
-from tercet.runtime.state import UNDO
+from tercet.replay.scene import ReplayState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,9 @@ class Both:
     """The event that would be recorded now, where there is one."""
 
 
-def both(scene: Scene, event: e.Event) -> Both | None:
+def both(scene: ReplayState, event: e.Event) -> Both | None:
     """The verdict that an event tells, old and new; None for one that tells none, or one that is a fact."""
-    if not scene.state.start:
+    if not scene.state.is_started:
         return None
     if not isinstance(event, e.GivenUp) and is_worn_out(scene.state, scene.setting):
         return Both(old=Said(verdict="go on"), new=Said(verdict="give up", reasons=("too many iterations",)))
@@ -64,7 +64,7 @@ def both(scene: Scene, event: e.Event) -> Both | None:
 # --- plans ---
 
 
-def _reviewed(scene: Scene, event: e.PlanReviewed) -> Both | None:
+def _reviewed(scene: ReplayState, event: e.PlanReviewed) -> Both | None:
     derived = plans.plan_reviewed(scene, event)
     if derived is None or not isinstance(derived.event, e.PlanReviewed) or derived.fact:
         return None
@@ -86,7 +86,7 @@ def _review(verdict: Mapping[str, Any]) -> Said:
     )
 
 
-def _planning_failed(scene: Scene, event: e.PlanningFailed) -> Both | None:
+def _planning_failed(scene: ReplayState, event: e.PlanningFailed) -> Both | None:
     derived = plans.planning_failed_as_told(scene, event)
     if derived is None or not isinstance(derived.event, e.PlanningFailed):
         return None
@@ -94,7 +94,7 @@ def _planning_failed(scene: Scene, event: e.PlanningFailed) -> Both | None:
     return Both(old=old, new=new, event=derived.event)
 
 
-def _given_up(scene: Scene, event: e.GivenUp) -> Both:
+def _given_up(scene: ReplayState, event: e.GivenUp) -> Both:
     goes_on = not is_worn_out(scene.state, scene.setting)
     new = Said(verdict="go on" if goes_on else "give up")
     return Both(old=Said(verdict="give up", reasons=(event.reason,)), new=new)
@@ -103,7 +103,7 @@ def _given_up(scene: Scene, event: e.GivenUp) -> Both:
 # --- calls ---
 
 
-def _due(scene: Scene, name: str) -> c.Command | None:
+def _due(scene: ReplayState, name: str) -> c.Command | None:
     due = _named(scene.commands(), name)
     if not isinstance(due, c.CheckRepeats):
         return due
@@ -117,7 +117,9 @@ def _named(commands: Iterable[c.Command], name: str) -> c.Command | None:
     return next((each for each in commands if getattr(each, "step", None) == name), None)
 
 
-def _call(scene: Scene, event: e.Intent | e.GateOpened | e.ApprovalGranted | e.StepRefused) -> Both | None:
+def _call(
+    scene: ReplayState, event: e.Intent | e.GateOpened | e.ApprovalGranted | e.StepRefused
+) -> Both | None:
     """Whether a step is called, asked about, granted or refused."""
     if event.step.startswith(UNDO) or _is_fact(event):
         return None
@@ -152,7 +154,7 @@ def _recorded(event: e.Intent | e.GateOpened | e.ApprovalGranted | e.StepRefused
             return Said(verdict="refuse", details={"code": event.code}, reasons=(event.reason,))
 
 
-def _commanded(scene: Scene, event: e.Event, command: c.Command | None) -> Said:
+def _commanded(scene: ReplayState, event: e.Event, command: c.Command | None) -> Said:
     match command:
         case c.Dispatch() | c.Note():
             return Said(verdict="call")
@@ -177,7 +179,7 @@ def _needs(needs: Mapping[str, e.Need]) -> dict[str, Any]:
     return {"needs": {name: (sorted(need.roles), need.quorum) for name, need in needs.items()}}
 
 
-def _event(scene: Scene, event: e.Event, command: c.Command | None) -> e.Event | None:
+def _event(scene: ReplayState, event: e.Event, command: c.Command | None) -> e.Event | None:
     match command:
         case c.Ask():
             return scene.work.ask(scene.state, command, event.at)
@@ -190,7 +192,7 @@ def _event(scene: Scene, event: e.Event, command: c.Command | None) -> e.Event |
 # --- results ---
 
 
-def _judged(scene: Scene, event: e.StepJudged) -> Both | None:
+def _judged(scene: ReplayState, event: e.StepJudged) -> Both | None:
     args = scene.state, scene.setting, scene.course, event.step, event.at
     found = [each for each in scene.work.judge(*args, lambda: 0.0) if isinstance(each, e.StepJudged)]
     if not found:
@@ -202,7 +204,7 @@ def _judged(scene: Scene, event: e.StepJudged) -> Both | None:
     return Both(old=old, new=new, event=now)
 
 
-def _reported(scene: Scene, event: e.RunReported) -> Both | None:
+def _reported(scene: ReplayState, event: e.RunReported) -> Both | None:
     now = scene.work.score(scene.state, scene.setting, scene.course, scene.events, scene.blobs, event.at)
     return Both(old=_report(event), new=_report(now), event=now)
 
@@ -226,7 +228,7 @@ def _evaluations(report: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
 # --- outputs ---
 
 
-def _outputs(scene: Scene, event: Judged) -> Both:
+def _outputs(scene: ReplayState, event: Judged) -> Both:
     """How outputs are judged and mended. Of a question that nobody has answered, no one knows what it would lead to."""
     old = _said_of(event)
     try:
@@ -259,7 +261,7 @@ def _missed(ended: Mapping[str, Any]) -> list[str]:
     return [each["name"] for each in ended.get("thresholds", ()) if not each["passed"]]
 
 
-_COMPARE: dict[type[e.Event], Callable[[Scene, Any], Both | None]] = {
+_COMPARE: dict[type[e.Event], Callable[[ReplayState, Any], Both | None]] = {
     e.PlanReviewed: _reviewed,
     e.PlanningFailed: _planning_failed,
     e.GivenUp: _given_up,

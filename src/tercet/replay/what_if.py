@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from tercet.contracts.errors import TercetError
 from tercet.contracts.shape import Absent, Published
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.state import State
+from tercet.core.table import fold_event
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.comparison import event_type
@@ -16,11 +18,9 @@ from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.pool import on_all_cores, one_by_one
 from tercet.replay.recording import Recording
 from tercet.replay.replaying import is_not_judgeable
-from tercet.replay.rulebook import Rulebook
-from tercet.replay.scene import Scene
+from tercet.replay.rulebook import RuleSource
+from tercet.replay.scene import ReplayState
 from tercet.replay.verdicts import Both, Said, as_builtins, both
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import State
 
 
 class JudgedAs(Published):
@@ -114,18 +114,18 @@ class _Rejudge:
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-        self._rulebook: Rulebook | None = None
+        self._rulebook: RuleSource | None = None
 
     def __reduce__(self) -> tuple[type[_Rejudge], tuple[bytes]]:
         return _Rejudge, (self._content,)
 
     def __call__(self, recording: Recording) -> Rejudged:
         if self._rulebook is None:
-            self._rulebook = Rulebook(instead=read_declarations(self._content))
+            self._rulebook = RuleSource(instead=read_declarations(self._content))
         return rejudge(recording, self._rulebook)
 
 
-def rejudge(recording: Recording, rulebook: Rulebook) -> Rejudged:
+def rejudge(recording: Recording, rulebook: RuleSource) -> Rejudged:
     """One run under the pack of a rulebook, up to its first changed verdict."""
     with guarded():
         events = _Judging(recording, rulebook)
@@ -140,9 +140,9 @@ def rejudge(recording: Recording, rulebook: Rulebook) -> Rejudged:
 
 
 class _Judging:
-    def __init__(self, recording: Recording, rulebook: Rulebook) -> None:
+    def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
         self._recording = recording
-        self._scene = Scene(recording, rulebook)
+        self._scene = ReplayState(recording, rulebook)
         self._compared = 0
         self._old: dict[str, float] = {}
         self._new: dict[str, float] = {}
@@ -202,9 +202,9 @@ class _Judging:
         start, status = self._last.start, self._last.status
         return Rejudged(
             session_id=self._recording.session,
-            run_id=str(start.get("run", "")),
-            intent=str(start.get("request", {}).get("intent", "")),
-            recorded_pack=str(start.get("pack", "")),
+            run_id=str(start.run),
+            intent=str(start.request.get("intent", "")),
+            recorded_pack=str(start.pack),
             outcome=outcome,
             old_status=status,
             new_status=new_status or status,
@@ -219,7 +219,7 @@ class _Judging:
 def _folded(events: Iterable[e.Event]) -> State:
     state = State()
     for event in events:
-        state = evolve(state, event)
+        state = fold_event(state, event)
     return state
 
 
@@ -229,7 +229,7 @@ def _as(said: Said) -> JudgedAs:
 
 def _status(state: State, found: Both) -> str:
     """How a session stands once the new verdict is in."""
-    after = state if found.event is None else evolve(state, found.event)
+    after = state if found.event is None else fold_event(state, found.event)
     match after.phase:
         case "COMMIT":
             return "completed"

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tercet.contracts.errors import UsageError
+from tercet.core.messages import inbox_of
 from tercet.database.schema import Schema
 from tercet.journal.protocol import Append, Journal, Position
 from tercet.journal.sqlite import writer as sqlite_writer
 from tercet.journal.sqlite.batch import QUERIES as SQLITE_QUERIES
-from tercet.runtime.messages import inbox_of
 
 VARIABLE = "TERCET_CRASH"
 

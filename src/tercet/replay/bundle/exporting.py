@@ -14,8 +14,12 @@ from pathlib import Path
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import TYPE_VERSION
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.messages import inbox_of
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.streams.artifacts import rollback_of
 from tercet.journal.chain import START, follow, verify_chain
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, Position, Stored
@@ -24,10 +28,6 @@ from tercet.packs.pack import Pack
 from tercet.replay.bundle.manifest import Manifest, PackEntry, StreamEntry, encode_manifest, facts_of
 from tercet.replay.bundle.records import Seal
 from tercet.replay.bundle.writing import BundleWriter, Signer, new_file
-from tercet.runtime import opening
-from tercet.runtime.artifacts import rollback_of
-from tercet.runtime.messages import inbox_of
-from tercet.runtime.state import State
 
 _PAGE = 100
 """How many events are in memory at a time."""

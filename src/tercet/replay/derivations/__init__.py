@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.replay.derivations import gate, model, people, plan, quality, run, session, step
 from tercet.replay.derivations.derived import Derived, at_its_time
-from tercet.replay.scene import Scene
+from tercet.replay.scene import ReplayState
 
-Derive = Callable[[Scene, Any], Derived | None]
+Derive = Callable[[ReplayState, Any], Derived | None]
 
 
-def _skipped(scene: Scene, event: e.StepSkipped) -> Derived | None:
+def _skipped(scene: ReplayState, event: e.StepSkipped) -> Derived | None:
     return step.step_skipped(scene, event) or step.judged(scene, event)
 
 
@@ -91,9 +91,9 @@ VERDICTS: frozenset[type[e.Event]] = frozenset(
 """The events that say what was judged: those that a report counts as verdicts."""
 
 
-def derive(scene: Scene, event: e.Event) -> Derived | None:
+def derive(scene: ReplayState, event: e.Event) -> Derived | None:
     """An event as it must have been; None where nothing of its kind was due."""
-    if not scene.state.start and not isinstance(event, e.SessionStarted):
+    if not scene.state.is_started and not isinstance(event, e.SessionStarted):
         return None
     if scene.owed:
         return Derived(event=_owed(scene, event))
@@ -105,7 +105,7 @@ def derive(scene: Scene, event: e.Event) -> Derived | None:
     return Derived(event=at_its_time(found.event, event), fact=found.fact)
 
 
-def _owed(scene: Scene, event: e.Event) -> e.Event:
+def _owed(scene: ReplayState, event: e.Event) -> e.Event:
     """What was derived together with the event before."""
     owed = scene.owed.popleft()
     if isinstance(owed, e.RetryScheduled) and isinstance(event, e.RetryScheduled):

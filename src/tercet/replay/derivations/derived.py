@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tercet.journal import events as e
+from tercet.core import events as e
 
 
 @dataclass(frozen=True, kw_only=True)

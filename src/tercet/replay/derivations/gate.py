@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from tercet.journal import events as e
+from tercet.core import commands as c
+from tercet.core import effects as undoing
+from tercet.core import events as e
+from tercet.core.decide import Acting
+from tercet.core.fold.gate import acceptances
 from tercet.replay.derivations.derived import Derived
 from tercet.replay.derivations.step import PEOPLE
-from tercet.replay.scene import Scene
-from tercet.runtime import commands as c
-from tercet.runtime import undoing
-from tercet.runtime.deciding import Acting
-from tercet.runtime.gate_fold import acceptances
+from tercet.replay.scene import ReplayState
 
 BREAKER = "the circuit of its tool was open"
 
 
-def gate_opened(scene: Scene, event: e.GateOpened) -> Derived | None:
+def gate_opened(scene: ReplayState, event: e.GateOpened) -> Derived | None:
     """The question that was due, with all that its answer binds to."""
     match event.kind:
         case "escalation":
@@ -27,7 +27,7 @@ def gate_opened(scene: Scene, event: e.GateOpened) -> Derived | None:
             return _asked(scene, event)
 
 
-def _asked(scene: Scene, event: e.GateOpened) -> Derived | None:
+def _asked(scene: ReplayState, event: e.GateOpened) -> Derived | None:
     command = scene.due(c.Ask, at=event.at, step=event.step)
     if command is not None:
         return Derived(event=scene.work.ask(scene.state, command, event.at))
@@ -41,7 +41,7 @@ def _asked(scene: Scene, event: e.GateOpened) -> Derived | None:
     return Derived(event=asked, fact=BREAKER)
 
 
-def acceptance_lapsed(scene: Scene, event: e.AcceptanceLapsed) -> Derived | None:
+def acceptance_lapsed(scene: ReplayState, event: e.AcceptanceLapsed) -> Derived | None:
     """That somebody lost a role is a fact; that the outputs were accepted by them, and not committed yet, is not."""
     given = acceptances(scene.state)
     if not given or scene.due(c.End, at=event.at) is None:
@@ -49,16 +49,18 @@ def acceptance_lapsed(scene: Scene, event: e.AcceptanceLapsed) -> Derived | None
     return Derived(event=msgspec.structs.replace(event, gate=given[-1].gate), fact=PEOPLE)
 
 
-def _handed_over(scene: Scene, event: e.GateOpened) -> Derived | None:
-    if scene.due(c.HandOver, at=event.at) is None:
+def _handed_over(scene: ReplayState, event: e.GateOpened) -> Derived | None:
+    if scene.due(c.Escalate, at=event.at) is None:
         return None
     opened, _ = scene.work.hand_over(scene.state, scene.setting, scene.events, event.at)
     return Derived(event=opened)
 
 
-def taken_back(scene: Scene, event: e.GateOpened | e.CompensationBegun | e.EffectsKept) -> Derived | None:
+def taken_back(
+    scene: ReplayState, event: e.GateOpened | e.CompensationBegun | e.EffectsKept
+) -> Derived | None:
     """What becomes of the effects of a run that did not succeed: the ways back are worked out again."""
-    command = scene.due(c.TakeBack, at=event.at)
+    command = scene.due(c.Compensate, at=event.at)
     if command is None:
         return None
     done = undoing.effects(scene.events)
@@ -70,7 +72,7 @@ def taken_back(scene: Scene, event: e.GateOpened | e.CompensationBegun | e.Effec
     return Derived(event=e.CompensationBegun(at=event.at, undo=ways))
 
 
-def approval_granted(scene: Scene, event: e.ApprovalGranted) -> Derived | None:
+def approval_granted(scene: ReplayState, event: e.ApprovalGranted) -> Derived | None:
     """The policy that gave the approval."""
     command = scene.due(c.Grant, at=event.at, step=event.step)
     if command is None:

@@ -7,15 +7,15 @@ import msgspec
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import storable
 from tercet.contracts.question import Question
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.engine.models.session import AskingRole, shortage, time_for
 from tercet.replay.derivations.derived import Derived
-from tercet.replay.scene import Scene
-from tercet.runtime.interview import AskingRole, shortage, time_for
+from tercet.replay.scene import ReplayState
 
 ASKED = "what a model was asked, which one, and at what price"
 
 
-def model_asked(scene: Scene, event: e.ModelAsked) -> Derived | None:
+def model_asked(scene: ReplayState, event: e.ModelAsked) -> Derived | None:
     """The reservation of a question that the budget had enough left for.
 
     Which model is asked, how often, and what it would cost is somebody's code. A question that the journal does not hold
@@ -38,6 +38,6 @@ def model_asked(scene: Scene, event: e.ModelAsked) -> Derived | None:
     return Derived(event=again, fact=ASKED)
 
 
-def _role(scene: Scene) -> AskingRole:
+def _role(scene: ReplayState) -> AskingRole:
     """Who asks: outputs are judged and mended by the critic's models, and everything before is planned."""
     return "planner" if scene.state.phase is Phase.PLAN else "critic"

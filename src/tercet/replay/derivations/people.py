@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from tercet.contracts.errors import UsageError
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core import messages
+from tercet.core.messages import Cancel, Extend, Reply, Said
 from tercet.replay.derivations.derived import Derived
-from tercet.replay.scene import Scene
-from tercet.runtime import messages
-from tercet.runtime.messages import Cancel, Extend, Reply, Said
+from tercet.replay.scene import ReplayState
 
 PERSON = "what a person said"
 NO_INBOX = "what a person said, by its event alone: the recording does not hold their message"
 
 
-def gate_answered(scene: Scene, event: e.GateAnswered) -> Derived:
+def gate_answered(scene: ReplayState, event: e.GateAnswered) -> Derived:
     """An answer that its giver may give: to a gate that is open, in time, in the role that it takes."""
     said = Reply(
         session=scene.recording.session,
@@ -32,7 +32,7 @@ def gate_answered(scene: Scene, event: e.GateAnswered) -> Derived:
     return _said(scene, said, event)
 
 
-def session_cancelled(scene: Scene, event: e.SessionCancelled) -> Derived:
+def session_cancelled(scene: ReplayState, event: e.SessionCancelled) -> Derived:
     """A run that could still be cancelled."""
     said = Cancel(
         session=scene.recording.session,
@@ -43,7 +43,7 @@ def session_cancelled(scene: Scene, event: e.SessionCancelled) -> Derived:
     return _said(scene, said, event)
 
 
-def budget_extended(scene: Scene, event: e.BudgetExtended) -> Derived:
+def budget_extended(scene: ReplayState, event: e.BudgetExtended) -> Derived:
     """An extension that is one, of a run that could still use it."""
     said = Extend(
         session=scene.recording.session, actor=event.by, simulated_by=event.simulated_by, more=event.more
@@ -51,7 +51,9 @@ def budget_extended(scene: Scene, event: e.BudgetExtended) -> Derived:
     return _said(scene, said, event)
 
 
-def _said(scene: Scene, said: Said, event: e.GateAnswered | e.SessionCancelled | e.BudgetExtended) -> Derived:
+def _said(
+    scene: ReplayState, said: Said, event: e.GateAnswered | e.SessionCancelled | e.BudgetExtended
+) -> Derived:
     """Return what the message in the inbox becomes, or else `said`; a refusal is raised, and is a difference."""
     data = scene.recording.inbox.get(event.inbox)
     message = said if data is None else messages.decode(data)

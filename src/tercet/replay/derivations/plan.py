@@ -5,24 +5,24 @@ from __future__ import annotations
 import msgspec
 
 from tercet.contracts.verdict import Code
-from tercet.journal import events as e
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.exposure import untrusted_data_read
+from tercet.core.plans import read_plan
+from tercet.engine.evidence.retrieval import asking, pinned, read_facts, unread, with_refs
+from tercet.engine.models.planners import TaskPlanner, pack_planner
+from tercet.engine.models.templates import TemplatePlanner
+from tercet.engine.work import Work, ask_planner
 from tercet.planner.template import PlanningError
 from tercet.replay.derivations.derived import Derived
 from tercet.replay.driving import drive
-from tercet.replay.scene import Scene
-from tercet.runtime import commands as c
-from tercet.runtime.exposure import untrusted_data_read
-from tercet.runtime.planners import TaskPlanner, pack_planner
-from tercet.runtime.plans import read_plan
-from tercet.runtime.retrieving import asking, pinned, read_facts, unread, with_refs
-from tercet.runtime.templates import TemplatePlanner
-from tercet.runtime.work import Work, ask_planner
+from tercet.replay.scene import ReplayState
 
 SAID = "what a planner, or a caller, proposed"
 NO_PLAN = "why a planner had no plan"
 
 
-def plan_proposed(scene: Scene, event: e.PlanProposed) -> Derived | None:
+def plan_proposed(scene: ReplayState, event: e.PlanProposed) -> Derived | None:
     """A template, or the methods of the pack, propose the same again; anybody else's words are a fact, their hash is not."""
     if scene.due(c.Propose, at=event.at) is None:
         return None
@@ -36,14 +36,14 @@ def plan_proposed(scene: Scene, event: e.PlanProposed) -> Derived | None:
     return Derived(event=again, fact=SAID)
 
 
-def planning_failed(scene: Scene, event: e.PlanningFailed) -> Derived | None:
+def planning_failed(scene: ReplayState, event: e.PlanningFailed) -> Derived | None:
     """A template, or the methods of the pack, have none again; why anybody else has none is a fact."""
     if event.by_pack and scene.due(c.Propose, at=event.at) is not None:
         return _planned_again(scene, event)
     return planning_failed_as_told(scene, event)
 
 
-def planning_failed_as_told(scene: Scene, event: e.PlanningFailed) -> Derived | None:
+def planning_failed_as_told(scene: ReplayState, event: e.PlanningFailed) -> Derived | None:
     """What follows from there being no plan, whyever there is none."""
     if scene.due(c.Propose, at=event.at) is None:
         return None
@@ -52,9 +52,9 @@ def planning_failed_as_told(scene: Scene, event: e.PlanningFailed) -> Derived | 
     return Derived(event=msgspec.structs.replace(event, outcome=failed.outcome), fact=NO_PLAN)
 
 
-def _planned_again(scene: Scene, event: e.PlanProposed | e.PlanningFailed) -> Derived:
+def _planned_again(scene: ReplayState, event: e.PlanProposed | e.PlanningFailed) -> Derived:
     """What the pack's own planner comes to: pure functions of the pack, the request and the evidence."""
-    name = event.planner if isinstance(event, e.PlanProposed) else str(scene.state.start.get("planner", ""))
+    name = event.planner if isinstance(event, e.PlanProposed) else str(scene.state.start.planner)
     if name not in _PURE:
         return Derived(event=msgspec.structs.replace(event, by_pack=False))
     planner = pack_planner(scene.pack, "", name)
@@ -69,14 +69,14 @@ def _planned_again(scene: Scene, event: e.PlanProposed | e.PlanningFailed) -> De
 _PURE = (TemplatePlanner.name, TaskPlanner.name)
 
 
-def decomposed(scene: Scene, event: e.Decomposed) -> Derived | None:
+def decomposed(scene: ReplayState, event: e.Decomposed) -> Derived | None:
     """How many steps there are."""
     if scene.due(c.Decompose, at=event.at) is None:
         return None
     return Derived(event=e.Decomposed(at=event.at, steps=len(scene.state.steps)))
 
 
-def evidence_retrieved(scene: Scene, event: e.EvidenceRetrieved) -> Derived | None:
+def evidence_retrieved(scene: ReplayState, event: e.EvidenceRetrieved) -> Derived | None:
     """What was found for which step is a fact, and lies beside the events; the revision of the plan follows from it."""
     if scene.due(c.Retrieve, at=event.at) is None:
         return None
@@ -102,7 +102,7 @@ def evidence_retrieved(scene: Scene, event: e.EvidenceRetrieved) -> Derived | No
 CHANGED = "what its tools reach outside had changed"
 
 
-def plan_reviewed(scene: Scene, event: e.PlanReviewed) -> Derived | None:
+def plan_reviewed(scene: ReplayState, event: e.PlanReviewed) -> Derived | None:
     """The review; that a tool's definition had changed outside is the one thing that no plan tells."""
     if scene.due(c.Review, at=event.at) is None:
         return None
@@ -112,7 +112,7 @@ def plan_reviewed(scene: Scene, event: e.PlanReviewed) -> Derived | None:
     return Derived(event=reviewed, fact=CHANGED if is_outside else "")
 
 
-def outputs_produced(scene: Scene, event: e.OutputsProduced) -> Derived | None:
+def outputs_produced(scene: ReplayState, event: e.OutputsProduced) -> Derived | None:
     """The outputs of a plan whose steps have all ended."""
     if scene.due(c.Finish, at=event.at) is None:
         return None

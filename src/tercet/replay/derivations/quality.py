@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core import transcript
+from tercet.core.outputs.judging import OutputReview, vote_on
 from tercet.critic.score import score
-from tercet.journal import events as e
+from tercet.engine.outputs.rederiving import Judged, judge_again
 from tercet.replay.derivations.derived import Derived
-from tercet.replay.scene import Scene
-from tercet.runtime import commands as c
-from tercet.runtime import transcript
-from tercet.runtime.quality import Matter, vote_on
-from tercet.runtime.rederiving import Judged, judge_again
+from tercet.replay.scene import ReplayState
 
 _DUE: dict[type[Judged], type[c.Command]] = {
     e.OutputsVerified: c.VerifyOutputs,
@@ -18,7 +18,7 @@ _DUE: dict[type[Judged], type[c.Command]] = {
 }
 
 
-def outputs_judged(scene: Scene, event: Judged) -> Derived | None:
+def outputs_judged(scene: ReplayState, event: Judged) -> Derived | None:
     """What VERIFY, CRITIQUE or REPAIR comes to."""
     if scene.due(_DUE[type(event)], at=event.at) is None:
         return None
@@ -26,13 +26,15 @@ def outputs_judged(scene: Scene, event: Judged) -> Derived | None:
     return Derived(event=judge_again(_matter(scene, event.repairers), event, scene.blobs))
 
 
-def samples_drawn(scene: Scene, event: e.SamplesDrawn) -> Derived | None:
+def samples_drawn(scene: ReplayState, event: e.SamplesDrawn) -> Derived | None:
     """What samples agree on; what was drawn is a fact."""
     if scene.due(c.DrawSamples, at=event.at) is None:
         return None
     return Derived(event=vote_on(_matter(scene), event))
 
 
-def _matter(scene: Scene, repairers: int = 0) -> Matter:
+def _matter(scene: ReplayState, repairers: int = 0) -> OutputReview:
     run = transcript.run_of(scene.setting, scene.followed, scene.state, scene.events, scene.blobs)
-    return Matter(state=scene.state, setting=scene.setting, run=run, scored=score(run), repairers=repairers)
+    return OutputReview(
+        state=scene.state, setting=scene.setting, run=run, scored=score(run), repairers=repairers
+    )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
+from tercet.core import commands as c
+from tercet.core import events as e
 from tercet.critic.flow import trusted_results
 from tercet.critic.review import Review
-from tercet.journal import events as e
 from tercet.replay.derivations.derived import Derived
-from tercet.replay.scene import Scene
-from tercet.runtime import commands as c
+from tercet.replay.scene import ReplayState
 
 CRITICS = "what the agent's critics, which are Python, said"
 
 
-def run_reported(scene: Scene, event: e.RunReported) -> Derived | None:
+def run_reported(scene: ReplayState, event: e.RunReported) -> Derived | None:
     """The scorecard, the report and the verdict."""
     if scene.due(c.Score, at=event.at) is None:
         return None
@@ -22,7 +22,7 @@ def run_reported(scene: Scene, event: e.RunReported) -> Derived | None:
     return Derived(event=scored)
 
 
-def turn_judged(scene: Scene, event: e.TurnJudged) -> Derived | None:
+def turn_judged(scene: ReplayState, event: e.TurnJudged) -> Derived | None:
     """What an agent and its critics said, where they are pure and at hand, else it is a fact; which results are trusted
     is none."""
     if scene.due(c.Reflect, at=event.at) is None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from tercet.journal import events as e
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.expiry import overdue
+from tercet.core.table import fold_event
 from tercet.replay.derivations.derived import Derived
-from tercet.replay.scene import Scene
-from tercet.runtime import commands as c
-from tercet.runtime.expiry import overdue
-from tercet.runtime.machine import evolve
+from tercet.replay.scene import ReplayState
 
 
-def session_started(scene: Scene, event: e.SessionStarted) -> Derived | None:
+def session_started(scene: ReplayState, event: e.SessionStarted) -> Derived | None:
     """The context is compiled again, and must come to the same hash."""
-    setting = scene.pin(event, evolve(scene.state, event))
+    setting = scene.pin(event, fold_event(scene.state, event))
     pack, spec = scene.pack, setting.spec
     return Derived(
         event=msgspec.structs.replace(
@@ -35,9 +35,9 @@ def session_started(scene: Scene, event: e.SessionStarted) -> Derived | None:
     )
 
 
-def session_migrated(scene: Scene, event: e.SessionMigrated) -> Derived | None:
+def session_migrated(scene: ReplayState, event: e.SessionMigrated) -> Derived | None:
     """The context under the other pack is compiled again, and must come to the same hash."""
-    setting = scene.pin(event, evolve(scene.state, event))
+    setting = scene.pin(event, fold_event(scene.state, event))
     pack = scene.pack
     return Derived(
         event=msgspec.structs.replace(
@@ -51,26 +51,26 @@ def session_migrated(scene: Scene, event: e.SessionMigrated) -> Derived | None:
     )
 
 
-def session_resumed(scene: Scene, event: e.SessionResumed) -> Derived:
+def session_resumed(scene: ReplayState, event: e.SessionResumed) -> Derived:
     """Which calls were in flight follows from the events; who took over, and when, does not."""
     return Derived(event=msgspec.structs.replace(event, in_flight=scene.state.in_flight))
 
 
-def session_expired(scene: Scene, event: e.SessionExpired) -> Derived | None:
+def session_expired(scene: ReplayState, event: e.SessionExpired) -> Derived | None:
     """A time to live was over."""
     late = overdue(scene.state, event.at, outside=event.outside)
     return None if late is None else Derived(event=late)
 
 
-def given_up(scene: Scene, event: e.GivenUp) -> Derived | None:
+def given_up(scene: ReplayState, event: e.GivenUp) -> Derived | None:
     """The run had gone through more phases than it may."""
-    command = scene.due(c.GiveUp, at=event.at)
+    command = scene.due(c.StopExhausted, at=event.at)
     if command is None:
         return None
     return Derived(event=scene.work.give_up(scene.state, scene.setting, command, event.at))
 
 
-def session_ended(scene: Scene, event: e.SessionEnded) -> Derived | None:
+def session_ended(scene: ReplayState, event: e.SessionEnded) -> Derived | None:
     """The record is made again, and must come to the same hash."""
     command = scene.due(c.End, at=event.at)
     if command is None:

@@ -7,15 +7,15 @@ import msgspec
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.shape import as_object
-from tercet.executor.backoff import delay_ms
-from tercet.journal import events as e
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.backoff import delay_ms
+from tercet.core.decide import has_retries
+from tercet.core.drift import approved_drift
+from tercet.core.fold.base import INTERRUPTED, ROLE_LOST, STOPPED
+from tercet.core.state import UNDO, StepState
 from tercet.replay.derivations.derived import Derived
-from tercet.replay.scene import Scene
-from tercet.runtime import commands as c
-from tercet.runtime.changes import INTERRUPTED, ROLE_LOST, STOPPED
-from tercet.runtime.deciding import has_retries
-from tercet.runtime.drift import approved_drift
-from tercet.runtime.state import UNDO, StepState
+from tercet.replay.scene import ReplayState
 
 BREAKER = "the circuit of its tool was open"
 ANSWERED = "its tool looked the outcome up"
@@ -29,7 +29,7 @@ _LEAST, _MOST = (lambda: 0.0), (lambda: 1.0)
 # --- calls ---
 
 
-def intent(scene: Scene, event: e.Intent) -> Derived | None:
+def intent(scene: ReplayState, event: e.Intent) -> Derived | None:
     """The call that was due, resolved again, with its key, its reservation and its deadline."""
     if not event.tool:
         return _note(scene, event)
@@ -44,7 +44,7 @@ def intent(scene: Scene, event: e.Intent) -> Derived | None:
     return Derived(event=made)
 
 
-def _note(scene: Scene, event: e.Intent) -> Derived | None:
+def _note(scene: ReplayState, event: e.Intent) -> Derived | None:
     command = scene.due(c.Note, at=event.at, step=event.step)
     if command is None:
         return None
@@ -54,7 +54,7 @@ def _note(scene: Scene, event: e.Intent) -> Derived | None:
     return Derived(event=e.Intent(at=event.at, step=event.step, tool="", params={}, key=key, attempt=attempt))
 
 
-def _drift(scene: Scene, name: str, at: int) -> e.StepRefused | None:
+def _drift(scene: ReplayState, name: str, at: int) -> e.StepRefused | None:
     """Evidence that had expired by then. Who held a role then is not known here, so nobody had lost theirs."""
     call = scene.followed.calls[name]
     found = approved_drift(scene.state, scene.setting, name, call, at, lambda _, __: "")
@@ -63,7 +63,7 @@ def _drift(scene: Scene, name: str, at: int) -> e.StepRefused | None:
     return e.StepRefused(at=at, step=name, code=found.code, reason=found.reason)
 
 
-def complete(scene: Scene, event: e.Complete) -> Derived | None:
+def complete(scene: ReplayState, event: e.Complete) -> Derived | None:
     """A result is a fact; what it is booked with, and which outputs a large one carries, is not."""
     step = scene.state.steps.get(event.step)
     if step is None:
@@ -75,7 +75,7 @@ def complete(scene: Scene, event: e.Complete) -> Derived | None:
     return Derived(event=booked, fact="what a tool answers")
 
 
-def repeats_checked(scene: Scene, event: e.RepeatsChecked) -> Derived | None:
+def repeats_checked(scene: ReplayState, event: e.RepeatsChecked) -> Derived | None:
     """The search for earlier calls that was due. What it found is a fact, and so is what turned up before the call."""
     command = scene.due(c.CheckRepeats, at=event.at, step=event.step)
     command = command or scene.due(c.Dispatch, at=event.at, step=event.step)
@@ -87,7 +87,7 @@ def repeats_checked(scene: Scene, event: e.RepeatsChecked) -> Derived | None:
 # --- refusals, skips ---
 
 
-def step_refused(scene: Scene, event: e.StepRefused) -> Derived | None:
+def step_refused(scene: ReplayState, event: e.StepRefused) -> Derived | None:
     """Why a step was not called."""
     name, at = event.step, event.at
     if (command := scene.due(c.Fault, at=at, step=name)) is not None:
@@ -103,7 +103,7 @@ def step_refused(scene: Scene, event: e.StepRefused) -> Derived | None:
     return Derived(event=refused, fact=BREAKER)
 
 
-def step_skipped(scene: Scene, event: e.StepSkipped) -> Derived | None:
+def step_skipped(scene: ReplayState, event: e.StepSkipped) -> Derived | None:
     """A step that is left out: its condition is false, or nothing needs it. One that failed was judged before."""
     command = scene.due(c.Skip, at=event.at, step=event.step)
     if command is None:
@@ -115,7 +115,7 @@ def step_skipped(scene: Scene, event: e.StepSkipped) -> Derived | None:
 
 
 def judged(
-    scene: Scene, event: e.StepJudged | e.LoopGuardTripped | e.RetryScheduled | e.StepSkipped
+    scene: ReplayState, event: e.StepJudged | e.LoopGuardTripped | e.RetryScheduled | e.StepSkipped
 ) -> Derived | None:
     """What the critic says of a step; what follows at once is owed, since it was appended together."""
     if scene.due(c.Judge, at=event.at, step=event.step) is None:
@@ -137,7 +137,7 @@ def retry_within(event: e.RetryScheduled, owed: e.RetryScheduled, step: StepStat
 # --- unknown outcomes ---
 
 
-def settled(scene: Scene, event: e.Settled) -> Derived | None:
+def settled(scene: ReplayState, event: e.Settled) -> Derived | None:
     """What followed from an unknown outcome: by what the tool declares, or by what it found when it looked it up."""
     name, at = event.step, event.at
     if scene.due(c.Settle, at=at, step=name) is None:
@@ -160,7 +160,7 @@ def settled(scene: Scene, event: e.Settled) -> Derived | None:
     )
 
 
-def _looked_up(scene: Scene, event: e.Settled, step: StepState, *, is_over: bool) -> Derived:
+def _looked_up(scene: ReplayState, event: e.Settled, step: StepState, *, is_over: bool) -> Derived:
     is_cut_off = step.code in (INTERRUPTED, STOPPED)
     can_retry = is_cut_off or has_retries(scene.state, scene.setting, step)
     if event.how == "absent" and not can_retry and not is_over:

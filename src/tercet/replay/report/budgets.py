@@ -16,7 +16,7 @@ def meters(case: Case) -> tuple[Meter, ...]:
 
 
 def _meters(case: Case) -> Iterator[Meter]:
-    budget, used = RunBudget.model_validate(case.state.start["budget"]), case.state.used
+    budget, used = RunBudget.model_validate(case.state.start.budget), case.state.used
     yield _meter(case, "tool calls", "tool_calls", used.tool_calls, budget.tool_calls)
     yield _meter(case, "time at work", "wall_clock_ms", used.wall_clock, budget.wall_clock_ms)
     yield _meter(case, "tokens", "tokens", used.tokens, budget.tokens)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import UNDO
 from tercet.replay.report.case import Case
 from tercet.replay.report.judgements import of_quality
 from tercet.replay.report.page import Happening, Tone
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, elapsed, moment, took
-from tercet.runtime.state import UNDO
 
 MOST = 600
 

@@ -13,13 +13,13 @@ from itertools import pairwise
 from math import log2
 
 from tercet.contracts.loop import Phase
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import UNDO, State
+from tercet.core.table import fold_event
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Bar, BarKind, Tick, Timeline, TimeRow, Tone
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, elapsed, joined, took
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import UNDO, State
 
 MOST_ROWS = 40
 WIDTH, LEFT, RIGHT = 960.0, 132.0, 14.0
@@ -163,7 +163,7 @@ class _Follower:
 def _spans(events: Sequence[e.Event]) -> Iterator[Span]:
     run = _Follower()
     for number, event in enumerate(events):
-        before, run.state = run.state, evolve(run.state, event)
+        before, run.state = run.state, fold_event(run.state, event)
         if run.state.phase is not before.phase:
             yield _phase(before, run.phase, number)
             run.phase = number

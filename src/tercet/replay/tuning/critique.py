@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from tercet.contracts.question import Inquiry, Question, Reply
+from tercet.core import codec, transcript
+from tercet.core import events as e
+from tercet.core.outputs import judging as quality
 from tercet.critic.score import score
-from tercet.journal import codec
-from tercet.journal import events as e
-from tercet.replay.scene import Scene
+from tercet.replay.scene import ReplayState
 from tercet.replay.verdicts import Both, Said
-from tercet.runtime import quality, transcript
 
 ResultT = TypeVar("ResultT")
 
@@ -22,7 +22,7 @@ class Unanswered(Exception):  # noqa: N818 - what happened is named, not that it
     """A model would have been asked something that nobody has recorded an answer to."""
 
 
-def judged(scene: Scene, event: e.Event) -> Both | None:
+def judged(scene: ReplayState, event: e.Event) -> Both | None:
     """A verdict of the quality loop, old and new; None for an event of another kind. Raises `Unanswered`."""
     match event:
         case e.OutputsVerified():
@@ -34,9 +34,9 @@ def judged(scene: Scene, event: e.Event) -> Both | None:
 
 
 def _both(
-    scene: Scene,
+    scene: ReplayState,
     event: e.Event,
-    judge: Callable[[quality.Matter, int], Inquiry[Any]],
+    judge: Callable[[quality.OutputReview, int], Inquiry[Any]],
     said: Callable[[Any], Said],
 ) -> Both:
     now = _conducted(judge(_matter(scene), event.at), scene)
@@ -51,14 +51,14 @@ def _critiqued(event: e.OutputsCritiqued) -> Said:
     return Said(verdict=event.next, reasons=(str(event.exit.get("reason", "")),))
 
 
-def _matter(scene: Scene) -> quality.Matter:
+def _matter(scene: ReplayState) -> quality.OutputReview:
     run = transcript.run_of(scene.setting, scene.followed, scene.state, scene.events, scene.blobs)
-    return quality.Matter(
+    return quality.OutputReview(
         state=scene.state, setting=scene.setting, run=run, scored=score(run), repairers=_repairers(scene)
     )
 
 
-def _repairers(scene: Scene) -> int:
+def _repairers(scene: ReplayState) -> int:
     """How many models could be asked to repair: told where a repair was made, and else of no matter."""
     repaired = [
         event for event in map(codec.decode, scene.recording.events) if isinstance(event, e.OutputsRepaired)
@@ -66,7 +66,7 @@ def _repairers(scene: Scene) -> int:
     return max((len(event.models) for event in repaired), default=0)
 
 
-def _conducted(inquiry: Inquiry[ResultT], scene: Scene) -> ResultT:
+def _conducted(inquiry: Inquiry[ResultT], scene: ReplayState) -> ResultT:
     """What an inquiry comes to with the answers that were recorded."""
     known = list(scene.state.replies)
     try:
@@ -77,7 +77,7 @@ def _conducted(inquiry: Inquiry[ResultT], scene: Scene) -> ResultT:
         return ended.value
 
 
-def _answer(question: Question, known: list[Any], scene: Scene) -> Reply:
+def _answer(question: Question, known: list[Any], scene: ReplayState) -> Reply:
     if not known or known[0].prompt != question.hash:
         raise Unanswered
     found = known.pop(0)

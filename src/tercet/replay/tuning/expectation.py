@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.shape import Absent, JsonObject, Published
+from tercet.core.transcript import transcript
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.guard import guarded
 from tercet.replay.recording import Recording
-from tercet.replay.rulebook import Rulebook
+from tercet.replay.rulebook import RuleSource
 from tercet.replay.tuning.frozen import differences
 from tercet.replay.tuning.measuring import Enactment, Outcome
-from tercet.runtime.transcript import transcript
 
 _PINS = ("pack", "pack_hash", "context_hash")
 """The fields of a record that another pack changes in any case."""
@@ -75,7 +75,7 @@ def expect(recording: Recording, before: Pack, after: Pack) -> Expectation:
 
 
 def _enacted(recording: Recording, pack: Pack) -> tuple[Outcome, JsonObject, Enactment]:
-    run = Enactment(recording, Rulebook(instead=read_declarations(pack.content)))
+    run = Enactment(recording, RuleSource(instead=read_declarations(pack.content)))
     with guarded():
         outcome = run.outcome()
         return outcome, _record(run, outcome), run

@@ -18,26 +18,26 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.contracts.tuning import FLOORS
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.decide import is_escalated
+from tercet.core.messages import TEMPLATE
+from tercet.core.plans import read_plan
+from tercet.engine.evidence.retrieval import carried_over
+from tercet.engine.models.planners import TaskPlanner
+from tercet.engine.models.templates import fill_template
+from tercet.engine.watchdog import LOST
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import guarded
 from tercet.replay.recording import Recording
-from tercet.replay.rulebook import Rulebook
-from tercet.replay.scene import Scene
+from tercet.replay.rulebook import RuleSource
+from tercet.replay.scene import ReplayState
 from tercet.replay.tuning.critique import Unanswered, judged
 from tercet.replay.verdicts import Both, both
-from tercet.runtime import commands as c
-from tercet.runtime.deciding import is_escalated
-from tercet.runtime.messages import TEMPLATE
-from tercet.runtime.planners import TaskPlanner
-from tercet.runtime.plans import read_plan
-from tercet.runtime.retrieving import carried_over
-from tercet.runtime.templates import fill_template
-from tercet.runtime.watchdog import LOST
 
 _MOST_STEPS = 8
 
@@ -81,16 +81,16 @@ class Measure:
         return Measure, (self._content,)
 
     @cached_property
-    def rulebook(self) -> Rulebook:
+    def rulebook(self) -> RuleSource:
         """The rules of the pack."""
-        return Rulebook(instead=read_declarations(self._content))
+        return RuleSource(instead=read_declarations(self._content))
 
     def __call__(self, recording: Recording) -> Outcome:
         """How a run would have ended."""
         return measure(recording, self.rulebook)
 
 
-def measure(recording: Recording, rulebook: Rulebook) -> Outcome:
+def measure(recording: Recording, rulebook: RuleSource) -> Outcome:
     """How a run would have ended under the pack of a rulebook. Nothing is read, written or called."""
     with guarded():
         found = Enactment(recording, rulebook)
@@ -102,7 +102,7 @@ def measure(recording: Recording, rulebook: Rulebook) -> Outcome:
             return found.untold(f"it cannot be judged: {error.message}")
 
 
-def measure_recorded(recording: Recording, rulebook: Rulebook) -> Outcome:
+def measure_recorded(recording: Recording, rulebook: RuleSource) -> Outcome:
     """How a run ended as it was recorded; nothing is judged anew."""
     with guarded():
         found = Enactment(recording, rulebook)
@@ -115,8 +115,8 @@ def measure_recorded(recording: Recording, rulebook: Rulebook) -> Outcome:
 class Enactment:
     """A recorded run, taken as far under another pack as its record tells."""
 
-    def __init__(self, recording: Recording, rulebook: Rulebook) -> None:
-        self.scene = Scene(recording, rulebook)
+    def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
+        self.scene = ReplayState(recording, rulebook)
         self._recording = recording
         self._rulebook = rulebook
         self._pack = rulebook.instead
@@ -188,7 +188,7 @@ class Enactment:
     def _ends_at(self) -> int:
         """When the session would expire; what a caller has asked for stays."""
         start = self.scene.state.start
-        expires, began = int(start.get("expires", 0)), int(start["at"])
+        expires, began = int(start.expires), int(start.at)
         own = self._own
         is_packs = self._pack is not None and own is not None and expires - began == own.session.ttl_ms
         return began + self._pack.session.ttl_ms if is_packs and self._pack is not None else expires
@@ -196,12 +196,12 @@ class Enactment:
     def _is_late(self, event: e.Event) -> bool:
         """Whether the session would have expired before this happened, and sooner than it was to."""
         state = self.scene.state
-        if not state.start or state.is_over:
+        if not state.is_started or state.is_over:
             return False
-        return event.at >= self._ends_at() and self._ends_at() < int(state.start.get("expires", 0))
+        return event.at >= self._ends_at() and self._ends_at() < int(state.start.expires)
 
     def _expired(self, position: int) -> Outcome:
-        began = int(self.scene.state.start["at"])
+        began = int(self.scene.state.start.at)
         told = self._outcome_now("expired", position)
         return msgspec.structs.replace(told, why="it would have expired", held_ms=self._ends_at() - began)
 
@@ -258,7 +258,7 @@ class Enactment:
             args = scene.state, scene.setting, scene.course, scene.events, scene.blobs, at
             scene.fold(scene.work.score(*args))
             return True
-        is_template = scene.state.start.get("planner") == TEMPLATE and bool(scene.state.feedback)
+        is_template = scene.state.start.planner == TEMPLATE and bool(scene.state.feedback)
         if is_template and any(isinstance(command, c.Propose) for command in due):
             error = PlanningError("the template knows no other plan")
             scene.fold(scene.work.failed(scene.state, scene.setting, error, at))
@@ -278,7 +278,7 @@ class Enactment:
             cost=state.used.cost,
             trips=state.trips,
             risky=self._risky(),
-            held_ms=max(0, last.at - int(state.start["at"]) + self._lost_ms),
+            held_ms=max(0, last.at - int(state.start.at) + self._lost_ms),
             verdict=state.verdict,
             record=state.record,
         )
@@ -298,7 +298,7 @@ def _was_escalated(events: list[e.Event]) -> bool:
     return any(isinstance(event, e.GateOpened) and event.kind == "escalation" for event in events)
 
 
-def _is_below_floor(scene: Scene) -> bool:
+def _is_below_floor(scene: ReplayState) -> bool:
     """Whether it was policy, safety, schema or approval that refused a run."""
     verdict = scene.state.verdict
     if verdict.get("outcome") == "reject":

@@ -1,0 +1,47 @@
+"""Decision records: kept without their transcript, which the events of the session hold already.
+
+A record's hash is over all of it. What is stored is the rest; whoever reads a record gets it whole, put together from
+the two and checked against the hash. So the results of a long run are not stored twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
+from tercet.contracts.errors import ReplayError
+from tercet.contracts.record import DecisionRecord
+from tercet.core import codec
+from tercet.core.state import State
+from tercet.core.transcript import transcript
+from tercet.journal.protocol import Journal
+from tercet.journal.side_stream import read_all
+
+_APART = "transcript"
+
+
+def take_apart(record: DecisionRecord) -> tuple[str, bytes]:
+    """The hash of a record, and the bytes that are kept of it."""
+    fields = record.model_dump(mode="json", exclude_none=True)
+    entries = canonical_dump(fields.pop(_APART))
+    # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
+    before = canonical_dump({name: value for name, value in fields.items() if name < _APART})[:-1]
+    after = canonical_dump({name: value for name, value in fields.items() if name > _APART})[1:]
+    return hash_bytes(before + f',"{_APART}":'.encode() + entries + b"," + after), before + b"," + after
+
+
+async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, Any]:
+    """The record of a session that is over; raises `ReplayError` if it does not come to its hash."""
+    kept: dict[str, Any] = msgspec.json.decode(await journal.blob(tenant, state.kept))
+    events = [codec.decode(stored.data) for stored in await read_all(journal, tenant, state.start.session)]
+    entries = [entry.model_dump(mode="json", exclude_none=True) for entry in transcript(events, {})]
+    data = canonical({**kept, _APART: entries})
+    if hash_bytes(data) != state.record:
+        raise ReplayError(
+            recorded=f"a record with hash {state.record[:20]}…",
+            expected=f"one with hash {hash_bytes(data)[:20]}…",
+            check="the journal was changed, or this version reads its events differently",
+        )
+    return msgspec.json.decode(data)
