@@ -99,7 +99,7 @@ class Driver:
     ) -> None:
         self.around = around
         self._rest = Rest()
-        self.ledger = Ledger(around, state, tenure.lease, tail_bytes=tail_bytes)
+        self.ledger = Ledger(around, state, tenure, tail_bytes=tail_bytes)
         self.state = state
         """As the ledger has it: all the rest reads it here."""
         self.calls = Calls(around, tenure, nudge=self._rest.nudge)

@@ -4,8 +4,8 @@ Theory of operation. The writer remembers the state of the streams it wrote to. 
 batch of units stores, and one statement stores it for every stream that still is as remembered (position, chain and
 lease epoch). In the normal case, in which a stream has one writer, that is one round trip and one commit for all.
 
-The first lease on a stream, with which every run begins, needs no look at what is there: one statement makes the rows
-of all new streams of a batch, and leaves alone those that somebody has made already.
+A unit that leases its stream for the first time, with which every run begins, needs no look at what is there: the stream
+begins under a number that was reserved before, unless another writer has begun it already.
 
 Everything else takes the careful way, one act at a time in a transaction of its own: lock the stream's row, read what
 is there, ask the rules, store or refuse. Other acts on leases go there, and so does a unit for a stream that is not
@@ -46,7 +46,9 @@ from tercet.journal.postgres.rows import QUERIES, Known, Rows
 from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
 from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
 
-_CACHE_LIMIT = 10_000
+_CACHE_LIMIT = 1_000
+"""A session that waits should cost the process nothing; one that goes on is looked up again."""
+_RESERVED = 1_000
 _TRIES = 5
 
 T = TypeVar("T")
@@ -66,6 +68,8 @@ class Batcher:
     def __init__(self, place: str) -> None:
         self._place = place
         self._known: dict[tuple[str, str], Known] = {}
+        self._numbers: list[int] = []
+        """Numbers of streams that are reserved for this process."""
 
     def forget(self) -> None:
         """Drop what was remembered about streams, which may no longer be so."""
@@ -73,7 +77,6 @@ class Batcher:
 
     async def run(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
         """Store what can be stored at once. What has no outcome afterwards has to go the careful way."""
-        await self._begin_streams(connection, deliveries)
         await self._learn(connection, deliveries)
         rows, quick = self._compute(deliveries)
         if not quick:
@@ -108,40 +111,17 @@ class Batcher:
             self.forget()
             return None
 
-    async def _begin_streams(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
-        """Make the streams that are leased for the first time, and grant their leases."""
-        first: dict[tuple[str, str], Delivery] = {}
-        for delivery in deliveries:
-            first.setdefault((delivery.act.tenant, delivery.act.stream), delivery)
-        new = {
-            key: (delivery, *rules.lease(NEW, delivery.act))
-            for key, delivery in sorted(first.items())
-            if isinstance(delivery.act, Acquire) and key not in self._known
-        }
-        if not new:
-            return
-        rows = [(*key, *msgspec.structs.astuple(state)) for key, (_, state, _) in new.items()]
-        columns = ([*column] for column in zip(*rows, strict=True))
-        sent = [delivery for delivery, _, _ in new.values()]
-        for delivery in sent:
-            delivery.send(Sent())
-        made = await self._await_answer(connection.fetch(QUERIES["begin_streams"], *columns), sent)
-        if made is None:
-            return
-        numbers = {(tenant, stream): number for number, tenant, stream in made}
-        for key, (delivery, state, lease) in new.items():
-            if key in numbers:
-                delivery.confirm(lease)
-                self._known[key] = Known(numbers[key], state)
-            else:
-                delivery.reject()
-
     async def _learn(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
-        """Read the states that are not remembered; they may be out of date when they are used."""
+        """Read the states that are not remembered; they may be out of date when they are used. Streams that are leased for
+        the first time are taken for new ones, and get a number."""
         if len(self._known) > _CACHE_LIMIT:
             self.forget()
         units = [each.act for each in deliveries if isinstance(each.act, Append)]
-        missing = list({(unit.tenant, unit.stream) for unit in units} - self._known.keys())
+        begun = {(unit.tenant, unit.stream) for unit in units if unit.lease is not None}
+        if len(self._numbers) < len(begun):
+            reserved = await connection.fetch(QUERIES["reserve_streams"], _RESERVED)
+            self._numbers += [number for (number,) in reserved]
+        missing = list({(unit.tenant, unit.stream) for unit in units} - self._known.keys() - begun)
         if missing:
             tenants, streams = (list(names) for names in zip(*missing, strict=True))
             for row in await connection.fetch(QUERIES["find_streams"], tenants, streams):
@@ -159,17 +139,17 @@ class Batcher:
             act = delivery.act
             key = (act.tenant, act.stream)
             known = ahead.get(key) or self._known.get(key)
-            if (
-                known is None
-                or key in careful
-                or not isinstance(act, Append)
-                or not _is_plain(act, rows, known)
-            ):
+            # A stream that is not known begins with a first lease, or not here.
+            if not isinstance(act, Append) or key in careful or (known is None) != (act.lease is not None):
                 careful.add(key)
                 continue
+            known = known or Known(self._numbers.pop(), NEW, is_new=True)
             try:
                 after, links = rules.extend(known.state, act)
             except JournalError:
+                careful.add(key)
+                continue
+            if not _is_plain(act, rows, known):
                 careful.add(key)
                 continue
             rows.add(act, known=known, after=after, links=links)
@@ -243,6 +223,8 @@ class Batcher:
         rows = Rows()
         rows.add(fresh, known=known, after=after, links=links)
         bells = await _store(connection, rows)
+        if act.lease is not None:
+            await connection.execute(QUERIES["lease_stream"], known.id, after.owner, after.epoch, after.until)
         position = Position(after.seq, after.chain, bells[known.id])
         return position, Known(known.id, after), Sent(known.id, after.position() if act.events else None)
 
@@ -329,7 +311,7 @@ async def _look_up(
         if sent.link is None:
             is_certain = False
         elif sent.stream_id == known.id and await _holds(connection, known, sent.link):
-            if known.state.epoch == (unit.epoch or 0):
+            if known.state.epoch == (unit.epoch or (0 if unit.lease is None else 1)):
                 return sent.link
             is_certain = False
     return is_certain

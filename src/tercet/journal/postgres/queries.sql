@@ -1,7 +1,7 @@
 -- Writing.
 
--- What a batch stores, in one statement that is put together out of parts: `store`, one part for every table that the
--- batch adds to, and `answer`. Each part counts its parameters from 1. Nobody rings while the statement holds its
+-- What a batch stores, in one statement that is put together out of parts: `store`, then `moved` or, where streams begin,
+-- `store_streams`, one part for every other table that the batch adds to, and `answer`. Each part counts its parameters from 1. Nobody rings while the statement holds its
 -- tenants' locks, which it takes before anything else. A stream moves only if it still ends where the batch was
 -- computed and its lease epoch is still the writer's; UPDATE locks the row and looks again after waiting for somebody
 -- else's change, so no take-over slips in between. Nothing of a stream that did not move is stored.
@@ -9,7 +9,7 @@
 WITH heard AS (
     SELECT t.tenant, tercet.listen(t.tenant, t.is_ringing) AS rings
       FROM unnest($1::text[], $2::boolean[]) AS t (tenant, is_ringing)
-), moved AS (
+), advanced AS (
     UPDATE tercet.streams AS s
        SET seq = m.seq, chain = m.chain
       FROM unnest($3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])
@@ -18,6 +18,26 @@ WITH heard AS (
        AND s.id = m.id AND s.seq = m.old_seq AND s.chain = m.old_chain
        AND s.epoch = m.epoch AND (s.epoch = 0 OR s.owner IS NOT NULL)
     RETURNING s.id, s.tenant, s.stream
+)
+
+-- name: moved
+, moved AS (
+    SELECT * FROM advanced
+)
+
+-- name: store_streams
+-- A stream begins under a number that was reserved for it, unless another writer has begun it already.
+, begun AS (
+    INSERT INTO tercet.streams (id, tenant, stream, seq, chain, owner, epoch, until)
+    OVERRIDING SYSTEM VALUE
+    SELECT b.*
+      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[], $8::bigint[])
+           AS b
+     WHERE (SELECT count(*) FROM heard) > 0
+        ON CONFLICT DO NOTHING
+    RETURNING id, tenant, stream
+), moved AS (
+    SELECT * FROM advanced UNION ALL SELECT * FROM begun
 )
 
 -- name: store_events
@@ -101,11 +121,8 @@ SELECT moved.id, coalesce(rung.rings, heard.rings) AS rings
 -- name: listen
 SELECT tercet.listen($1, $2)
 
--- name: begin_streams
-INSERT INTO tercet.streams (tenant, stream, seq, chain, owner, epoch, until)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::bigint[], $7::bigint[])
-    ON CONFLICT DO NOTHING
-RETURNING id, tenant, stream
+-- name: reserve_streams
+SELECT nextval(pg_get_serial_sequence('tercet.streams', 'id')) FROM generate_series(1, $1)
 
 -- name: find_streams
 SELECT s.tenant, s.stream, s.id, s.seq, s.chain, s.owner, s.epoch, s.until
