@@ -12,8 +12,8 @@ the death of a process, and a power cut can only lose them, which leaves the dat
 The file is a ring of `SLOTS` records of `SLOT_BYTES` each. A commit writes the slot `number % SLOTS` with one `pwrite`,
 so processes that share a journal need no lock. A record that is damaged itself does not count.
 
-Only a regular file of at most that size is read or written, never one behind a symbolic link, and only if it is empty
-or holds at least one empty or readable slot: anything else under this name was not written by a journal.
+Only a regular file of at most 256 slots is read or written, never one behind a symbolic link, and only if it is empty or
+holds at least one empty or readable slot: anything else under this name was not written by a journal.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ import msgspec
 from tercet.database.sqlite import connect_reader, reading_address
 from tercet.journal.errors import JournalDamaged, JournalUnavailable, Loss, LostStream
 
-SLOTS = 256
+SLOTS = 128
+"""About as many commits as one run has in the write-ahead log before that is written back."""
 SLOT_BYTES = 1024
+_MOST_BYTES = 256 * SLOT_BYTES
+"""Earlier versions had 256 slots. Their files are read and written like the others."""
 _HEADER = struct.Struct(">8sIH")
 """Checksum over the rest, commit number, number of bytes that follow."""
 _CHECKSUM = 8
@@ -151,7 +154,7 @@ class Heads:
 
     def clear(self) -> None:
         """Forget every record: the database is accepted as it is now."""
-        self._unwritten = (0, bytes(SLOTS * SLOT_BYTES))
+        self._unwritten = (0, bytes(_MOST_BYTES))
         self.demand_written()
 
     def close(self) -> None:
@@ -195,9 +198,9 @@ def _read_slots(path: Path, file: int) -> list[bytes]:
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         raise _not_a_log(path, "it is not a regular file")
-    if status.st_size > SLOTS * SLOT_BYTES:
-        raise _not_a_log(path, f"it is larger than {SLOTS * SLOT_BYTES:,} bytes")
-    content = os.pread(file, SLOTS * SLOT_BYTES, 0)
+    if status.st_size > _MOST_BYTES:
+        raise _not_a_log(path, f"it is larger than {_MOST_BYTES:,} bytes")
+    content = os.pread(file, _MOST_BYTES, 0)
     slots = [content[start : start + SLOT_BYTES] for start in range(0, len(content), SLOT_BYTES)]
     if slots and not any(_decode(slot) or not slot.strip(b"\0") for slot in slots):
         raise _not_a_log(path, "it holds something else")
