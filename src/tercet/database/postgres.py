@@ -6,7 +6,7 @@ The package `asyncpg` ships no types, so the part of it that the stores use is d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
@@ -207,6 +207,38 @@ async def _read_version(connection: Connection, schema: Schema, place: str) -> i
     return schema.demand_known(await connection.fetchval(newest), place)
 
 
+class PostgresSession:
+    """A connection to a server, for code that is written for any database."""
+
+    def __init__(self, connection: Connection, schema: Schema) -> None:
+        self._connection = connection
+        self._queries = schema.queries
+
+    async def fetch(self, query: str, *parameters: Any) -> list[Any]:
+        """Return all rows of a query."""
+        return await self._connection.fetch(self._queries[query], *parameters)
+
+    async def fetch_row(self, query: str, *parameters: Any) -> Any:
+        """Return the first row of a query, or None."""
+        return await self._connection.fetchrow(self._queries[query], *parameters)
+
+    async def fetch_value(self, query: str, *parameters: Any) -> Any:
+        """Return the first column of the first row, or None."""
+        return await self._connection.fetchval(self._queries[query], *parameters)
+
+    async def execute(self, query: str, *parameters: Any) -> None:
+        """Run a statement."""
+        await self._connection.execute(self._queries[query], *parameters)
+
+    async def try_execute(self, query: str, *parameters: Any) -> bool:
+        """Run a statement; return False if another transaction was quicker."""
+        try:
+            await self.execute(query, *parameters)
+        except CONTENTION:
+            return False
+        return True
+
+
 class Pool:
     """A few connections that are opened when they are needed; one that is lost is replaced until patience ends."""
 
@@ -232,15 +264,19 @@ class Pool:
 
     async def rows(self, query: str, *parameters: Any) -> list[Any]:
         """Return all rows that a named query finds."""
-        return await self.read(
-            lambda connection: connection.fetch(self._server.schema.queries[query], *parameters)
-        )
+        return await self.read(lambda session: session.fetch(query, *parameters))
 
-    async def read(self, act: Callable[[Connection], Awaitable[T]]) -> T:
+    async def read(self, act: Callable[[PostgresSession], Coroutine[Any, Any, T]]) -> T:
         """Run queries; again over a new connection while one is lost and patience lasts."""
-        return await self._run(act, may_repeat=lambda: True)
 
-    async def write(self, act: Callable[[Connection], Awaitable[T]], *, is_repeatable: bool = False) -> T:
+        async def attempt(connection: Connection) -> T:
+            return await act(PostgresSession(connection, self._server.schema))
+
+        return await self._run(attempt, may_repeat=lambda: True)
+
+    async def write(
+        self, act: Callable[[PostgresSession], Coroutine[Any, Any, T]], *, is_repeatable: bool = False
+    ) -> T:
         """Run something in one transaction; again over a new connection while one is lost and patience lasts.
 
         Once the COMMIT has been sent it is not run again, unless it is repeatable: doing it twice must then be the same
@@ -251,7 +287,7 @@ class Pool:
         async def attempt(connection: Connection) -> T:
             nonlocal is_sent
             async with connection.transaction():
-                done = await act(connection)
+                done = await act(PostgresSession(connection, self._server.schema))
                 is_sent = True
             return done
 

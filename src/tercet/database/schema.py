@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -93,6 +93,52 @@ class Schema:
         if version > self.version:
             raise self.kind.newer(place, version=version, known=self.version)
         return version
+
+
+class Session(Protocol):
+    """A connection as a store uses it, inside of one transaction: queries by name, their parameters by position."""
+
+    async def fetch(self, query: str, *parameters: Any) -> list[Any]:
+        """Return all rows of a query."""
+        ...
+
+    async def fetch_row(self, query: str, *parameters: Any) -> Any:
+        """Return the first row of a query, or None."""
+        ...
+
+    async def fetch_value(self, query: str, *parameters: Any) -> Any:
+        """Return the first column of the first row, or None."""
+        ...
+
+    async def execute(self, query: str, *parameters: Any) -> None:
+        """Run a statement."""
+        ...
+
+    async def try_execute(self, query: str, *parameters: Any) -> bool:
+        """Run a statement; return False if another row has what must be unique, after which only a rollback works."""
+        ...
+
+
+SessionT_co = TypeVar("SessionT_co", bound=Session, covariant=True)
+T = TypeVar("T")
+
+
+class Transactions(Protocol[SessionT_co]):
+    """The connections of a store."""
+
+    async def read(self, act: Callable[[SessionT_co], Coroutine[Any, Any, T]]) -> T:
+        """Run queries."""
+        ...
+
+    async def write(
+        self, act: Callable[[SessionT_co], Coroutine[Any, Any, T]], *, is_repeatable: bool = False
+    ) -> T:
+        """Run something in one transaction; if it is repeatable, doing it twice is the same as doing it once."""
+        ...
+
+    async def close(self) -> None:
+        """Wait for what is under way and close the connections."""
+        ...
 
 
 def read_schema(package: str, kind: StoreKind, *, pragmas: tuple[str, ...] = ()) -> Schema:

@@ -6,7 +6,7 @@ import asyncio
 import queue
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import json
 
-from tercet.contracts.errors import TercetError, UsageError
+from tercet.contracts.errors import InternalError, TercetError, UsageError
 from tercet.database.schema import Schema, StoreKind
 
 OLDEST = (3, 37, 0)
@@ -259,20 +259,14 @@ class Readers:
 
     async def rows(self, query: str, *parameters: Any) -> list[Any]:
         """Return all rows that a named query finds; a list goes in as JSON."""
-        given = [json.encode(each).decode() if isinstance(each, list) else each for each in parameters]
-        return await self.run(
-            lambda connection: connection.execute(self._schema.queries[query], given).fetchall()
-        )
+        sql, bound = self._schema.queries[query], _bind(parameters)
+        return await self.run(lambda connection: connection.execute(sql, bound).fetchall())
 
     async def run(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Run several queries on one connection, in one thread."""
-        return await self.run_aside(lambda: self._run(act))
-
-    async def run_aside(self, act: Callable[[], T]) -> T:
-        """Run something in a thread that needs no connection."""
         if self._closed:
             raise self._schema.kind.closed()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, act)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, act)
 
     async def close(self) -> None:
         """Wait for the queries under way and close the connections."""
@@ -307,6 +301,56 @@ class Readers:
             self._idle.put(connection)
 
 
+class SqliteSession:
+    """A connection to a file, for code that is written for any database. It never waits; a list goes in as JSON."""
+
+    def __init__(self, connection: sqlite3.Connection, schema: Schema) -> None:
+        self.connection = connection
+        self._queries = schema.queries
+
+    async def fetch(self, query: str, *parameters: Any) -> list[Any]:
+        """Return all rows of a query."""
+        return self._run(query, parameters).fetchall()
+
+    async def fetch_row(self, query: str, *parameters: Any) -> Any:
+        """Return the first row of a query, or None."""
+        return self._run(query, parameters).fetchone()
+
+    async def fetch_value(self, query: str, *parameters: Any) -> Any:
+        """Return the first column of the first row, or None."""
+        row = self._run(query, parameters).fetchone()
+        return None if row is None else row[0]
+
+    async def execute(self, query: str, *parameters: Any) -> None:
+        """Run a statement."""
+        self._run(query, parameters)
+
+    async def try_execute(self, query: str, *parameters: Any) -> bool:
+        """Run a statement; return False if another row has what must be unique."""
+        try:
+            self._run(query, parameters)
+        except sqlite3.IntegrityError:
+            return False
+        return True
+
+    def _run(self, query: str, parameters: Sequence[Any]) -> sqlite3.Cursor:
+        return self.connection.execute(self._queries[query], _bind(parameters))
+
+
+def _bind(parameters: Sequence[Any]) -> list[Any]:
+    return [json.encode(each).decode() if isinstance(each, list) else each for each in parameters]
+
+
+def _finish(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits to its end, in this thread."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise InternalError("a transaction on SQLite waited for something else")
+
+
 class Connections:
     """The connections to one file: one thread writes, a few others read."""
 
@@ -325,20 +369,19 @@ class Connections:
             lambda: connect_writer(self._path, self._schema, patience_s=self._patience_s)
         )
 
-    async def write(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Run something in the writing thread, in one transaction."""
+    async def write(
+        self, act: Callable[[SqliteSession], Coroutine[Any, Any, T]], *, is_repeatable: bool = False
+    ) -> T:
+        """Run something in the writing thread, in one transaction. A file loses no answers, so nothing is repeated."""
+        del is_repeatable
         connection = self._writer
         if self._closed or connection is None:
             raise self._schema.kind.closed()
-        return await self._run(lambda: _transact(connection, "IMMEDIATE", act))
+        return await self._run(lambda: self._transact(connection, "IMMEDIATE", act))
 
-    async def read(self, act: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, act: Callable[[SqliteSession], Coroutine[Any, Any, T]]) -> T:
         """Run queries in a reading thread; they all see the same state of the file."""
-        return await self._readers.run(lambda connection: _transact(connection, "DEFERRED", act))
-
-    async def run_aside(self, act: Callable[[], T]) -> T:
-        """Run something in a reading thread that needs no connection."""
-        return await self._readers.run_aside(act)
+        return await self._readers.run(lambda connection: self._transact(connection, "DEFERRED", act))
 
     async def close(self) -> None:
         """Wait for what is under way and close the connections."""
@@ -354,10 +397,14 @@ class Connections:
         except FAILURES as error:
             raise translate(error, self._schema.kind, str(self._path)) from error
 
-
-def _transact(connection: sqlite3.Connection, mode: _Mode, act: Callable[[sqlite3.Connection], T]) -> T:
-    with transaction(connection, mode):
-        return act(connection)
+    def _transact(
+        self,
+        connection: sqlite3.Connection,
+        mode: _Mode,
+        act: Callable[[SqliteSession], Coroutine[Any, Any, T]],
+    ) -> T:
+        with transaction(connection, mode):
+            return _finish(act(SqliteSession(connection, self._schema)))
 
 
 def primary_code(error: Exception) -> int | None:
