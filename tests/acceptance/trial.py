@@ -23,14 +23,14 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.effects import rollback
-from tercet.core.expiry import overdue
+from tercet.core.expiry import find_expired
 from tercet.core.state import TERMINAL, UNDO, State
 from tercet.engine import inbox as mail
 from tercet.engine import sessions as opening
-from tercet.engine.driver import LARGE
 from tercet.engine.records import read_record
+from tercet.engine.values import LARGE
 from tercet.journal.opening import open_journal
-from tercet.replay.replaying import replay
+from tercet.replay.replay import replay
 from tercet.testing import crash_points
 
 from . import approver, clocks, effects, worker
@@ -177,7 +177,7 @@ async def _is_ending(trial: Trial) -> bool:
         letters = await mail.unread(journal, trial.name, state)
         for _, after in mail.heard(state, letters, now, outside=True):
             state = after
-        return bool(state.ending) or overdue(state, now) is not None
+        return bool(state.ending) or find_expired(state, now) is not None
 
 
 async def state_of(trial: Trial) -> State | None:

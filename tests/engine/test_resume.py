@@ -18,7 +18,7 @@ from tercet.core.state import State, Used
 from tercet.core.table import fold_event
 from tercet.engine import checkpoint
 from tercet.engine import sessions as opening
-from tercet.engine.driver import LARGE
+from tercet.engine.values import LARGE
 from tercet.journal.errors import JournalCorrupt, LeaseLost
 from tercet.journal.protocol import Append, Journal, Lease, Position, StoredCheckpoint
 from tercet.tools import ToolContext

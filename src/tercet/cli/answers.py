@@ -332,7 +332,7 @@ def _answer(
     """Say an answer, wait until it was heard, and tell what comes next."""
     screen = Screen()
 
-    def words(state: State, actor: Actor) -> messages.Said:
+    def words(state: State, actor: Actor) -> messages.Message:
         # At a terminal roles come from a list, and from nowhere else.
         is_listed = bool(actor.roles)
         changes = read_set_values(set_values, state.gates.get(gate)) if set_values else None

@@ -53,6 +53,7 @@ from tercet.core.identity import idempotency_key
 from tercet.core.outputs.fresh_evidence import missing_evidence
 from tercet.core.required_gates import compensation_gates, gates_of
 from tercet.core.results import Results
+from tercet.core.run import Run
 from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
 from tercet.core.state import UNDO, Quality, State, StepState
 from tercet.critic.compensation import with_steps
@@ -85,10 +86,9 @@ SMALL_NOTE_BYTES = 16 * 2**10
 """A note of at most this size is always accepted."""
 
 
-def decide(
-    state: State, setting: RunConfig, course: ExecutionPlan | None, blobs: Mapping[str, Any]
-) -> tuple[c.Command, ...]:
-    """The commands that are due; none means that the run waits, or is over."""
+def decide(run: Run) -> tuple[c.Command, ...]:
+    """Return the commands that are due; none means that the run waits, or is over."""
+    state, setting, course, blobs = run.state, run.config, run.plan, run.blobs
     if is_worn_out(state, setting):
         return () if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),)
     match state.phase:

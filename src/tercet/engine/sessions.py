@@ -27,8 +27,8 @@ from tercet.core.table import fold_event
 from tercet.core.transcript import moment
 from tercet.engine import checkpoint
 from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.planning import PLANNER_MISSING, AnyPlanner
 from tercet.engine.streams.nesting import ALONE, Place
-from tercet.engine.work import PLANNER_MISSING, AnyPlanner
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
 from tercet.journal.side_stream import read_all
