@@ -23,7 +23,6 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """Where a store is."""
 
     backend: Literal["memory", "sqlite", "postgres"]
-    url: str
     path: Path = Path()
     """The file, on SQLite."""
 
@@ -31,16 +30,16 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 def parse_address(url: str, kind: StoreKind) -> Address:
     """Return where a store is; raises `UsageError` for an address that names none."""
     if url == "memory:":
-        return Address(backend="memory", url=url)
+        return Address(backend="memory")
     if url.startswith(_POSTGRES):
-        return Address(backend="postgres", url=url)
+        return Address(backend="postgres")
     remedy = f'use "memory:", "{kind.example}" or "postgresql://host/database"'
     scheme, colon, rest = url.partition(":")
     if url.startswith(SQLITE):
         name = url.removeprefix(SQLITE)
         if not name or name == ":memory:" or "\0" in name:
             raise kind.unknown_address(f"{url!r} does not name a file", remedy)
-        return Address(backend="sqlite", url=url, path=Path(name))
+        return Address(backend="sqlite", path=Path(name))
     if scheme == "sqlite" and (path := rest.removeprefix("//")):
         raise kind.unknown_address(
             f"{url!r} has too few slashes to be the address of a file",

@@ -42,12 +42,6 @@ sqlite3.register_adapter(bytes, bytes.__bytes__)
 
 def connect_writer(path: Path, schema: Schema, *, patience_s: float) -> sqlite3.Connection:
     """Open the writing connection and bring the schema up to date. Raises SQLite's errors and the store's."""
-    if sqlite3.sqlite_version_info < OLDEST:
-        raise UsageError(
-            f"this Python has SQLite {sqlite3.sqlite_version}, and {schema.kind.noun} needs 3.37 or newer",
-            code="old_sqlite",
-            remedy="use a Python that was built with a newer SQLite",
-        )
     if not path.parent.is_dir():
         raise schema.kind.unavailable(str(path), "its folder does not exist", remedy=f"create {path.parent}")
     connection = _connect(path, patience_s, schema.pragmas)
@@ -66,6 +60,12 @@ def connect_writer(path: Path, schema: Schema, *, patience_s: float) -> sqlite3.
 
 
 def _connect(path: Path | str, patience_s: float, pragmas: Sequence[str]) -> sqlite3.Connection:
+    if sqlite3.sqlite_version_info < OLDEST:
+        raise UsageError(
+            f"this Python has SQLite {sqlite3.sqlite_version}, and a store needs 3.37 or newer",
+            code="old_sqlite",
+            remedy="use a Python that was built with a newer SQLite",
+        )
     # isolation_level=None: transactions begin and end where we say. A connection wanders between the threads of a
     # pool, but only one uses it at a time.
     connection = sqlite3.connect(

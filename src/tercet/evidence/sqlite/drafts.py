@@ -118,11 +118,11 @@ def index_some(connection: sqlite3.Connection, draft: SnapshotRow, after: int) -
     return len(found), words[-1][0] if words else after
 
 
-def is_indexed(connection: sqlite3.Connection, draft: SnapshotRow) -> bool:
-    """Return whether the words of all changes of a draft are in the index that change something by now."""
+def mark_unindexed(connection: sqlite3.Connection, draft: SnapshotRow) -> bool:
+    """Mark the changes of a draft whose words have to be indexed after all; return whether there are any."""
     changeless = msgspec.json.encode(_idle(connection, draft)).decode()
     connection.execute(QUERIES["wake"], (draft.id, IDLE, changeless))
-    return connection.execute(QUERIES["unindexed"], (draft.id, 0, 1)).fetchone() is None
+    return connection.execute(QUERIES["unindexed"], (draft.id, 0, 1)).fetchone() is not None
 
 
 def remove_facts(connection: sqlite3.Connection, facts: Iterable[int]) -> None:

@@ -44,7 +44,7 @@ class SqliteEvidence(DatabaseEvidence[SqliteSession]):
         async def act(session: SqliteSession) -> SnapshotHead | None:
             row = await find_draft(session, tenant, draft)
             await demand_free(session, tenant, draft, name)
-            if not drafts.is_indexed(session.connection, row):
+            if drafts.mark_unindexed(session.connection, row):
                 return None
             return await self._number_draft(session, tenant, row, name, now_ms)
 

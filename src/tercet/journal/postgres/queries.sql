@@ -1,10 +1,11 @@
 -- Writing.
 
 -- What a batch stores, in one statement that is put together out of parts: `store`, then `moved` or, where streams begin,
--- `store_streams`, one part for every other table that the batch adds to, and `answer`. Each part counts its parameters from 1. Nobody rings while the statement holds its
--- tenants' locks, which it takes before anything else. A stream moves only if it still ends where the batch was
--- computed and its lease epoch is still the writer's; UPDATE locks the row and looks again after waiting for somebody
--- else's change, so no take-over slips in between. Nothing of a stream that did not move is stored.
+-- `store_streams`, one part for every other table that the batch adds to, and `answer`. Each part counts its parameters
+-- from 1. Nobody rings while the statement holds its tenants' locks, which it takes before anything else. A stream moves
+-- only if it still ends where the batch was computed and its lease epoch is still the writer's; UPDATE locks the row and
+-- looks again after waiting for somebody else's change, so no take-over slips in between. Nothing of a stream that did
+-- not move is stored.
 -- name: store
 WITH heard AS (
     SELECT t.tenant, tercet.listen(t.tenant, t.is_ringing) AS rings
