@@ -366,7 +366,7 @@ def test_a_first_lease_whose_answer_is_lost_is_found_and_acknowledged(
         async with open_journal(postgres_url, patience_s=20) as journal:
             lease = FirstLease(owner="ann", until=10)
             unit = Append(tenant=tenant, stream="ses_1", expected=0, lease=lease, events=(b"first",))
-            await journal.append(replace(unit, stream="ses_0"))  # so that numbers are reserved
+            await journal.append(replace(unit, stream="ses_0"))  # so that there is a connection
             faulty.faults = [Fault(len(faulty.operations), "answer lost")]
             assert (await journal.append(unit)).seq == 1
             assert [event.data for event in await journal.read(tenant, "ses_1")] == [b"first"]

@@ -5,7 +5,7 @@ batch of units stores, and one statement stores it for every stream that still i
 lease epoch). In the normal case, in which a stream has one writer, that is one round trip and one commit for all.
 
 A unit that leases its stream for the first time, with which every run begins, needs no look at what is there: the stream
-begins under a number that was reserved before, unless another writer has begun it already.
+begins with the batch's statement, unless another writer has begun it already.
 
 Everything else takes the careful way, one act at a time in a transaction of its own: lock the stream's row, read what
 is there, ask the rules, store or refuse. Other acts on leases go there, and so does a unit for a stream that is not
@@ -48,7 +48,6 @@ from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamSta
 
 _CACHE_LIMIT = 1_000
 """A session that waits should cost the process nothing; one that goes on is looked up again."""
-_RESERVED = 1_000
 _TRIES = 5
 
 T = TypeVar("T")
@@ -68,8 +67,6 @@ class Batcher:
     def __init__(self, place: str) -> None:
         self._place = place
         self._known: dict[tuple[str, str], Known] = {}
-        self._numbers: list[int] = []
-        """Numbers of streams that are reserved for this process."""
 
     def forget(self) -> None:
         """Drop what was remembered about streams, which may no longer be so."""
@@ -83,15 +80,16 @@ class Batcher:
             return
         for delivery, known in quick:
             link = known.state.position() if _has_events(delivery) else None
-            delivery.send(Sent(known.id, link))
-        bells = await self._await_answer(_store(connection, rows), [delivery for delivery, _ in quick])
-        if bells is None:
+            delivery.send(Sent(None if known.is_new else known.id, link))
+        moved = await self._await_answer(_store(connection, rows), [delivery for delivery, _ in quick])
+        if moved is None:
             return
         for delivery, known in quick:
             key = (delivery.act.tenant, delivery.act.stream)
-            if known.id in bells:
-                delivery.confirm(Position(known.state.seq, known.state.chain, bells[known.id]))
-                self._known[key] = known
+            if known.id in moved:
+                number, bell = moved[known.id]
+                delivery.confirm(Position(known.state.seq, known.state.chain, bell))
+                self._known[key] = Known(number, known.state)
             else:
                 delivery.reject()
                 self._known.pop(key, None)
@@ -112,15 +110,14 @@ class Batcher:
             return None
 
     async def _learn(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
-        """Read the states that are not remembered; they may be out of date when they are used. Streams that are leased for
-        the first time are taken for new ones, and get a number."""
+        """Read the states that are not remembered; they may be out of date when they are used.
+
+        Streams that are leased for the first time are taken for new ones.
+        """
         if len(self._known) > _CACHE_LIMIT:
             self.forget()
         units = [each.act for each in deliveries if isinstance(each.act, Append)]
         begun = {(unit.tenant, unit.stream) for unit in units if unit.lease is not None}
-        if len(self._numbers) < len(begun):
-            reserved = await connection.fetch(QUERIES["reserve_streams"], _RESERVED)
-            self._numbers += [number for (number,) in reserved]
         missing = list({(unit.tenant, unit.stream) for unit in units} - self._known.keys() - begun)
         if missing:
             tenants, streams = (list(names) for names in zip(*missing, strict=True))
@@ -143,7 +140,7 @@ class Batcher:
             if not isinstance(act, Append) or key in careful or (known is None) != (act.lease is not None):
                 careful.add(key)
                 continue
-            known = known or Known(self._numbers.pop(), NEW, is_new=True)
+            known = known or Known(-1 - len(quick), NEW)
             try:
                 after, links = rules.extend(known.state, act)
             except JournalError:
@@ -222,10 +219,10 @@ class Batcher:
             raise _Undecided(error) from error
         rows = Rows()
         rows.add(fresh, known=known, after=after, links=links)
-        bells = await _store(connection, rows)
+        moved = await _store(connection, rows)
         if act.lease is not None:
             await connection.execute(QUERIES["lease_stream"], known.id, after.owner, after.epoch, after.until)
-        position = Position(after.seq, after.chain, bells[known.id])
+        position = Position(after.seq, after.chain, moved[known.id][1])
         return position, Known(known.id, after), Sent(known.id, after.position() if act.events else None)
 
     async def _forget(self, connection: Connection, act: Forget, unanswered: Sequence[Sent]) -> Sent:
@@ -276,10 +273,10 @@ async def _find(connection: Connection, act: Act) -> Known | None:
     return Known(number, StreamState(*state))
 
 
-async def _store(connection: Connection, rows: Rows) -> dict[int, int]:
-    """Store what can be stored; by the number of each stream that moved, its tenant's bell."""
+async def _store(connection: Connection, rows: Rows) -> dict[int, tuple[int, int]]:
+    """Store what can be stored; return for each stream that moved, by the number in the rows, its own and its bell."""
     statement, arrays = rows.statement()
-    return {row[0]: row[1] for row in await connection.fetch(statement, *arrays)}
+    return {row[0]: (row[1], row[2]) for row in await connection.fetch(statement, *arrays)}
 
 
 def _is_plain(unit: Append, rows: Rows, known: Known) -> bool:
@@ -310,11 +307,18 @@ async def _look_up(
     for sent in unanswered:
         if sent.link is None:
             is_certain = False
-        elif sent.stream_id == known.id and await _holds(connection, known, sent.link):
-            if known.state.epoch == (unit.epoch or (0 if unit.lease is None else 1)):
+        elif sent.stream_id in (None, known.id) and await _holds(connection, known, sent.link):
+            if _is_under_lease_of(unit, known.state):
                 return sent.link
             is_certain = False
     return is_certain
+
+
+def _is_under_lease_of(unit: Append, state: StreamState) -> bool:
+    """Whether the lease of a stream is the one that a unit was written under, or has acquired."""
+    if unit.lease is not None:
+        return (state.epoch, state.owner) == (1, unit.lease.owner)
+    return state.epoch == (unit.epoch or 0)
 
 
 async def _holds(connection: Connection, known: Known, link: Position) -> bool:

@@ -28,12 +28,15 @@ _PARAMETER = re.compile(r"\$(\d+)")
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """A stream's number and state, as the server last had it."""
+    """A stream's number and state, as the server last had it. A stream that begins with a batch has a number below 0."""
 
     id: int
     state: StreamState
-    is_new: bool = False
-    """Whether the number is only reserved: the stream begins with the batch."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the server has not given the stream its number yet."""
+        return self.id < 0
 
 
 class Rows:
