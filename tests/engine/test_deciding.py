@@ -14,9 +14,9 @@ from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.decide import MAX_ASKED, SLOTS, decide
+from tercet.core.fold.apply import fold_event
 from tercet.core.run import Run
 from tercet.core.state import State, Used
-from tercet.core.table import fold_event
 from tercet.engine import sessions as opening
 
 from .happenings import intent, reviewed, started

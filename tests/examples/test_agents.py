@@ -16,8 +16,8 @@ import pytest
 
 from tercet.contracts.question import ModelFault, Question, Reply
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.critics import StopReason
 from tercet.engine import sessions as opening
 from tercet.journal.opening import open_journal

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from tercet.cli.main import app
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine import sessions as opening
 from tercet.journal.opening import open_journal
 from tercet.packs import Pack, check

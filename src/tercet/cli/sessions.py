@@ -26,8 +26,9 @@ from tercet.contracts.session import SessionStatus
 from tercet.core import codec
 from tercet.core import effects as undoing
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
 from tercet.core.state import TERMINAL, State
-from tercet.core.table import fold_event
 from tercet.core.transcript import timestamp
 from tercet.engine import sessions as opening
 from tercet.engine.checks.damage import DamagedSession, legible, row_fault
@@ -108,7 +109,8 @@ def standing_in(row: SessionRow) -> Standing:
     """Where a session stands, by its row."""
     details = details_of(row)
     status = cast("SessionStatus", row.status)
-    return standing_of(status, details.reason, details.ending, has_gates=bool(details.gates))
+    is_escalated = details.reason.startswith(ESCALATED_REASON)  # a list does not read the events
+    return standing_of(status, details.ending, is_escalated=is_escalated, has_gates=bool(details.gates))
 
 
 def _row_json(row: SessionRow) -> dict[str, Any]:

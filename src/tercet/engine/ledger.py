@@ -16,11 +16,13 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from tercet.contracts.errors import InternalError
+from tercet.contracts.plan import compensated_step
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.run import Run
 from tercet.core.same_calls import recent_claim
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
+from tercet.core.table import TABLE
 from tercet.engine import checkpoint
 from tercet.engine.leases import Tenure
 from tercet.engine.rows import row_of
@@ -32,24 +34,6 @@ from tercet.journal.protocol import Append, NewCheckpoint, Position, SessionRow,
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""
 
-
-_LABELS: dict[type[e.Event], Callable[[Any, State], str]] = {
-    e.PlanReviewed: lambda event, _: str(event.verdict.get("outcome", "")),
-    e.StepJudged: lambda _, __: "step",
-    e.RunReported: lambda _, __: "run",
-    e.TurnJudged: lambda _, __: "turn",
-    e.SessionExpired: lambda _, __: "expired",
-    e.SessionEnded: lambda event, _: event.status,
-    e.ExperienceDrawn: lambda _, after: str(after.phase),
-    e.SamplesDrawn: lambda _, after: str(after.phase),
-    e.TestsRun: lambda _, after: str(after.phase),
-    e.OutputsVerified: lambda _, after: str(after.phase),
-    e.OutputsAttacked: lambda _, after: str(after.phase),
-    e.OutputsCritiqued: lambda _, after: str(after.phase),
-    e.OutputsRepaired: lambda _, after: str(after.phase),
-    e.EvidenceFetched: lambda _, after: str(after.phase),
-}
-"""The label of the checkpoint that each verdict is written with."""
 
 _T = TypeVar("_T")
 
@@ -116,7 +100,7 @@ class Ledger:
             self._claim(event)
         if after.phase is not before.phase:
             unit.verdict = str(after.phase)
-        if (label := _LABELS.get(type(event))) is not None:
+        if (label := TABLE[type(event)].label) is not None:
             # A checkpoint at the end of this unit; of several only the last one says anything that the others do not.
             unit.verdict = label(event, after)
 
@@ -215,7 +199,7 @@ class Ledger:
                 case e.SessionResumed():
                     recovered = len(event.in_flight)
                     signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
-                case e.StepSkipped() if event.step.startswith(UNDO):
+                case e.StepSkipped() if compensated_step(event.step):
                     step = self.state.steps[event.step]
                     signal("compensation_failed", {"loop_id": run, "action": event.step, "error": step.error})
                 case e.GateOpened():

@@ -11,8 +11,9 @@ from typing import Any
 from tercet.contracts.budget import MICROCENTS_PER_CENT, BudgetRemaining
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import BackgroundSession, Heartbeat, ProgressEnvelope, SessionCheckpoint
+from tercet.core import budget
 from tercet.core import events as e
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.core.transcript import timestamp
 from tercet.engine import sessions as opening
 from tercet.executor.clock import Clock
@@ -28,14 +29,14 @@ def envelope(state: State, now: int, number: int | None = None) -> ProgressEnvel
     """How far a session is. Its number is the session's position unless another is given: so two who watch the same
     session make the same envelopes."""
     start = state.start
-    planned = {name: step for name, step in state.steps.items() if not name.startswith(UNDO)}
+    planned = [step for step in state.steps.values() if not step.compensates]
     session = str(start.session)
     return ProgressEnvelope(
         session_id=session,
         progress_id=f"{session}.p{state.position if number is None else number}",
         emitted_at=timestamp(now),
         current_step=_current(state),
-        completed_step_count=sum(step.status in ("done", "skipped") for step in planned.values()),
+        completed_step_count=sum(step.status in ("done", "skipped") for step in planned),
         total_step_count=len(planned),
         budget_remaining=remaining(state, now),
         awaiting_gate=next(iter(state.gates), None),
@@ -52,20 +53,12 @@ def _current(state: State) -> str | None:
 
 def remaining(state: State, now: int) -> BudgetRemaining:
     """What is left of the budget that a session was started with and of what operators have added to it."""
-    used = state.used
     running = max(0, now - state.active_since) if state.active_since else 0
-    cost = _left(state, "cost_microcents", used.cost + used.reserved_cost + used.held_cost)
-    return BudgetRemaining(
-        tokens=_left(state, "tokens", used.tokens + used.reserved_tokens),
-        tool_calls=_left(state, "tool_calls", used.tool_calls + used.reserved_calls + used.held_calls),
-        cost_cents=None if cost is None else cost / MICROCENTS_PER_CENT,
-        wall_clock_ms=_left(state, "wall_clock_ms", used.wall_clock + running),
-    )
-
-
-def _left(state: State, name: str, spent: int) -> int | None:
-    limit: int | None = state.start.budget.get(name)
-    return None if limit is None else max(0, limit + state.extended.get(name, 0) - spent)
+    limits = budget.limits_of(budget.budget_of(state))
+    left = budget.remaining(budget.add(state.used, wall_clock=running), limits)
+    shown = {name: left.get(name) for name in budget.EXTENSIBLE}
+    cost = shown.pop("cost_microcents")
+    return BudgetRemaining(cost_cents=None if cost is None else cost / MICROCENTS_PER_CENT, **shown)
 
 
 async def watch(

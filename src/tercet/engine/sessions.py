@@ -21,9 +21,9 @@ from tercet.contracts.request import SIMULATED, Actor, Request
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.config import RunConfig
+from tercet.core.fold.apply import fold_event
 from tercet.core.outputs.edge_cases import demand_maker
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.core.transcript import moment
 from tercet.engine import checkpoint
 from tercet.engine.evidence.library import NO_SHELF, Shelf

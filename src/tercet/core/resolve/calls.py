@@ -9,6 +9,7 @@ from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.run import Outcome, ToolResult
 from tercet.contracts.shape import as_object
+from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import CallEnded, Draw, Drawn, Now, Ready, RepeatsFound
@@ -24,7 +25,7 @@ from tercet.core.resolve.made import Made
 from tercet.core.resolve.planning import frame_of
 from tercet.core.run import Run
 from tercet.core.same_calls import marks_of
-from tercet.core.state import UNDO, State, StepState
+from tercet.core.state import State, StepState
 from tercet.critic.judge import judge_step
 from tercet.policy.call_params import canonical_params
 
@@ -75,12 +76,12 @@ def withhold(run: Run, command: c.Dispatch, answer: Ready) -> e.StepRefused | e.
 def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
     """The INTENT of a call, with what is reserved for it, what is held for its compensation, and its deadline."""
     state, config, plan = run.state, run.config, run.followed
-    call, is_undo = plan.calls[command.step], command.step.startswith(UNDO)
-    hold_calls, hold_cost = (0, 0) if is_undo else plan.way_back(call)
-    budget = config.ctx.run_budget.wall_clock_ms
+    call, is_undo = plan.calls[command.step], bool(state.steps[command.step].compensates)
+    hold = budget.NOTHING if is_undo else budget.hold_of(call, plan.tools)
+    wall_clock = config.limits.get("wall_clock_ms")
     left = min(run.limit_for("executor").timeout_ms or call.tool.timeout_ms, call.tool.timeout_ms)
-    if budget is not None and not is_undo:
-        left = min(left, max(0, budget - state.used.wall_clock))
+    if wall_clock is not None and not is_undo:
+        left = min(left, max(0, wall_clock - state.used.wall_clock))
     is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
     params = canonical_params(call.tool, command.params) if is_strict else command.params
     return e.Intent(
@@ -93,14 +94,11 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
         occurrence=command.occurrence,
         deadline=answer.at + left,
         epoch=answer.epoch,
-        tokens=call.step.estimated_tokens,
-        cost=call.tool.cost_microcents,
         breaker=answer.circuit,
         call=call_hash(call.tool.name, params),
-        hold_calls=hold_calls,
-        hold_cost=hold_cost,
         compensation=command.compensation,
         marks=marks_of(config, call, command.params),
+        **budget.reservation_of(call, hold),
     )
 
 
@@ -189,9 +187,8 @@ def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconci
                 carries=tuple(output for output in declared if output in members),
                 error=ended.error,
                 latency=ended.latency_ms,
-                tokens=step.tokens,
-                cost=step.cost,
                 reconciled=is_reconciled,
+                **budget.amounts_of(step),
             ),
         ),
         (answer.data,) if answer.blob else (),
@@ -205,7 +202,7 @@ def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
     settled = partial(e.Settled, at=at, step=name, attempt=step.attempt)
     wait = partial(_not_before, state, at, answer.draw)
     # In a run that is ending nothing is called again, and what leaves no effect need not be known.
-    is_over = state.phase is Phase.FAIL and not name.startswith(UNDO)
+    is_over = state.phase is Phase.FAIL and not step.compensates
     if not call.tool.reconciles:
         return Made(
             (
@@ -275,7 +272,8 @@ def _not_before(
 def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
     """What the critic says of a step, and what follows at once."""
     state, config, name, at = run.state, run.config, command.step, answer.at
-    step, is_undo = state.steps[name], name.startswith(UNDO)
+    step = state.steps[name]
+    is_undo = bool(step.compensates)
     judged = partial(e.StepJudged, at=at, step=name, attempt=step.attempt)
     if is_looping(step) and not is_undo:
         reason = f"the same call brought the same result {step.repeated} times, the last time at step {name}"

@@ -6,13 +6,12 @@ import msgspec
 
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.gate import HandOff
-from tercet.core import attempts, effects, transcript
+from tercet.core import attempts, budget, effects, transcript
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import History, Now
-from tercet.core.approval import accepting, budget_left, people_of
+from tercet.core.approval import accepting, people_of
 from tercet.core.fold.base import ANSWERS
-from tercet.core.fold.session import ESCALATED
 from tercet.core.messages import TEMPLATE
 from tercet.core.resolve.made import Made
 from tercet.core.run import Run
@@ -67,7 +66,7 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
     state, config = run.state, run.config
     can_replan = state.plan_origin == "planner" and state.start.planner != TEMPLATE
     options = ANSWERS["escalation"] if can_replan else _WITHOUT_PLANNER
-    reason = state.reason.removeprefix(ESCALATED)
+    reason = state.escalation or ""
     entries = transcript.transcript(answer.events, {})
     packet = HandOff(
         plan=state.plan,
@@ -75,7 +74,7 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
         verdicts=tuple(attempts.verdicts(state)),
         attempts=tuple(attempts.attempts(answer.events)),
         reason=reason,
-        budget_remaining=dict(budget_left(state, config)),
+        budget_remaining=budget.remaining(state.used, config.limits),
         options=options,
     )
     data = canonical(packet)

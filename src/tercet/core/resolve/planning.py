@@ -13,8 +13,8 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import KIND_OF, Code, Refusal, RefusalKind, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core import transcript
 from tercet.core.answers import NotPlanned, Now, Planned, Reflected, Retrieved, ToolChanges
+from tercet.core.budget import budget_use
 from tercet.core.config import RunConfig
 from tercet.core.exposure import untrusted_data_read
 from tercet.core.modifications import changed_plan
@@ -206,7 +206,7 @@ def frame_of(state: State, config: RunConfig) -> RunContext:
     update = {
         "plan_origin": state.plan_origin,
         "answers_feedback": state.start.fallible and not state.is_stepwise,
-        "used": transcript.budget_use(state),
+        "used": budget_use(state.used),
     }
     return config.ctx.model_copy(update=update)
 

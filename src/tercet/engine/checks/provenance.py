@@ -22,8 +22,8 @@ from tercet.contracts.quality import RepairEntry, RepairLog
 from tercet.contracts.record import AuditRecord, CheckpointLink, CostPhase, PhaseCost, Provenance
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State, Used
-from tercet.core.table import fold_event
 from tercet.core.transcript import moment, transcript
 from tercet.engine import checkpoint
 from tercet.engine import sessions as opening

@@ -20,8 +20,8 @@ from tercet.contracts.saga import RollbackResult
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine import sessions as opening
 from tercet.engine.records import read_record
 from tercet.engine.streams.artifacts import rollback_result
