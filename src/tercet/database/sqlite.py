@@ -169,32 +169,6 @@ def _split_script(script: str) -> Iterator[str]:
             statement = ""
 
 
-def find_schema_faults(connection: sqlite3.Connection, schema: Schema) -> list[str]:
-    """Return the tables, indexes, triggers and views that a file lacks, has in another form, or should not have."""
-    with closing(_connect(":memory:", 0, ())) as fresh:
-        migrate(fresh, schema, ":memory:")
-        expected = _read_schema_objects(fresh)
-    found = _read_schema_objects(connection)
-    name_of = schema.kind.name
-    return [
-        *(f"the {kind} {name} is missing" for kind, name in sorted(expected.keys() - found.keys())),
-        *(f"the {kind} {name} is not a {name_of}'s" for kind, name in sorted(found.keys() - expected.keys())),
-        *(
-            f"the {kind} {name} is not as a {name_of} defines it"
-            for kind, name in sorted(expected.keys() & found.keys())
-            if expected[kind, name] != found[kind, name]
-        ),
-    ]
-
-
-def _read_schema_objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
-    """Return the definition of everything in a schema by kind and name, without what SQLite adds itself."""
-    rows = connection.execute(
-        "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    )
-    return {(kind, name): " ".join(sql.split()) for kind, name, sql in rows}
-
-
 def reading_address(path: Path) -> str:
     """Return the address by which a file is opened for reading only."""
     return f"{path.absolute().as_uri()}?mode=ro"

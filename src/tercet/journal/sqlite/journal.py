@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from tercet.database.sqlite import FAILURES, Readers, find_reading_address, find_schema_faults, translate
+from tercet.database.sqlite import FAILURES, Readers, find_reading_address, migrate, translate
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JOURNAL, JournalUnavailable, Loss
 from tercet.journal.sqlite.batch import SCHEMA
@@ -89,12 +89,36 @@ class SqliteJournal(DatabaseJournal):
     async def store_faults(self) -> list[str]:
         """Return what SQLite's own check of the whole file finds, and how its schema differs from a journal's."""
         rows = await self._reader.rows("integrity_check")
-        faults = await self._reader.run(partial(find_schema_faults, schema=SCHEMA))
-        return [text for (text,) in rows if text != "ok"] + faults
+        return [text for (text,) in rows if text != "ok"] + await self._reader.run(_find_schema_faults)
 
 
 def _readers(path: Path, patience_s: float, address: str = "") -> Readers:
     return Readers(path, SCHEMA, patience_s=patience_s, address=address, is_lenient=True)
+
+
+def _find_schema_faults(connection: sqlite3.Connection) -> list[str]:
+    """Return the tables, indexes, triggers and views that a file lacks, has in another form, or should not have."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        migrate(fresh, SCHEMA, ":memory:")
+        expected = _read_schema_objects(fresh)
+    found = _read_schema_objects(connection)
+    return [
+        *(f"the {kind} {name} is missing" for kind, name in sorted(expected.keys() - found.keys())),
+        *(f"the {kind} {name} is not a journal's" for kind, name in sorted(found.keys() - expected.keys())),
+        *(
+            f"the {kind} {name} is not as a journal defines it"
+            for kind, name in sorted(expected.keys() & found.keys())
+            if expected[kind, name] != found[kind, name]
+        ),
+    ]
+
+
+def _read_schema_objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    """Return the definition of everything in a schema by kind and name, without what SQLite adds itself."""
+    rows = connection.execute(
+        "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    )
+    return {(kind, name): " ".join(sql.split()) for kind, name, sql in rows}
 
 
 @contextmanager
