@@ -95,7 +95,7 @@ class Driver:
             facts=self._facts,
         )
         self.run.waiting = WaitingCalls()
-        self.ledger = Ledger(services, self.run, tenure.lease, tail_bytes=tail_bytes)
+        self.ledger = Ledger(services, self.run, tenure, tail_bytes=tail_bytes)
         self.calls = Calls(services, tenure, nudge=self._wakeup.wake)
         # Nothing that a driver holds refers back to it: a run is freed at its end without the garbage collector.
         self._world = World(services, self.calls)

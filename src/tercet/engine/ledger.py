@@ -24,11 +24,12 @@ from tercet.core.same_calls import recent_claim
 from tercet.core.state import State
 from tercet.core.table import TABLE
 from tercet.engine import checkpoint
+from tercet.engine.leases import Tenure
 from tercet.engine.rows import row_of
 from tercet.engine.services import Services
 from tercet.engine.spectators import unmeasured
 from tercet.journal.errors import JournalError
-from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow, Stored
+from tercet.journal.protocol import Append, NewCheckpoint, Position, SessionRow, Stored
 
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""
@@ -62,7 +63,7 @@ class Unit:
 class Ledger:
     """One session as it stands, and what of that is still to be written."""
 
-    def __init__(self, around: Services, run: Run, lease: Lease, *, tail_bytes: int = 0) -> None:
+    def __init__(self, around: Services, run: Run, tenure: Tenure, *, tail_bytes: int = 0) -> None:
         self.run = run
         self.unit = Unit()
         self.log: list[e.Event] = []
@@ -70,7 +71,8 @@ class Ledger:
         self.bell = 0
         """What the journal's bell said with the last append."""
         self._around = around
-        self._tenant, self._stream, self._epoch = lease.tenant, lease.stream, lease.epoch
+        self._tenure = tenure
+        self._tenant, self._stream, self._epoch = tenure.lease.tenant, tenure.lease.stream, tenure.lease.epoch
         self._before_last = run.state
         """The state before the last event: what a fold holds, so that the event can carry its hash."""
         self._tail_bytes = self.weight = tail_bytes
@@ -152,13 +154,15 @@ class Ledger:
         self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]
     ) -> Position:
         run = self.state.start.run
+        first = self._tenure.request()
         try:
             position = await self._around.journal.append(
                 Append(
                     tenant=self._tenant,
                     stream=self._stream,
                     expected=self.state.position - len(unit.events),
-                    epoch=self._epoch,
+                    epoch=None if first else self._epoch,
+                    lease=first,
                     events=encoded,
                     checkpoints=checkpoints,
                     blobs=tuple(unit.blobs),
@@ -169,6 +173,7 @@ class Ledger:
         except JournalError as error:
             self._around.signal("failed", {"loop_id": run, "reason": error.message, "code": error.code})
             raise
+        self._tenure.confirm()
         if self._around.signal is not unmeasured:
             self._measure(run, unit, checkpoints)
         return position
