@@ -121,9 +121,10 @@ class Step(Authored):
     @cached_property
     def is_written_out(self) -> bool:
         """Whether the parameters are values as they stand, so that there is nothing to resolve."""
-        return all(
-            type(found) is references.Leaf and references.LITERAL not in found.place for found in self.found
-        )
+        for found in self.found:
+            if type(found) is not references.Leaf or references.LITERAL in found.place:
+                return False
+        return True
 
     def resolved_to(self, params: JsonObject, refs: tuple[str, ...]) -> Self:
         """Return this step with these parameters as literals, and with this evidence pinned."""

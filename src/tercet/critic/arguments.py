@@ -98,9 +98,8 @@ def certain_faults(
 def _unchecked(tool: ToolSpec, open_places: Sequence[Place]) -> frozenset[str]:
     """The parameters that may be anything, since their whole value is open."""
     # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
-    return frozenset(str(place[0]) for place in open_places if len(place) == 1).intersection(
-        tool.parameter_names
-    )
+    names = tool.parameter_names
+    return frozenset([str(place[0]) for place in open_places if len(place) == 1 and place[0] in names])
 
 
 def _is_certain(fault: schemas.Fault, open_places: Sequence[Place]) -> bool:

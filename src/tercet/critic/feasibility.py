@@ -7,7 +7,6 @@ from collections import defaultdict
 from typing import Any
 
 from tercet.contracts import references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import canonical
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
@@ -17,7 +16,7 @@ from tercet.contracts.references import Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Code
 from tercet.critic.review import Refusals, Review
-from tercet.policy.call_params import canonical_params, identity_params
+from tercet.policy.call_params import canonical_params, identity_params, keeps_text
 
 
 def latency_is_within_budget(review: Review) -> Refusals:
@@ -94,58 +93,51 @@ def _durations(review: Review) -> list[int]:
 
 def budget_is_left(review: Review) -> Refusals:
     """Calls, tokens and cost fit into what is left of the run's budget; the way back is paid for beforehand."""
-    budget, used = review.ctx.run_budget, review.ctx.used
+    budget, used, undoing = review.ctx.run_budget, review.ctx.used, _compensations(review)
+    calls, cost = len(review.calls) + len(undoing), _cost(review, undoing)
     needs = (
-        (Code.TOOL_CALLS_EXCEEDED, "tool calls", _tool_calls, budget.tool_calls, used.tool_calls),
-        (Code.TOKENS_EXCEEDED, "tokens", _tokens, budget.tokens, used.tokens),
-        (Code.COST_EXCEEDED, "micro-cents", _cost, budget.cost_microcents, used.cost_microcents),
+        (Code.TOOL_CALLS_EXCEEDED, "tool calls", calls, budget.tool_calls, used.tool_calls),
+        (Code.TOKENS_EXCEEDED, "tokens", _tokens(review), budget.tokens, used.tokens),
+        (Code.COST_EXCEEDED, "micro-cents", cost, budget.cost_microcents, used.cost_microcents),
     )
-    for code, unit, need, limit, spent in needs:
-        if limit is not None and (needed := need(review)) > limit - spent:
+    for code, unit, needed, limit, spent in needs:
+        if limit is not None and needed > limit - spent:
             yield review.refuse(
                 code,
                 f"plan needs {needed:,} {unit}, {limit - spent:,} are left",
-                f"prune low-priority steps, or ask for a larger budget{_reserved(review, code)}",
+                f"prune low-priority steps, or ask for a larger budget{_reserved(len(undoing), code)}",
                 place="/steps",
             )
 
 
-def _reserved(review: Review, code: Code) -> str:
-    """What a remedy adds about the calls that are kept for taking effects back."""
-    count = len(_ways_back(review))
+def _reserved(count: int, code: Code) -> str:
+    """What a remedy adds about the calls that are reserved for compensations."""
     if not count or code is Code.TOKENS_EXCEEDED:
         return ""
     return f"; {'1 call is' if count == 1 else f'{count} calls are'} reserved for compensations"
 
 
-def _ways_back(review: Review) -> list[Compensation]:
-    """The calls that could take back a step of the plan, each reserved with its step."""
+def _compensations(review: Review) -> list[Compensation]:
+    """The calls that could compensate a step of the plan, each reserved with its step."""
+    pure = Reversibility.PURE
     return [
         call.compensate
         for call in review.calls
-        if call.compensate is not None and call.reversibility is not Reversibility.PURE
+        if call.compensate is not None and call.reversibility is not pure
     ]
-
-
-def _tool_calls(review: Review) -> int:
-    return len(review.calls) + len(_ways_back(review))
 
 
 def _tokens(review: Review) -> int:
     """What each step is estimated at, and at least what its tool is."""
-    calls = review.call_at
-    return sum(
-        max(step.estimated_tokens, calls[index].tool.estimated_tokens)
-        if index in calls
-        else step.estimated_tokens
-        for index, step in enumerate(review.plan.steps)
-    )
+    total = sum([step.estimated_tokens for step in review.plan.steps])
+    more = [call.tool.estimated_tokens - call.step.estimated_tokens for call in review.calls]
+    return total + sum([each for each in more if each > 0])
 
 
-def _cost(review: Review) -> int:
+def _cost(review: Review, undoing: list[Compensation]) -> int:
     surface = review.compiled.surface
-    undoing = [surface[way.tool] for way in _ways_back(review) if way.tool in surface]
-    return sum(tool.cost_microcents for tool in (*(call.tool for call in review.calls), *undoing))
+    tools = [call.tool for call in review.calls] + [surface[u.tool] for u in undoing if u.tool in surface]
+    return sum([tool.cost_microcents for tool in tools])
 
 
 def checkpoints_are_bound(review: Review) -> Refusals:
@@ -190,7 +182,7 @@ def _pinned_until(review: Review, step: int) -> set[str]:
 
 def actions_are_not_repeated(review: Review) -> Refusals:
     """No effect is proposed twice: the same tool with the same identity. Reads may repeat."""
-    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    is_strict = review.is_strict
     by_tool: defaultdict[str, list[EffectiveStep]] = defaultdict(list)
     for call in review.calls:
         is_effect = call.mode is not ApprovalMode.READ_ONLY and call.tool.name not in review.spec.repeatable
@@ -199,7 +191,7 @@ def actions_are_not_repeated(review: Review) -> Refusals:
     repeated: dict[int, int] = {}
     for calls in by_tool.values():
         seen: dict[str, int] = {}
-        for call in calls if len(calls) > 1 else ():
+        for call in () if _differ_by_text(calls, is_strict=is_strict) else calls:
             params = canonical_params(call.tool, call.params) if is_strict else call.params
             identity = identity_params(call.tool, params, is_strict=is_strict)
             first = seen.setdefault(_identity_text(identity), call.position)
@@ -215,12 +207,21 @@ def actions_are_not_repeated(review: Review) -> Refusals:
         )
 
 
+def _differ_by_text(calls: list[EffectiveStep], *, is_strict: bool) -> bool:
+    """Whether one text that belongs to the identity tells calls of a tool apart; no is only a reason to look closer."""
+    tool, params = calls[0].tool, calls[0].params
+    for name in identity_params(tool, params, is_strict=is_strict) if len(calls) > 1 else ():
+        texts = {text for call in calls if type(text := call.params.get(name)) is str}
+        if len(texts) == len(calls) and (not is_strict or keeps_text(tool, name)):
+            return True
+    return len(calls) == 1
+
+
 def _is_decided_later(review: Review, call: EffectiveStep) -> bool:
     """Whether what a compensation does depends on the result of its own step, so that equal words may mean two actions."""
-    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
     return call.position in review.hosts and any(
         not references.OWN_STEP.isdisjoint(found.names)
-        for found in references.scan(identity_params(call.tool, call.params, is_strict=is_strict))
+        for found in references.scan(identity_params(call.tool, call.params, is_strict=review.is_strict))
         if isinstance(found, Reference)
     )
 

@@ -27,7 +27,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.kinds import UNKNOWN, parameter_kind
@@ -42,13 +41,13 @@ from tercet.critic.worth import Worth, is_unnamed, takes_number
 
 def authority_is_bound(review: Review) -> Refusals:
     """Every authority value has a trusted source, and no untrusted value decides whether a step runs."""
-    worth = Worth(review)
+    worth = review.worth
     behind = _behind_untrusted_conditions(worth) if worth.is_strict else {}
     for call in review.calls:
         if call.tool.authority_parameters or call.tool.has_authority_everywhere:
-            scanned = [
-                found for found in review.found[call.position] if not worth.is_changed(call.position, found)
-            ]
+            scanned = review.found[call.position]
+            if review.compiled.changed:
+                scanned = [found for found in scanned if not worth.is_changed(call.position, found)]
             for origin in _unbound(worth, call.tool, scanned, call.position):
                 who = f"step {call.position}"
                 yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
@@ -62,7 +61,7 @@ def authority_is_bound(review: Review) -> Refusals:
 
 def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
     """Where each value of a call came from, and whether that place is trusted: what an approver is shown."""
-    worth = Worth(review)
+    worth = review.worth
     position = review.position[step_id]
     call = review.call_at.get(position)
     tool = None if call is None else call.tool
@@ -71,7 +70,7 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
 
 def literal_sources(review: Review) -> tuple[Origin, ...]:
     """Where the literals of a plan that carry authority were found."""
-    worth = Worth(review)
+    worth = review.worth
     if not worth.is_strict:
         return ()
     return tuple(
@@ -85,7 +84,7 @@ def literal_sources(review: Review) -> tuple[Origin, ...]:
 def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ...], bool]:
     """Return where each value of the compensation that a step proposes came from, and whether every authority value in it
     has a trusted source."""
-    worth, call = Worth(review), review.call_at[review.position[step_id]]
+    worth, call = review.worth, review.call_at[review.position[step_id]]
     tool, scanned = _proposed_compensation(review, call)
     if tool is None:
         return (), True
@@ -117,7 +116,7 @@ def describe_origins(origins: Iterable[Origin]) -> dict[str, str]:
 
 def trusted_results(review: Review) -> tuple[str, ...]:
     """The steps of a plan whose results are trusted, but for the fields that their tools mark."""
-    worth = Worth(review)
+    worth = review.worth
     return tuple(call.step.id for call in review.calls if worth.is_trusted_result(call.position))
 
 
@@ -317,7 +316,7 @@ def _violation(review: Review, call: EffectiveStep, reason: str, place: str, ori
 def _unbound_outcome(review: Review, call: EffectiveStep, place: str) -> Unbound | None:
     """Return what a tool says about values without a permitted source in one of its parameters."""
     tokens = pointer.parts(place)
-    if not review.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not review.is_strict:
         return None
     if tokens[0] == "params":
         return call.tool.unbound.get(tokens[1])

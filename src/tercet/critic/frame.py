@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from tercet.contracts.effective import EffectiveStep, effective
@@ -44,11 +45,14 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
         if call is None:
             steps.append(_other(index, step, review.pinned[index]))
             continue
-        unknown = review.open_parameters.get(index, frozenset[str]())
-        arguments = review.arguments(call)
-        if unknown:
-            arguments = {name: value for name, value in arguments.items() if name not in unknown}
-        seen = _call_fields(call, review.pinned[index], arguments, fields, params)
+        seen = _call_fields(call, review.pinned[index], fields)
+        if fields is None or "params" in fields:
+            unknown = review.open_parameters.get(index, frozenset[str]())
+            seen["params"] = {
+                name: value
+                for name, value in review.arguments(call).items()
+                if name not in unknown and (params is None or name in params)
+            }
         if provenance is not None:
             seen[SOURCES] = provenance.of_step(step.id)
         steps.append(seen)
@@ -74,7 +78,9 @@ def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str
             worst = {"mode": str(ApprovalMode.DESTRUCTIVE), "reversibility": str(Reversibility.IRREVERSIBLE)}
             seen = {**_other(index, step, refs), **worst, "params": made_with}
         else:
-            seen = _call_fields(effective(index, step, tool), refs, made_with, fields, params)
+            seen = _call_fields(effective(index, step, tool), refs, fields)
+            if fields is None or "params" in fields:
+                seen["params"] = {n: value for n, value in made_with.items() if params is None or n in params}
             if is_read:
                 seen[SOURCES] = _earlier_sources(review, step)
         shown.append({**seen, "id": earlier_id(step, index)})
@@ -87,15 +93,13 @@ def _earlier_sources(review: Review, step: Step) -> StepSources:
     return Provenance(Review(review.ctx, review.compiled, review.spec, alone)).of_step(step.id)
 
 
-def _call_fields(
-    call: EffectiveStep, refs: Refs, arguments: dict[str, Any], fields: Names, params: Names
-) -> dict[str, Any]:
-    seen = {name: get(call, refs) for name, get in _CALL.items() if fields is None or name in fields}
-    if fields is None or "params" in fields:
-        seen["params"] = {
-            name: value for name, value in arguments.items() if params is None or name in params
-        }
-    return seen
+def _call_fields(call: EffectiveStep, refs: Refs, fields: Names) -> dict[str, Any]:
+    return {name: get(call, refs) for name, get in _getters(fields)}
+
+
+@lru_cache(maxsize=256)
+def _getters(fields: Names) -> tuple[tuple[str, Callable[[EffectiveStep, Refs], Any]], ...]:
+    return tuple((name, get) for name, get in _CALL.items() if fields is None or name in fields)
 
 
 def _other(index: int, step: Step, refs: Refs) -> dict[str, Any]:

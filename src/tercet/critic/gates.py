@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.gate import Gate, GateDemand
@@ -152,7 +151,7 @@ def compensation_is_recorded(review: Review) -> Refusals:
 def own_compensations_fit(review: Review) -> Refusals:
     """A compensation that the plan itself proposes is surfaced, within mode and roles, and valid. What else is asked of a
     call is checked by `compensations_are_permitted`."""
-    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    is_strict = review.is_strict
     for call in review.calls:
         own = call.step.compensate
         if own is None:

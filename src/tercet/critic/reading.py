@@ -9,7 +9,6 @@ Nothing here depends on who asks or what was used up, so the review of a plan an
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from tercet.contracts import pointer, references
@@ -35,32 +34,50 @@ class Reading:
     def __init__(self, compiled: CompiledContext, plan: Plan) -> None:
         self.compiled = compiled
         self.plan = plan
-        surface = compiled.surface
-        self.calls = [
-            effective(position, step, tool)
-            for position, step in enumerate(plan.steps)
-            if step.tool is not None and (tool := surface.get(step.tool)) is not None
-        ]
+        self.calls: list[EffectiveStep] = []
         """The effective steps that call a tool on the surface."""
-        self.call_at = {call.position: call for call in self.calls}
+        self.call_at: dict[int, EffectiveStep] = {}
         """The same by position."""
-        self.position = {step.id: position for position, step in enumerate(plan.steps)}
-        self.found = [_found(step, self.call_at.get(position)) for position, step in enumerate(plan.steps)]
+        self.position: dict[str, int] = {}
+        self.found: list[list[Found]] = []
         """The references and literals in the parameters of each step, parameters under their own names."""
-        self.pinned = [pinned(step) for step in plan.steps]
+        self.pinned: list[tuple[str, ...]] = []
         """The evidence that each step pins: listed, or read by reference."""
-        self.conditions = {
-            position: condition
-            for position, step in enumerate(plan.steps)
-            if step.when is not None
-            and isinstance(condition := references.parse("cel", step.when, ("when",)), Reference)
-        }
+        self.conditions: dict[int, Reference] = {}
         """The condition of each step that has one."""
+        self.open_places: dict[int, list[Place]] = {}
+        """For each call that has any, the places of its open values."""
+        for position, step in enumerate(plan.steps):
+            self._read_step(position, step)
+        self.open_parameters = {
+            position: frozenset([str(place[0]) for place in places])
+            for position, places in self.open_places.items()
+        }
+        """For each call that has any, the parameters that hold an open value."""
         self.faults: dict[int, list[Fault]] = {}
         """How the arguments of each call break its tool's schema, once that was looked for."""
         self._arguments: dict[int, dict[str, Any]] = {}
         self._selections: dict[tuple[Selection, tuple[type, ...]], Known] = {}
         self._items = ItemBudget()
+
+    def _read_step(self, position: int, step: Step) -> None:
+        found = step.found
+        tool = self.compiled.surface.get(step.tool or "")
+        if tool is not None:
+            call = effective(position, step, tool)
+            if call.params is not step.params:
+                found = references.scan(call.params)
+            self.calls.append(call)
+            self.call_at[position] = call
+            if places := [each.place for each in found if type(each) is Reference and is_open(each)]:
+                self.open_places[position] = places
+        self.position[step.id] = position
+        self.found.append(found)
+        self.pinned.append(pinned(step))
+        if step.when is not None:
+            condition = references.parse("cel", step.when, ("when",))
+            if isinstance(condition, Reference):
+                self.conditions[position] = condition
 
     def is_of(self, compiled: CompiledContext, plan: Plan) -> bool:
         """Whether this is what was read, and not only something like it."""
@@ -98,32 +115,12 @@ class Reading:
             raise ResolutionError(known.fault if known and known.fault else f"{reference.text} is not known")
         return known.value
 
-    @cached_property
-    def open_places(self) -> dict[int, list[Place]]:
-        """For each call that has any, the places of its open values."""
-        return {
-            call.position: places
-            for call in self.calls
-            if not call.step.is_written_out
-            and (
-                places := [f.place for f in self.found[call.position] if type(f) is Reference and is_open(f)]
-            )
-        }
-
-    @cached_property
-    def open_parameters(self) -> dict[int, frozenset[str]]:
-        """For each call that has any, the parameters that hold an open value."""
-        return {
-            position: frozenset(str(place[0]) for place in places)
-            for position, places in self.open_places.items()
-        }
-
     def arguments(self, call: EffectiveStep) -> dict[str, Any]:
         """The parameters of a call with every known reference resolved; open ones stay as they are written."""
         found = self._arguments.get(call.position)
         if found is None:
             found = call.params
-            if not call.step.is_written_out and any(map(_needs_resolving, self.found[call.position])):
+            if any(map(_needs_resolving, self.found[call.position])):
                 found = {name: self.resolved(value) for name, value in call.params.items()}
             self._arguments[call.position] = found
         return found
@@ -155,20 +152,12 @@ def _needs_resolving(found: Found) -> bool:
     return not is_open(found) if type(found) is Reference else references.LITERAL in found.place
 
 
-def _found(step: Step, call: EffectiveStep | None) -> list[Found]:
-    if call is None or call.params is step.params:
-        return step.found
-    return references.scan(call.params)
-
-
 def pinned(step: Step) -> tuple[str, ...]:
     """The evidence that a step pins: listed, or read by reference."""
-    if step.is_written_out:
-        return step.evidence_refs
     read = [
         ref
         for f in step.found
-        if type(f) is Reference and f.kind != "cel"
+        if type(f) is Reference and (f.kind == "evidence" or f.kind == "select")
         for ref in references.evidence_of(f)
     ]
     return (*step.evidence_refs, *read) if read else step.evidence_refs

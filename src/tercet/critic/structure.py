@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.references import Place, Reference, Selection
 from tercet.contracts.shape import as_object
@@ -69,7 +68,7 @@ def references_resolve(review: Review) -> Refusals:
                 f"the compensation of step {index}", index, ("compensate", "params"), is_compensation=True
             )
             yield from _apart(review, holder, step.compensate.params)
-            if review.ctx.goes_by(Behaviour.STRICT_CALLS):
+            if review.is_strict:
                 yield from _check_bindable(review, holder, index, step.compensate.params)
     for name, value in review.plan.outputs.items():
         yield from _apart(review, _Holder(f"output {name}", None, ("outputs", name)), value)
@@ -183,7 +182,7 @@ def _expression(review: Review, holder: _Holder, item: Reference, *, is_conditio
         yield _unresolved(review, index, f"{who} refers to {own!r}, which only a compensation may", place)
     try:
         program = compile_planner(item.text, frozenset(item.names))
-        if review.ctx.goes_by(Behaviour.STRICT_CALLS):
+        if review.is_strict:
             return_type(program)
         is_unfit = is_condition and not yields_boolean(program)
     except ExpressionError as error:

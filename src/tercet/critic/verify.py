@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep
@@ -169,7 +168,7 @@ def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, pla
 
 def _refusals(review: Review) -> Iterator[Refusal]:
     wanted = review.checks
-    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    is_strict = review.is_strict
     is_oversized = is_strict and len(review.plan.steps) > max(
         review.ctx.run_budget.max_steps, MAX_REVIEWED_STEPS
     )

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.formulas import Constant, Owned, Source, parse_formula, repeats_a_source
 from tercet.contracts.kinds import UNKNOWN, Kind, fits, parameter_kind, result_kind
@@ -22,8 +21,10 @@ from tercet.contracts.references import Found, Leaf, Place, Read, Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
-from tercet.critic.review import Review
 from tercet.critic.sources import Binding, Sources
+
+if TYPE_CHECKING:
+    from tercet.critic.review import Review  # which imports this file, to keep the worth of its plan
 
 Node: TypeAlias = tuple[int, Place | None, bool]
 """A step with a place in its parameters, or with None for the result of its call, and whether a number is needed."""
@@ -37,7 +38,7 @@ class Worth:
 
     def __init__(self, review: Review) -> None:
         self.review = review
-        self.is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+        self.is_strict = review.is_strict
         self._nodes: dict[Node, bool] = {}
         self._needs: dict[Node, Needs] = {}
 
@@ -90,14 +91,26 @@ class Worth:
         """
         if tool is None:
             return self.is_trusted(found, at, own)
-        if self._is_default(tool, found):
-            return True
-        is_trusted = self.is_trusted(found, at, own, is_number=takes_number(tool, found.place))
-        return is_trusted and self.wrong_kind(tool, found, at, own) is None
+        is_default = type(found) is Leaf and self._is_default(tool, found)
+        return is_default or self._are_trusted(self._argument(tool, found, at, own))
 
-    def _is_default(self, tool: ToolSpec, found: Found) -> bool:
+    def _argument(self, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None = None) -> Needs:
+        """What an argument of a call depends on; None also if it is not of the kind that its parameter takes."""
+        if type(found) is Leaf and own is None and self.is_strict and not self.sources.has_sentences:
+            # What holds a value of the parameter's kind holds the value; only sentences are read for one parameter.
+            return None if self.bind(found.value, at, tool, found.place).holder is None else ()
+        if type(found) is Reference and found.kind == "from":
+            call = self.review.call_at.get(self.review.position.get(found.target, -1))
+            if call is not None:  # nearly every reference: its kind is that of the result, and it is no sum
+                place, target = pointer.parts(found.pointer), parameter_kind(tool, _without_wrapper(found.place))
+                is_unfit = self.is_strict and not fits(result_kind(call.tool, place), target)
+                return None if is_unfit else self._read(found.target, place, at, own)
+        needs = self._found(found, at, own, is_number=takes_number(tool, found.place))
+        return needs if needs is not None and self.wrong_kind(tool, found, at, own) is None else None
+
+    def _is_default(self, tool: ToolSpec, found: Leaf) -> bool:
         """Whether a literal is what the tool's schema has as default: the same as if the plan had left it out."""
-        if type(found) is not Leaf or not (self.is_strict or _is_empty(found.value)):
+        if not self.is_strict and not _is_empty(found.value):
             return False
         members = _schema_at(tool, found.place)
         return "default" in members and _is_equal(members["default"], found.value)
@@ -171,8 +184,8 @@ class Worth:
 
     def is_changed(self, index: int, found: Found, place: Place = ()) -> bool:
         """Whether an approver has set a literal in the call of a step; `found` was scanned at `place` of its parameters."""
-        call = self.review.call_at.get(index)
-        if call is None or type(found) is not Leaf or not self.review.compiled.changed:
+        call = self.review.call_at.get(index) if self.review.compiled.changed else None
+        if call is None or type(found) is not Leaf:
             return False
         way = tuple(str(token) for token in (*place, *found.place) if token != references.LITERAL)
         for each in self.review.compiled.changed_at(call.step.id, call.tool.name):
@@ -206,7 +219,8 @@ class Worth:
         return needs is not None and all(map(self._is_trusted_node, needs))
 
     def _is_trusted_node(self, node: Node) -> bool:
-        known, stack = self._nodes, [node]
+        known = self._nodes
+        stack = [] if node in known else [node]
         while stack:
             top = stack[-1]
             if top in known:
@@ -240,12 +254,14 @@ class Worth:
             return ()
         needed: list[Node] = []
         for item in self.review.found[call.position]:
-            if self.is_changed(call.position, item) or (self.is_strict and self._is_default(tool, item)):
+            if type(item) is Leaf and (
+                self.is_changed(call.position, item) or (self.is_strict and self._is_default(tool, item))
+            ):
                 continue
             if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place, call.position):
                 return None
-            needs = self._found(item, call.position, None, is_number=takes_number(tool, item.place))
-            if needs is not None and self.wrong_kind(tool, item, call.position) is None:
+            needs = self._argument(tool, item, call.position)
+            if needs is not None:
                 needed += needs
             elif not _names_nothing(tool, item):
                 return None
@@ -490,7 +506,7 @@ _NUMBERS = frozenset({"number", "integer"})
 def _schema_at(tool: ToolSpec, place: Place) -> dict[str, Any]:
     """What a tool's schema says about one place of its parameters; empty where it says nothing definite."""
     schema: Any = tool.parameters
-    for token in (token for token in place if token != references.LITERAL):
+    for token in _without_wrapper(place):
         members = as_object(schema) or {}
         inner = members.get("properties" if isinstance(token, str) else "items")
         schema = (as_object(inner) or {}).get(token) if isinstance(token, str) else inner
@@ -511,7 +527,7 @@ def _is_equal(first: Any, second: Any) -> bool:
 
 
 def _without_wrapper(place: Place) -> Place:
-    return tuple(token for token in place if token != references.LITERAL)
+    return tuple(t for t in place if t != references.LITERAL) if references.LITERAL in place else place
 
 
 def _named(read: Read) -> str:
@@ -520,11 +536,7 @@ def _named(read: Read) -> str:
 
 def _value_reads(reference: Reference) -> list[Leaf | Read]:
     """The literals and reads whose values a reference yields; conditions of a formula only choose between them."""
-    if reference.kind == "from":
-        return [Read(reference.target, pointer.parts(reference.pointer))]
-    if reference.kind == "evidence":
-        return [Read(references.EVIDENCE, (reference.target, *pointer.parts(reference.pointer)))]
-    if reference.kind == "select":
+    if reference.kind != "cel":
         return [*references.reads_of(reference)[:1]]
     formula = parse_formula(reference.text)
     values = () if formula is None else formula.values
