@@ -75,12 +75,11 @@ def arguments_fit_schema(review: Review) -> Refusals:
 
 def _faults(reading: Reading, call: EffectiveStep) -> list[schemas.Fault]:
     """What is certainly wrong with a call's arguments, looked for once in a reading."""
-    found = reading.faults.get(call.position)
-    if found is None:
-        open_places = reading.open_places.get(call.position, ())
-        found = certain_faults(call.tool, reading.arguments(call), open_places)
-        reading.faults[call.position] = found
-    return found
+    position, known = call.position, reading.faults
+    if position not in known:
+        open_places = reading.open_places.get(position, ())
+        known[position] = certain_faults(call.tool, reading.arguments(call), open_places)
+    return known[position]
 
 
 def certain_faults(
@@ -118,12 +117,12 @@ def _named(place: Place) -> str:
 
 def arguments_are_permitted(review: Review) -> Refusals:
     """Each call's arguments satisfy its tool's limits; one that reads an open value is decided at dispatch."""
+    limited = [call for call in review.calls if call.tool.limits]
     by_tool: dict[str, list[EffectiveStep]] = {}
-    for call in review.calls:
-        if call.tool.limits:
-            by_tool.setdefault(call.tool.name, []).append(call)
+    for call in limited:
+        by_tool.setdefault(call.tool.name, []).append(call)
     doubtful = {name for name, calls in by_tool.items() if not _hold_together(review, calls)}
-    for call in review.calls if doubtful else ():
+    for call in limited if doubtful else ():
         if call.tool.name in doubtful:
             for limit in call.tool.limits:
                 yield from _limit(review, call, limit.expression, limit.message)
@@ -131,7 +130,7 @@ def arguments_are_permitted(review: Review) -> Refusals:
 
 def _hold_together(review: Review, calls: list[EffectiveStep]) -> bool:
     """Whether all limits of a tool hold for all of its calls, in one evaluation; no is only a reason to look closer."""
-    rule = compile_limits(tuple(limit.expression for limit in calls[0].tool.limits))
+    rule = compile_limits(tuple([limit.expression for limit in calls[0].tool.limits]))
     if rule is None or any(reads_open(review, rule, call.position) for call in calls):
         return False
     values = {**review.frame, "calls": [_read_by(rule, review.arguments(call)) for call in calls]}

@@ -22,7 +22,7 @@ def relations_hold(review: Review) -> Refusals:
     """Every call and every piece of evidence that an effect uses relates to the request as the decision declares."""
     if not review.spec.bind or not review.is_strict:
         return
-    worth = review.worth
+    worth = Worth(review)
     for call in review.calls:
         if review.due not in (call.position, None):
             continue

@@ -41,7 +41,7 @@ from tercet.critic.worth import Worth, is_unnamed, takes_number
 
 def authority_is_bound(review: Review) -> Refusals:
     """Every authority value has a trusted source, and no untrusted value decides whether a step runs."""
-    worth = review.worth
+    worth = Worth(review)
     behind = _behind_untrusted_conditions(worth) if worth.is_strict else {}
     for call in review.calls:
         if call.tool.authority_parameters or call.tool.has_authority_everywhere:
@@ -61,7 +61,7 @@ def authority_is_bound(review: Review) -> Refusals:
 
 def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
     """Where each value of a call came from, and whether that place is trusted: what an approver is shown."""
-    worth = review.worth
+    worth = Worth(review)
     position = review.position[step_id]
     call = review.call_at.get(position)
     tool = None if call is None else call.tool
@@ -70,21 +70,25 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
 
 def literal_sources(review: Review) -> tuple[Origin, ...]:
     """Where the literals of a plan that carry authority were found."""
-    worth = review.worth
+    worth = Worth(review)
     if not worth.is_strict:
         return ()
     return tuple(
-        _traced(worth, call.tool, found, call.position)
-        for call in review.calls
-        for found in review.found[call.position]
-        if type(found) is Leaf and _has_authority(call.tool, found)
+        [
+            _traced(worth, call.tool, found, call.position)
+            for call in review.calls
+            if call.tool.authority_parameters or call.tool.has_authority_everywhere
+            for found in review.found[call.position]
+            if type(found) is Leaf
+            and (call.tool.has_authority_everywhere or found.place[0] in call.tool.authority_parameters)
+        ]
     )
 
 
 def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ...], bool]:
     """Return where each value of the compensation that a step proposes came from, and whether every authority value in it
     has a trusted source."""
-    worth, call = review.worth, review.call_at[review.position[step_id]]
+    worth, call = Worth(review), review.call_at[review.position[step_id]]
     tool, scanned = _proposed_compensation(review, call)
     if tool is None:
         return (), True
@@ -116,7 +120,7 @@ def describe_origins(origins: Iterable[Origin]) -> dict[str, str]:
 
 def trusted_results(review: Review) -> tuple[str, ...]:
     """The steps of a plan whose results are trusted, but for the fields that their tools mark."""
-    worth = review.worth
+    worth = Worth(review)
     return tuple(call.step.id for call in review.calls if worth.is_trusted_result(call.position))
 
 
@@ -215,16 +219,13 @@ def _trusted_detail(worth: Worth, tool: ToolSpec | None, found: Leaf, at: int) -
     return f"equals {pointer.join(holder.place)} of {holder.record}", holder.name
 
 
-def _has_authority(tool: ToolSpec, found: Found) -> bool:
-    return tool.has_authority_everywhere or found.place[0] in tool.authority_parameters
-
-
 def _unbound(
     worth: Worth, tool: ToolSpec, scanned: Sequence[Found], at: int, own: EffectiveStep | None = None
 ) -> Iterator[Origin]:
     """Where each value and key in an authority parameter came from that is not trusted."""
+    names = None if tool.has_authority_everywhere else tool.authority_parameters
     for found in scanned:
-        if _has_authority(tool, found):
+        if names is None or found.place[0] in names:
             if not worth.is_trusted_argument(tool, found, at, own):
                 yield _origin(worth, tool, found, at, own)
             if is_unnamed(tool, found.place):

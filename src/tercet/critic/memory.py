@@ -15,6 +15,7 @@ from tercet.contracts.record import MemoryProposal
 from tercet.contracts.references import Leaf, Reference
 from tercet.contracts.verdict import CriticReport
 from tercet.critic.review import Review
+from tercet.critic.worth import Worth
 
 MAX_BYTES = 16 * 1024
 """A memory of more bytes is a document, and belongs into the store by another way."""
@@ -38,7 +39,7 @@ def _names(found: references.Found) -> Iterator[str]:
 
 def is_trusted(review: Review, value: Any, content: Any) -> bool:
     """Whether everything that a proposal is made of is trusted, the keys included; `content` is what it came to."""
-    worth = review.worth
+    worth = Worth(review)
     return all(
         worth.is_trusted(found, None, is_number=_is_number(content, found.place[1:]))
         and all(map(worth.is_trusted_scalar, _keys(found)))

@@ -50,13 +50,13 @@ class Provenance:
         """The plan as it was proposed."""
         given = self._given
         if given.planned is given.plan:
-            return given.worth
-        return Review(given.ctx, given.compiled, given.spec, given.planned).worth
+            return Worth(given)
+        return Worth(Review(given.ctx, given.compiled, given.spec, given.planned))
 
     @cached_property
     def _resolved(self) -> Worth:
         """The plan under review, which may hold compensations that the proposed one does not have as steps."""
-        return self._planned if self._given.planned is self._given.plan else self._given.worth
+        return self._planned if self._given.planned is self._given.plan else Worth(self._given)
 
     def of_step(self, step_id: str) -> StepSources:
         """Return the sources of the parameters that a call gives; a note has none."""

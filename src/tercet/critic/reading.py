@@ -47,6 +47,8 @@ class Reading:
         """The condition of each step that has one."""
         self.open_places: dict[int, list[Place]] = {}
         """For each call that has any, the places of its open values."""
+        self._resolvable: set[int] = set()
+        """The calls with a known reference or a `$literal` wrapper."""
         for position, step in enumerate(plan.steps):
             self._read_step(position, step)
         self.open_parameters = {
@@ -69,8 +71,7 @@ class Reading:
                 found = references.scan(call.params)
             self.calls.append(call)
             self.call_at[position] = call
-            if places := [each.place for each in found if type(each) is Reference and is_open(each)]:
-                self.open_places[position] = places
+            self._find_open(position, found)
         self.position[step.id] = position
         self.found.append(found)
         self.pinned.append(pinned(step))
@@ -78,6 +79,22 @@ class Reading:
             condition = references.parse("cel", step.when, ("when",))
             if isinstance(condition, Reference):
                 self.conditions[position] = condition
+
+    def _find_open(self, position: int, found: list[Found]) -> None:
+        """Note which values of a call are open, and whether the others differ from what is written."""
+        places: list[Place] = []
+        is_known = False
+        for each in found:
+            if type(each) is not Reference:
+                is_known |= references.LITERAL in each.place
+            elif is_open(each):
+                places.append(each.place)
+            else:
+                is_known = True
+        if places:
+            self.open_places[position] = places
+        if is_known:
+            self._resolvable.add(position)
 
     def is_of(self, compiled: CompiledContext, plan: Plan) -> bool:
         """Whether this is what was read, and not only something like it."""
@@ -117,11 +134,11 @@ class Reading:
 
     def arguments(self, call: EffectiveStep) -> dict[str, Any]:
         """The parameters of a call with every known reference resolved; open ones stay as they are written."""
+        if call.position not in self._resolvable:
+            return call.params
         found = self._arguments.get(call.position)
         if found is None:
-            found = call.params
-            if any(map(_needs_resolving, self.found[call.position])):
-                found = {name: self.resolved(value) for name, value in call.params.items()}
+            found = {name: self.resolved(value) for name, value in call.params.items()}
             self._arguments[call.position] = found
         return found
 
@@ -145,11 +162,6 @@ def is_open(reference: Reference) -> bool:
     if reference.selection is not None:
         return any(map(is_open, reference.selection.references))
     return reference.kind == "cel" or (reference.kind == "from" and reference.target != references.REQUEST)
-
-
-def _needs_resolving(found: Found) -> bool:
-    """Whether the value to check differs from what is written: a known reference, or a `$literal` wrapper."""
-    return not is_open(found) if type(found) is Reference else references.LITERAL in found.place
 
 
 def pinned(step: Step) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from tercet.contracts.verdict import Code, Origin, Refusal
 from tercet.critic.picking import evidence_picked_by_input
 from tercet.critic.reading import Reading
 from tercet.critic.relations import Relations
-from tercet.critic.worth import Worth
 
 Refusals = Iterator[Refusal]
 MAX_REASON = 500
@@ -113,11 +112,6 @@ class Review:
     def relations(self) -> Relations:
         """How evidence, calls and results relate to the request."""
         return Relations(self.compiled, self.spec, self.pinned, self.input_marks)
-
-    @cached_property
-    def worth(self) -> Worth:
-        """The trust in each value of the plan."""
-        return Worth(self)
 
     def is_trusted_evidence(self, ref: str, index: int | None = None) -> bool:
         """Whether a piece of evidence is in the snapshot and trusted, was not chosen by untrusted input, and relates to the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tercet.contracts import pointer, references
 from tercet.contracts.effective import effective
@@ -13,9 +13,7 @@ from tercet.contracts.kinds import UNKNOWN, Kind, declared_among, fits, named_ki
 from tercet.contracts.references import Leaf, Place
 from tercet.contracts.relations import REQUEST, find_sentences, is_of_class
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
-
-if TYPE_CHECKING:
-    from tercet.critic.review import Review  # which imports this file, to keep the sources of a plan
+from tercet.critic.review import Review
 
 APPROVED = "approved"
 """The record of a value that the plan approved before has in the same parameter."""

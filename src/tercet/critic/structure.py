@@ -155,16 +155,16 @@ def _check_selection(review: Review, holder: _Holder, item: Reference, selection
 
 def _fault(review: Review, item: Reference) -> str | None:
     """Why a plain reference leads nowhere; names that no step has are reported by themselves."""
-    if item.target in (references.SELF, references.PARAMS):
+    call = review.call_at.get(review.position.get(item.target, -1)) if item.kind == "from" else None
+    if call is not None:
+        missing = _missing(_result_text(call.tool), item.pointer)
+        return None if missing is None else f"the result of {call.tool.name} has {missing}"
+    if item.target in references.OWN_STEP:
         return f"only a compensation may refer to {item.target!r}"
     if item.target == references.EVIDENCE and item.kind == "from":
         return 'evidence is read as {"$evidence": "<ref>#/field"}'
-    if not is_open(item):
-        known = review.known(item)
-        return known.fault if known is not None else None
-    call = review.call_at.get(review.position.get(item.target, -1))
-    missing = None if call is None else _missing(_result_text(call.tool), item.pointer)
-    return None if call is None or missing is None else f"the result of {call.tool.name} has {missing}"
+    known = None if is_open(item) else review.known(item)
+    return None if known is None else known.fault
 
 
 def _expression(review: Review, holder: _Holder, item: Reference, *, is_condition: bool) -> Refusals:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from tercet.contracts import pointer, references
 from tercet.contracts.effective import EffectiveStep
@@ -21,10 +21,8 @@ from tercet.contracts.references import Found, Leaf, Place, Read, Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
+from tercet.critic.review import Review
 from tercet.critic.sources import Binding, Sources
-
-if TYPE_CHECKING:
-    from tercet.critic.review import Review  # which imports this file, to keep the worth of its plan
 
 Node: TypeAlias = tuple[int, Place | None, bool]
 """A step with a place in its parameters, or with None for the result of its call, and whether a number is needed."""
@@ -39,6 +37,7 @@ class Worth:
     def __init__(self, review: Review) -> None:
         self.review = review
         self.is_strict = review.is_strict
+        self._bindings: dict[tuple[Any, ...], Binding] = {}
         self._nodes: dict[Node, bool] = {}
         self._needs: dict[Node, Needs] = {}
 
@@ -60,8 +59,16 @@ class Worth:
 
     def bind(self, value: Any, at: int | None, tool: ToolSpec | None = None, place: Place = ()) -> Binding:
         """Return what vouches for a literal of the step at a position; `tool` and `place` are those of its parameter."""
-        target = UNKNOWN if tool is None or not place else parameter_kind(tool, _without_wrapper(place))
-        return self.sources.bind(value, at, target, "" if tool is None else tool.name, place)
+        if tool is None or not place:
+            return self.sources.bind(value, at, UNKNOWN, "" if tool is None else tool.name, place)
+        if _is_empty(value):
+            return Binding()
+        key = (at, tool.name, place, value.__class__, value)  # 1 equals True in Python
+        found = self._bindings.get(key)
+        if found is None:
+            target = parameter_kind(tool, _without_wrapper(place))
+            found = self._bindings[key] = self.sources.bind(value, at, target, tool.name, place)
+        return found
 
     def is_trusted_scalar(self, value: Any, at: int | None = None, place: Place = ()) -> bool:
         """Whether a permitted source of the step at a position holds a literal, of whichever kind; which one was meant is
@@ -91,8 +98,9 @@ class Worth:
         """
         if tool is None:
             return self.is_trusted(found, at, own)
-        is_default = type(found) is Leaf and self._is_default(tool, found)
-        return is_default or self._are_trusted(self._argument(tool, found, at, own))
+        if type(found) is Leaf and self._is_default(tool, found):
+            return True
+        return self._are_trusted(self._argument(tool, found, at, own))
 
     def _argument(self, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None = None) -> Needs:
         """What an argument of a call depends on; None also if it is not of the kind that its parameter takes."""
@@ -102,15 +110,16 @@ class Worth:
         if type(found) is Reference and found.kind == "from":
             call = self.review.call_at.get(self.review.position.get(found.target, -1))
             if call is not None:  # nearly every reference: its kind is that of the result, and it is no sum
-                place, target = pointer.parts(found.pointer), parameter_kind(tool, _without_wrapper(found.place))
-                is_unfit = self.is_strict and not fits(result_kind(call.tool, place), target)
-                return None if is_unfit else self._read(found.target, place, at, own)
+                place = pointer.parts(found.pointer)
+                if not self.is_strict or fits(result_kind(call.tool, place), parameter_kind(tool, found.place)):
+                    return _result_needs(call, place)
+                return None
         needs = self._found(found, at, own, is_number=takes_number(tool, found.place))
         return needs if needs is not None and self.wrong_kind(tool, found, at, own) is None else None
 
     def _is_default(self, tool: ToolSpec, found: Leaf) -> bool:
         """Whether a literal is what the tool's schema has as default: the same as if the plan had left it out."""
-        if not self.is_strict and not _is_empty(found.value):
+        if not tool.may_have_defaults or not (self.is_strict or _is_empty(found.value)):
             return False
         members = _schema_at(tool, found.place)
         return "default" in members and _is_equal(members["default"], found.value)
@@ -216,11 +225,16 @@ class Worth:
         return self._is_trusted_node((index, None, False))
 
     def _are_trusted(self, needs: Needs) -> bool:
-        return needs is not None and all(map(self._is_trusted_node, needs))
+        if needs is None:
+            return False
+        known = self._nodes
+        for node in needs:
+            if not (known[node] if node in known else self._is_trusted_node(node)):
+                return False
+        return True
 
     def _is_trusted_node(self, node: Node) -> bool:
-        known = self._nodes
-        stack = [] if node in known else [node]
+        known, stack = self._nodes, [node]
         while stack:
             top = stack[-1]
             if top in known:
@@ -446,14 +460,19 @@ class Worth:
         call = self.review.call_at.get(index)
         if call is None:
             return ((index, place, is_number),) if self.review.plan.steps[index].kind == "note" else None
-        for mark in call.tool.untrusted:
-            if mark == ALL_FIELDS or overlaps(mark, place):
-                return None
-        return ((index, None, False),)
+        return _result_needs(call, place)
 
     def is_trusted_evidence(self, ref: str | int, at: int | None) -> bool:
         """Whether a piece of evidence is trusted where the step at a position uses it."""
         return isinstance(ref, str) and self.review.is_trusted_evidence(ref, at)
+
+
+def _result_needs(call: EffectiveStep, place: Place) -> Needs:
+    """What a field of the result of a call depends on."""
+    for mark in call.tool.untrusted:
+        if mark == ALL_FIELDS or overlaps(mark, place):
+            return None
+    return ((call.position, None, False),)
 
 
 def is_unnamed(tool: ToolSpec, place: Place) -> bool:
