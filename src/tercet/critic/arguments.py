@@ -14,7 +14,15 @@ from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.reading import Reading, is_open
 from tercet.critic.review import Refusals, Review
 from tercet.policy import schemas
-from tercet.policy.expressions import CALL, ExpressionError, Outcome, Rule, compile_limits, compile_rule
+from tercet.policy.expressions import (
+    CALL,
+    ExpressionError,
+    Outcome,
+    Rule,
+    compile_rule,
+    compile_together,
+    read_by_limits,
+)
 from tercet.policy.resolution import MAX_RESOLVED_BYTES, measure
 
 # These say something about an object or list as a whole, which an open value inside it cannot change.
@@ -63,7 +71,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
                 step=call.position,
                 place=pointer.join(("params", name)),
             )
-        for fault in _faults(review.reading, call):
+        for fault in find_faults(review.reading, call):
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
                 f"{review.label(call.position)} {_named(fault.place)}: {fault.message}",
@@ -73,7 +81,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
             )
 
 
-def _faults(reading: Reading, call: EffectiveStep) -> list[schemas.Fault]:
+def find_faults(reading: Reading, call: EffectiveStep) -> list[schemas.Fault]:
     """What is certainly wrong with a call's arguments, looked for once in a reading."""
     position, known = call.position, reading.faults
     if position not in known:
@@ -118,32 +126,37 @@ def _named(place: Place) -> str:
 def arguments_are_permitted(review: Review) -> Refusals:
     """Each call's arguments satisfy its tool's limits; one that reads an open value is decided at dispatch."""
     limited = [call for call in review.calls if call.tool.limits]
-    by_tool: dict[str, list[EffectiveStep]] = {}
+    if not limited:
+        return
+    calls = limited_arguments(review)
+    together = None if calls is None else compile_together((), tuple(calls))
+    if calls is not None and together is not None:
+        values = {**review.frame, "calls": [*calls.values()]}
+        if together.evaluate(together.scope.activation(values)).holds:
+            return
     for call in limited:
-        by_tool.setdefault(call.tool.name, []).append(call)
-    doubtful = {name for name, calls in by_tool.items() if not _hold_together(review, calls)}
-    for call in limited if doubtful else ():
-        if call.tool.name in doubtful:
-            for limit in call.tool.limits:
-                yield from _limit(review, call, limit.expression, limit.message)
+        for limit in call.tool.limits:
+            yield from _limit(review, call, limit.expression, limit.message)
 
 
-def _hold_together(review: Review, calls: list[EffectiveStep]) -> bool:
-    """Whether all limits of a tool hold for all of its calls, in one evaluation; no is only a reason to look closer."""
-    rule = compile_limits(tuple([limit.expression for limit in calls[0].tool.limits]))
-    if rule is None or any(reads_open(review, rule, call.position) for call in calls):
-        return False
-    values = {**review.frame, "calls": [_read_by(rule, review.arguments(call)) for call in calls]}
-    return rule.evaluate(rule.scope.activation(values)).holds
+def limited_arguments(review: Review) -> dict[tuple[str, ...], list[dict[str, Any]]] | None:
+    """Return the arguments that limits read, by the limits of a tool and for each of its calls.
 
-
-def _read_by(rule: Rule, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that a rule reads: converting the others would be for nothing."""
-    return (
-        arguments
-        if rule.reads is None
-        else {name: arguments[name] for name in rule.reads if name in arguments}
-    )
+    None if a limit does not compile or reads an open value.
+    """
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for call in review.calls:
+        if not call.tool.limits:
+            continue
+        limits = tuple([limit.expression for limit in call.tool.limits])
+        is_usable, names = read_by_limits(limits)
+        unknown = review.open_parameters.get(call.position)
+        if not is_usable or (unknown is not None and (names is None or not names.isdisjoint(unknown))):
+            return None
+        given = review.arguments(call)
+        read = given if names is None else {name: given[name] for name in names if name in given}
+        found.setdefault(limits, []).append(read)
+    return found
 
 
 def reads_open(review: Review, rule: Rule, position: int) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 
 from tercet.contracts import references
 from tercet.contracts.canonical import canonical
+from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode, Reversibility
-from tercet.contracts.plan import Compensation
+from tercet.contracts.plan import Compensation, DecisionCheckpoint
 from tercet.contracts.references import Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Code
@@ -142,16 +143,16 @@ def _cost(review: Review, undoing: list[Compensation]) -> int:
 
 def checkpoints_are_bound(review: Review) -> Refusals:
     """Every decision checkpoint names a decision and a step, and its evidence is pinned at or before that step."""
-    decisions = {decision.id: decision for decision in (*review.compiled.decisions, review.spec)}
     for number, checkpoint in enumerate(review.plan.decision_checkpoints):
         place = f"/decision_checkpoints/{number}"
-        decision = decisions.get(checkpoint.decision_id)
+        decision = find_decision(review, checkpoint)
         step = review.position.get(checkpoint.after_step)
         if decision is None:
+            names = {known.id for known in (*review.compiled.decisions, review.spec)}
             yield review.refuse(
                 Code.CHECKPOINT_UNBOUND,
                 f"checkpoint {number} names decision {checkpoint.decision_id}, which is not in the catalogue",
-                f"name one of {', '.join(sorted(decisions)[:8])}",
+                f"name one of {', '.join(sorted(names)[:8])}",
                 place=place,
             )
         if step is None:
@@ -175,6 +176,12 @@ def checkpoints_are_bound(review: Review) -> Refusals:
                 )
 
 
+def find_decision(review: Review, checkpoint: DecisionCheckpoint) -> DecisionSpec | None:
+    """Return the decision that a checkpoint names, or None."""
+    known = (review.spec, *reversed(review.compiled.decisions))
+    return next((decision for decision in known if decision.id == checkpoint.decision_id), None)
+
+
 def _pinned_until(review: Review, step: int) -> set[str]:
     """The evidence that a step and those before it pin."""
     return {ref for index in (step, *review.graph.ancestors(step)) for ref in review.pinned[index]}
@@ -191,7 +198,7 @@ def actions_are_not_repeated(review: Review) -> Refusals:
     repeated: dict[int, int] = {}
     for calls in by_tool.values():
         seen: dict[str, int] = {}
-        for call in () if _differ_by_text(calls, is_strict=is_strict) else calls:
+        for call in () if differ_by_text(calls, is_strict=is_strict) else calls:
             params = canonical_params(call.tool, call.params) if is_strict else call.params
             identity = identity_params(call.tool, params, is_strict=is_strict)
             first = seen.setdefault(_identity_text(identity), call.position)
@@ -207,7 +214,7 @@ def actions_are_not_repeated(review: Review) -> Refusals:
         )
 
 
-def _differ_by_text(calls: list[EffectiveStep], *, is_strict: bool) -> bool:
+def differ_by_text(calls: list[EffectiveStep], *, is_strict: bool) -> bool:
     """Whether one text that belongs to the identity tells calls of a tool apart; no is only a reason to look closer."""
     tool, params = calls[0].tool, calls[0].params
     for name in identity_params(tool, params, is_strict=is_strict) if len(calls) > 1 else ():

@@ -44,19 +44,25 @@ def authority_is_bound(review: Review) -> Refusals:
     worth = Worth(review)
     behind = _behind_untrusted_conditions(worth) if worth.is_strict else {}
     for call in review.calls:
-        if call.tool.authority_parameters or call.tool.has_authority_everywhere:
-            scanned = review.found[call.position]
-            if review.compiled.changed:
-                scanned = [found for found in scanned if not worth.is_changed(call.position, found)]
-            for origin in _unbound(worth, call.tool, scanned, call.position):
-                who = f"step {call.position}"
-                yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
+        for origin in find_unbound(worth, call):
+            who = f"step {call.position}"
+            yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
             yield from _condition(worth, call, review.conditions[call.position])
         if call.position in behind and call.mode is not ApprovalMode.READ_ONLY:
             yield from _inherited_condition(worth, call, *behind[call.position])
         if call.step.compensate is not None:
             yield from _compensation(worth, call)
+
+
+def find_unbound(worth: Worth, call: EffectiveStep) -> Iterable[Origin]:
+    """Where each value and key in an authority parameter of a call came from that is not trusted."""
+    if not call.tool.authority_parameters and not call.tool.has_authority_everywhere:
+        return ()
+    scanned = worth.review.found[call.position]
+    if worth.review.compiled.changed:
+        scanned = [found for found in scanned if not worth.is_changed(call.position, found)]
+    return _unbound(worth, call.tool, scanned, call.position)
 
 
 def origins(review: Review, step_id: str) -> tuple[Origin, ...]:

@@ -24,7 +24,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.references import tokens
 from tercet.contracts.verdict import Code, Refusal
-from tercet.critic.arguments import reads_open
+from tercet.critic.arguments import limited_arguments, reads_open
 from tercet.critic.frame import Names, earlier_calls, plan_steps
 from tercet.critic.order import Order
 from tercet.critic.review import Refusals, Review
@@ -51,7 +51,7 @@ def policies_hold(review: Review) -> Refusals:
     views = PlanViews(review, fields, params)
     ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _open_reads(review, rule))
     together = compile_together(ready)
-    is_passed = together is not None and together.evaluate(views.known).holds
+    is_passed = together is not None and together.evaluate(together.scope.activation(views.values())).holds
     if is_passed and len(ready) == len(rules) and not review.uncertain:
         return
     for policy, rule in zip(policies, rules, strict=True):
@@ -61,6 +61,21 @@ def policies_hold(review: Review) -> Refusals:
             yield from _plan_policy(review, policy, rule, views, is_passed=is_passed and rule in ready)
         elif not (is_passed and rule in ready) or (rule.reads_order and views.absences):
             yield from _step_policy(review, policy, rule, views)
+
+
+def hold_together(review: Review) -> bool:
+    """Whether all limits and policies hold in one evaluation that reads nothing open; no is only a reason to look closer."""
+    policies = [policy for policy in review.compiled.policies if policy.effect != "grant"]
+    rules, fields, params = _compile_policies(tuple([(each.expression, each.scope) for each in policies]))
+    ready = tuple([rule for rule in rules if isinstance(rule, Rule) and not _open_reads(review, rule)])
+    limits = limited_arguments(review)
+    if limits is None or len(ready) < len(rules):
+        return False
+    together = compile_together(ready, tuple(limits)) if ready or limits else None
+    if together is None:
+        return not ready and not limits
+    values = PlanViews(review, fields, params).values()
+    return together.evaluate(together.scope.activation({**values, "calls": [*limits.values()]})).holds
 
 
 @lru_cache(maxsize=256)
@@ -88,20 +103,22 @@ class PlanViews:
 
     def plan(self, absent: frozenset[int] = frozenset()) -> Any:
         """Return what a policy over the plan reads, without these steps and those that will not run."""
+        return PLAN.activation(self.values(absent))
+
+    def values(self, absent: frozenset[int] = frozenset()) -> dict[str, Any]:
+        """Return the same before it is converted."""
         review = self._review
         without = absent | review.left_out
         steps = [*self._steps, *self._earlier]
         if without or self._order_read:
             running = (index for index in range(len(self._steps)) if index not in without)
             steps = [self._ordered(index, without) for index in (*running, *range(-len(self._earlier), 0))]
-        return PLAN.activation(
-            {
-                **review.frame,
-                "plan.intent": review.plan.intent or "",
-                "plan.outputs": list(review.plan.output_names),
-                "plan.steps": steps,
-            }
-        )
+        return {
+            **review.frame,
+            "plan.intent": review.plan.intent or "",
+            "plan.outputs": list(review.plan.output_names),
+            "plan.steps": steps,
+        }
 
     def step(self, index: int, absent: frozenset[int] = frozenset()) -> Any:
         """Return what a policy over each step reads of a step, without these steps and those that will not run."""

@@ -58,7 +58,7 @@ def references_resolve(review: Review) -> Refusals:
         yield _unresolved(review, index, f"step {index} refers to {name!r}, which no step has", "/depends_on")
     for index, step in enumerate(review.plan.steps):
         for item in step.found:
-            if type(item) is Reference and (item.kind in ("cel", "select") or _fault(review, item)):
+            if type(item) is Reference and (item.kind in ("cel", "select") or find_fault(review, item)):
                 yield from _reference(review, _Holder(f"step {index}", index, ("params",)), item)
     for index, condition in review.conditions.items():
         yield from _expression(review, _Holder(f"step {index}", index), condition, is_condition=True)
@@ -133,7 +133,7 @@ def _reference(review: Review, holder: _Holder, item: Reference) -> Refusals:
         yield from _check_selection(review, holder, item, item.selection)
     elif holder.is_compensation and item.target in (references.SELF, references.PARAMS):
         return
-    elif (fault := _fault(review, item)) is not None:
+    elif (fault := find_fault(review, item)) is not None:
         reason = f"{holder.name} refers to {item.text}, but {fault}"
         remedy = "give it in the request's input" if item.target == references.REQUEST else None
         yield _unresolved(review, holder.step, reason, holder.place_of(item), remedy)
@@ -143,7 +143,7 @@ def _check_selection(review: Review, holder: _Holder, item: Reference, selection
     """Refuse a selection that reads something which is not there, or that picks nothing of a known list."""
     is_own = holder.is_compensation and not references.OWN_STEP.isdisjoint(item.names)
     parts = [each for each in selection.references if not (is_own and each.target in references.OWN_STEP)]
-    fault = next(filter(None, (_fault(review, each) for each in parts)), None)
+    fault = next(filter(None, (find_fault(review, each) for each in parts)), None)
     if fault is None and not is_open(item) and (known := review.known(item)) is not None:
         fault = known.fault
     if fault is not None:
@@ -153,7 +153,7 @@ def _check_selection(review: Review, holder: _Holder, item: Reference, selection
         )
 
 
-def _fault(review: Review, item: Reference) -> str | None:
+def find_fault(review: Review, item: Reference) -> str | None:
     """Why a plain reference leads nowhere; names that no step has are reported by themselves."""
     call = review.call_at.get(review.position.get(item.target, -1)) if item.kind == "from" else None
     if call is not None:

@@ -33,6 +33,7 @@ from tercet.critic.binding import relations_hold
 from tercet.critic.checks import FIVE_CHECKS
 from tercet.critic.compensation import compensations_are_permitted
 from tercet.critic.conditions import conditions_are_kept, preconditions_are_met
+from tercet.critic.fast_path import certainly_passes
 from tercet.critic.feasibility import (
     actions_are_not_repeated,
     branches_are_within_limit,
@@ -167,6 +168,8 @@ def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, pla
 
 
 def _refusals(review: Review) -> Iterator[Refusal]:
+    if certainly_passes(review):
+        return
     wanted = review.checks
     is_strict = review.is_strict
     is_oversized = is_strict and len(review.plan.steps) > max(

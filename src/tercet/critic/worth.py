@@ -111,7 +111,9 @@ class Worth:
             call = self.review.call_at.get(self.review.position.get(found.target, -1))
             if call is not None:  # nearly every reference: its kind is that of the result, and it is no sum
                 place = pointer.parts(found.pointer)
-                if not self.is_strict or fits(result_kind(call.tool, place), parameter_kind(tool, found.place)):
+                if not self.is_strict or fits(
+                    result_kind(call.tool, place), parameter_kind(tool, found.place)
+                ):
                     return _result_needs(call, place)
                 return None
         needs = self._found(found, at, own, is_number=takes_number(tool, found.place))
