@@ -41,15 +41,16 @@ _PLAN_CHECKS = (
 )
 
 
-def certainly_passes(review: Review) -> bool:
+def certainly_passes(worth: Worth) -> bool:
     """Whether no check of the matrix would refuse, defer or demand anything; no is only a reason to look closer."""
+    review = worth.review
     plan, ctx = review.plan, review.ctx
     if review.conditions or plan.memory or review.spec.bind or ctx.earlier or not review.is_strict:
         return False
     if not 0 < len(plan.steps) == len(review.calls) <= ctx.run_budget.max_steps:
         return False
     return (
-        _are_steps_sound(review)
+        _are_steps_sound(worth)
         and _are_outputs_sound(review)
         and _is_evidence_pinned(review)
         and not any(chain.from_iterable(check(review) for check in _PLAN_CHECKS))
@@ -57,9 +58,10 @@ def certainly_passes(review: Review) -> bool:
     )
 
 
-def _are_steps_sound(review: Review) -> bool:
+def _are_steps_sound(worth: Worth) -> bool:
     """Whether each step, after the steps that it needs, is as it has to be."""
-    worth, evidence = Worth(review), review.compiled.evidence
+    review = worth.review
+    evidence = review.compiled.evidence
     held_after: list[frozenset[str]] = []
     at_start = start_conditions(review)
     effects: dict[str, list[EffectiveStep]] = {}

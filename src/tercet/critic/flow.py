@@ -74,9 +74,9 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
     return tuple(_traced(worth, tool, found, position) for found in review.found[position])
 
 
-def literal_sources(review: Review) -> tuple[Origin, ...]:
+def literal_sources(worth: Worth) -> tuple[Origin, ...]:
     """Where the literals of a plan that carry authority were found."""
-    worth = Worth(review)
+    review = worth.review
     if not worth.is_strict:
         return ()
     return tuple(

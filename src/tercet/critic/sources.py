@@ -91,6 +91,19 @@ class Sources:
             )
         return Binding()
 
+    def is_bound(self, value: Any, index: int, target: Kind, tool: str, place: Place) -> bool:
+        """Return whether something vouches for a literal of a step, as `bind` finds it."""
+        refs = self._review.pinned[index]
+        if len(refs) == 1 and not self._known_results and not isinstance(value, dict | list):
+            # No other record holds the value as well, and all that is asked before evidence could only vouch for it.
+            entry = self._review.compiled.evidence.get(refs[0])
+            for each in () if entry is None else entry.places.get(scalar(value), ()):
+                if fits(self.evidence_kind(refs[0], each), target):
+                    if self._review.is_trusted_evidence(refs[0], index):
+                        return True
+                    break
+        return self.bind(value, index, target, tool, place).holder is not None
+
     def _group(self, record: str) -> str:
         """Return what counts as one source: evidence that relates to the request, the results of one tool, a record."""
         if self._review.relations.ties_to_request(record):

@@ -61,6 +61,7 @@ from tercet.critic.structure import (
     plan_is_not_empty,
     references_resolve,
 )
+from tercet.critic.worth import Worth
 
 MAX_REFUSALS = 50
 """How many refusals a verdict keeps. A plan with more needs another planner, not a longer list."""
@@ -113,7 +114,8 @@ def verify(
     """
     uncertain = uncertain_at_review(ctx, compiled, plan)
     review = Review(ctx, compiled, spec, plan, reading, uncertain=uncertain)
-    refusals = tuple(islice(_refusals(review), MAX_REFUSALS))
+    worth = Worth(review)
+    refusals = () if certainly_passes(worth) else tuple(islice(_refusals(review), MAX_REFUSALS))
     if not refusals:
         demand_gates(review)
         return Verdict(
@@ -122,7 +124,7 @@ def verify(
             reasons=(f"{len(plan.steps)} steps, {len(spec.required_outputs)} required outputs covered",),
             gates=tuple(review.demands),
             deferred=tuple(review.deferred),
-            sources=literal_sources(review),
+            sources=literal_sources(worth),
             unchecked=review.relations.unchecked(),
             effects=tuple(_effect(call) for call in review.calls if not call.leaves_nothing),
         )
@@ -168,8 +170,6 @@ def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, pla
 
 
 def _refusals(review: Review) -> Iterator[Refusal]:
-    if certainly_passes(review):
-        return
     wanted = review.checks
     is_strict = review.is_strict
     is_oversized = is_strict and len(review.plan.steps) > max(

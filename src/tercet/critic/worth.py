@@ -37,7 +37,8 @@ class Worth:
     def __init__(self, review: Review) -> None:
         self.review = review
         self.is_strict = review.is_strict
-        self._bindings: dict[tuple[Any, ...], Binding] = {}
+        self._fitting: dict[tuple[str, str, str, Place], bool] = {}
+        """Whether a parameter of a tool may take a field of another tool's result."""
         self._nodes: dict[Node, bool] = {}
         self._needs: dict[Node, Needs] = {}
 
@@ -59,16 +60,8 @@ class Worth:
 
     def bind(self, value: Any, at: int | None, tool: ToolSpec | None = None, place: Place = ()) -> Binding:
         """Return what vouches for a literal of the step at a position; `tool` and `place` are those of its parameter."""
-        if tool is None or not place:
-            return self.sources.bind(value, at, UNKNOWN, "" if tool is None else tool.name, place)
-        if _is_empty(value):
-            return Binding()
-        key = (at, tool.name, place, value.__class__, value)  # 1 equals True in Python
-        found = self._bindings.get(key)
-        if found is None:
-            target = parameter_kind(tool, _without_wrapper(place))
-            found = self._bindings[key] = self.sources.bind(value, at, target, tool.name, place)
-        return found
+        target = UNKNOWN if tool is None or not place else parameter_kind(tool, _without_wrapper(place))
+        return self.sources.bind(value, at, target, "" if tool is None else tool.name, place)
 
     def is_trusted_scalar(self, value: Any, at: int | None = None, place: Place = ()) -> bool:
         """Whether a permitted source of the step at a position holds a literal, of whichever kind; which one was meant is
@@ -106,18 +99,27 @@ class Worth:
         """What an argument of a call depends on; None also if it is not of the kind that its parameter takes."""
         if type(found) is Leaf and own is None and self.is_strict and not self.sources.has_sentences:
             # What holds a value of the parameter's kind holds the value; only sentences are read for one parameter.
-            return None if self.bind(found.value, at, tool, found.place).holder is None else ()
+            target = parameter_kind(tool, _without_wrapper(found.place))
+            is_bound = self.sources.is_bound(found.value, at, target, tool.name, found.place)
+            return () if is_bound else None
         if type(found) is Reference and found.kind == "from":
             call = self.review.call_at.get(self.review.position.get(found.target, -1))
             if call is not None:  # nearly every reference: its kind is that of the result, and it is no sum
-                place = pointer.parts(found.pointer)
-                if not self.is_strict or fits(
-                    result_kind(call.tool, place), parameter_kind(tool, found.place)
-                ):
-                    return _result_needs(call, place)
-                return None
+                return ((call.position, None, False),) if self._fits(call.tool, found, tool) else None
         needs = self._found(found, at, own, is_number=takes_number(tool, found.place))
         return needs if needs is not None and self.wrong_kind(tool, found, at, own) is None else None
+
+    def _fits(self, source: ToolSpec, found: Reference, tool: ToolSpec) -> bool:
+        """Whether a reference to a result yields what its tool vouches for, of the kind that the parameter takes."""
+        key = (source.name, found.pointer, tool.name, found.place)
+        is_fit = self._fitting.get(key)
+        if is_fit is None:
+            place = pointer.parts(found.pointer)
+            is_fit = not _is_marked(source, place) and (
+                not self.is_strict or fits(result_kind(source, place), parameter_kind(tool, found.place))
+            )
+            self._fitting[key] = is_fit
+        return is_fit
 
     def _is_default(self, tool: ToolSpec, found: Leaf) -> bool:
         """Whether a literal is what the tool's schema has as default: the same as if the plan had left it out."""
@@ -227,16 +229,13 @@ class Worth:
         return self._is_trusted_node((index, None, False))
 
     def _are_trusted(self, needs: Needs) -> bool:
-        if needs is None:
-            return False
-        known = self._nodes
-        for node in needs:
-            if not (known[node] if node in known else self._is_trusted_node(node)):
-                return False
-        return True
+        return needs is not None and all(map(self._is_trusted_node, needs))
 
     def _is_trusted_node(self, node: Node) -> bool:
-        known, stack = self._nodes, [node]
+        known = self._nodes
+        if node in known:
+            return known[node]
+        stack = [node]
         while stack:
             top = stack[-1]
             if top in known:
@@ -462,19 +461,16 @@ class Worth:
         call = self.review.call_at.get(index)
         if call is None:
             return ((index, place, is_number),) if self.review.plan.steps[index].kind == "note" else None
-        return _result_needs(call, place)
+        return None if _is_marked(call.tool, place) else ((index, None, False),)
 
     def is_trusted_evidence(self, ref: str | int, at: int | None) -> bool:
         """Whether a piece of evidence is trusted where the step at a position uses it."""
         return isinstance(ref, str) and self.review.is_trusted_evidence(ref, at)
 
 
-def _result_needs(call: EffectiveStep, place: Place) -> Needs:
-    """What a field of the result of a call depends on."""
-    for mark in call.tool.untrusted:
-        if mark == ALL_FIELDS or overlaps(mark, place):
-            return None
-    return ((call.position, None, False),)
+def _is_marked(tool: ToolSpec, place: Place) -> bool:
+    """Whether a field of a tool's result can carry other people's words."""
+    return any(mark == ALL_FIELDS or overlaps(mark, place) for mark in tool.untrusted)
 
 
 def is_unnamed(tool: ToolSpec, place: Place) -> bool:
