@@ -183,7 +183,7 @@ class Plan(Authored):
         problems = [
             *duplicate_ids([step.id for step in self.steps]),
             *(problem for index, step in enumerate(self.steps) for problem in _step_problems(index, step)),
-            *named_problems(self.outputs, ("outputs",)),
+            *named_problems(self.outputs, ("outputs",), self.found_outputs),
             *named_problems(self.memory, ("memory",)),
         ]
         if problems:
@@ -194,6 +194,11 @@ class Plan(Authored):
     def output_names(self) -> tuple[str, ...]:
         """Every output that this plan declares, bound or by name only."""
         return tuple(dict.fromkeys((*self.outputs, *self.declared_outputs)))
+
+    @cached_property
+    def found_outputs(self) -> list[references.Found]:
+        """The references and literals in the outputs, scanned once."""
+        return references.scan(self.outputs)
 
     @cached_property
     def graph(self) -> graph.Graph:

@@ -170,10 +170,7 @@ def loop_is_bounded(review: Review) -> Refusals:
 
 def tokens_are_within_budget(review: Review) -> Refusals:
     """5b. The steps' token estimates fit into the bucket."""
-    total, limit = (
-        sum(step.estimated_tokens for step in review.plan.steps),
-        review.ctx.run_budget.bucket_tokens,
-    )
+    total, limit = review.reading.planned_tokens, review.ctx.run_budget.bucket_tokens
     if total > limit:
         yield review.refuse(
             Code.TOKENS_EXCEEDED,

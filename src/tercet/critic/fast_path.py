@@ -127,7 +127,7 @@ def _is_permitted(review: Review, call: EffectiveStep) -> bool:
 
 def _are_outputs_sound(review: Review) -> bool:
     """Whether every output is a literal, or refers to something that is there."""
-    for item in references.scan(review.plan.outputs):
+    for item in review.plan.found_outputs:
         if type(item) is Leaf:
             continue
         if type(item) is not Reference or item.kind == "cel" or item.kind == "select":

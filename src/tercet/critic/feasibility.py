@@ -11,8 +11,8 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
-from tercet.contracts.mode import ApprovalMode, Reversibility
-from tercet.contracts.plan import Compensation, DecisionCheckpoint
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import DecisionCheckpoint
 from tercet.contracts.references import Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Code
@@ -26,9 +26,9 @@ def latency_is_within_budget(review: Review) -> Refusals:
     if limit is None:
         return
     left = limit - review.ctx.used.wall_clock_ms
-    durations = _durations(review)
-    if sum(durations) <= left:  # even one after the other they fit
+    if review.reading.duration_ms <= left:  # even one after the other they fit
         return
+    durations = _durations(review)
     total = max(review.graph.finish_times(durations), default=0)
     if total > left:
         path = review.graph.critical_path(durations)
@@ -94,11 +94,15 @@ def _durations(review: Review) -> list[int]:
 
 def budget_is_left(review: Review) -> Refusals:
     """Calls, tokens and cost fit into what is left of the run's budget; the way back is paid for beforehand."""
-    budget, used, undoing = review.ctx.run_budget, review.ctx.used, _compensations(review)
-    calls, cost = len(review.calls) + len(undoing), _cost(review, undoing)
+    budget, used, reading = review.ctx.run_budget, review.ctx.used, review.reading
+    undoing, surface = reading.compensations, review.compiled.surface
+    calls = len(reading.calls) + len(undoing)
+    cost = reading.cost_microcents + sum(
+        surface[u.tool].cost_microcents for u in undoing if u.tool in surface
+    )
     needs = (
         (Code.TOOL_CALLS_EXCEEDED, "tool calls", calls, budget.tool_calls, used.tool_calls),
-        (Code.TOKENS_EXCEEDED, "tokens", _tokens(review), budget.tokens, used.tokens),
+        (Code.TOKENS_EXCEEDED, "tokens", reading.tokens, budget.tokens, used.tokens),
         (Code.COST_EXCEEDED, "micro-cents", cost, budget.cost_microcents, used.cost_microcents),
     )
     for code, unit, needed, limit, spent in needs:
@@ -116,29 +120,6 @@ def _reserved(count: int, code: Code) -> str:
     if not count or code is Code.TOKENS_EXCEEDED:
         return ""
     return f"; {'1 call is' if count == 1 else f'{count} calls are'} reserved for compensations"
-
-
-def _compensations(review: Review) -> list[Compensation]:
-    """The calls that could compensate a step of the plan, each reserved with its step."""
-    pure = Reversibility.PURE
-    return [
-        call.compensate
-        for call in review.calls
-        if call.compensate is not None and call.reversibility is not pure
-    ]
-
-
-def _tokens(review: Review) -> int:
-    """What each step is estimated at, and at least what its tool is."""
-    total = sum([step.estimated_tokens for step in review.plan.steps])
-    more = [call.tool.estimated_tokens - call.step.estimated_tokens for call in review.calls]
-    return total + sum([each for each in more if each > 0])
-
-
-def _cost(review: Review, undoing: list[Compensation]) -> int:
-    surface = review.compiled.surface
-    tools = [call.tool for call in review.calls] + [surface[u.tool] for u in undoing if u.tool in surface]
-    return sum([tool.cost_microcents for tool in tools])
 
 
 def checkpoints_are_bound(review: Review) -> Refusals:

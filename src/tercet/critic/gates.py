@@ -115,7 +115,7 @@ def named_gates(spec: DecisionSpec, call: EffectiveStep) -> tuple[str, ...]:
 def demand_gates(review: Review) -> None:
     """Notes every approval that the plan waits for when it runs."""
     gates = review.compiled.gates_by_name
-    for call in review.calls:
+    for call in review.calls if gates else ():
         for name in gates_of(review, call):
             if name in gates and (reason := _reason(review, call, gates[name])):
                 review.demands.append(

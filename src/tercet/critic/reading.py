@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 from tercet.contracts import pointer, references
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.effective import EffectiveStep, effective
-from tercet.contracts.plan import Plan, Step
+from tercet.contracts.mode import Reversibility
+from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.references import Found, Place, Reference, Selection
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.policy.resolution import ItemBudget, ResolutionError, select
 from tercet.policy.schemas import Fault
+
+_PURE = Reversibility.PURE
 
 
 class Known(NamedTuple):
@@ -49,6 +52,10 @@ class Reading:
         """For each call that has any, the places of its open values."""
         self._resolvable: set[int] = set()
         """The calls with a known reference or a `$literal` wrapper."""
+        self.planned_tokens = self.tokens = self.duration_ms = self.cost_microcents = 0
+        """What the steps estimate, and what they and their tools estimate together."""
+        self.compensations: list[Compensation] = []
+        """The calls that could compensate a step of the plan, each reserved with its step."""
         for position, step in enumerate(plan.steps):
             self._read_step(position, step)
         self.open_parameters = {
@@ -63,7 +70,8 @@ class Reading:
         self._items = ItemBudget()
 
     def _read_step(self, position: int, step: Step) -> None:
-        found = step.found
+        found, tokens, duration_ms = step.found, step.estimated_tokens, step.estimated_ms
+        self.planned_tokens += tokens
         tool = self.compiled.surface.get(step.tool or "")
         if tool is not None:
             call = effective(position, step, tool)
@@ -72,6 +80,13 @@ class Reading:
             self.calls.append(call)
             self.call_at[position] = call
             self._find_open(position, found)
+            tokens = max(tokens, tool.estimated_tokens)
+            duration_ms = tool.estimated_ms if duration_ms is None else duration_ms
+            self.cost_microcents += tool.cost_microcents
+            if call.compensate is not None and call.reversibility is not _PURE:
+                self.compensations.append(call.compensate)
+        self.tokens += tokens
+        self.duration_ms += duration_ms or 0
         self.position[step.id] = position
         self.found.append(found)
         self.pinned.append(pinned(step))

@@ -304,7 +304,7 @@ def find_undecided(review: Review) -> tuple[str, ...]:
 
 def uncertain_at_review(ctx: RunContext, compiled: CompiledContext, plan: Plan) -> frozenset[int]:
     """Return the positions of the steps that may not run, before any has begun; none where no policy looks at them."""
-    is_open = any(step.optional or step.when is not None for step in plan.steps)
+    is_open = bool([step for step in plan.steps if step.optional or step.when is not None])
     if not is_open or not ctx.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(compiled.policies):
         return frozenset()
     found = find_uncertain(plan, compiled.surface)

@@ -235,7 +235,11 @@ class Worth:
         known = self._nodes
         if node in known:
             return known[node]
-        stack = [node]
+        needs = self._needs[node] = self._node(node)
+        if not needs:
+            known[node] = needs is not None
+            return known[node]
+        stack = [node, *(other for other in needs if other not in known)]
         while stack:
             top = stack[-1]
             if top in known:
@@ -268,11 +272,12 @@ class Worth:
         if tool.endorses:
             return ()
         needed: list[Node] = []
+        has_exempt = self.review.compiled.changed or (self.is_strict and tool.may_have_defaults)
         for item in self.review.found[call.position]:
-            if type(item) is Leaf and (
-                self.is_changed(call.position, item) or (self.is_strict and self._is_default(tool, item))
-            ):
-                continue
+            if has_exempt and type(item) is Leaf:
+                is_default = self.is_strict and self._is_default(tool, item)
+                if is_default or self.is_changed(call.position, item):
+                    continue
             if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place, call.position):
                 return None
             needs = self._argument(tool, item, call.position)
