@@ -94,19 +94,14 @@ def certain_faults(
     tool: ToolSpec, arguments: dict[str, Any], open_places: Sequence[Place]
 ) -> list[schemas.Fault]:
     """The ways in which arguments break a tool's schema whatever their open values turn out to be."""
-    unchecked = _unchecked(tool, open_places) if open_places else frozenset[str]()
+    # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
+    names = tool.parameter_names if open_places else ()
+    unchecked = frozenset([str(place[0]) for place in open_places if len(place) == 1 and place[0] in names])
     try:
-        faults = schemas.faults(tool.parameters_text, arguments, unchecked=unchecked)
+        faults = schemas.faults(tool.parameters_text, arguments, unchecked)
     except UsageError as error:  # a schema that is none fits nothing
         return [schemas.Fault((), "", f"the schema of {tool.name} cannot be used: {error}")]
     return [fault for fault in faults if _is_certain(fault, open_places)] if faults else faults
-
-
-def _unchecked(tool: ToolSpec, open_places: Sequence[Place]) -> frozenset[str]:
-    """The parameters that may be anything, since their whole value is open."""
-    # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
-    names = tool.parameter_names
-    return frozenset([str(place[0]) for place in open_places if len(place) == 1 and place[0] in names])
 
 
 def _is_certain(fault: schemas.Fault, open_places: Sequence[Place]) -> bool:

@@ -36,7 +36,7 @@ from tercet.contracts.tool import ToolSpec, Unbound
 from tercet.contracts.trust import overlaps, scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
-from tercet.critic.worth import Worth, is_unnamed, takes_number
+from tercet.critic.worth import Worth, takes_number
 
 
 def authority_is_bound(review: Review) -> Refusals:
@@ -234,7 +234,7 @@ def _unbound(
         if names is None or found.place[0] in names:
             if not worth.is_trusted_argument(tool, found, at, own):
                 yield _origin(worth, tool, found, at, own)
-            if is_unnamed(tool, found.place):
+            if len(found.place) > 1 or found.place[0] not in tool.known_keys:
                 for key in worth.untrusted_keys(tool, found.place, at):
                     yield _origin(worth, None, Leaf(key, found.place), at, own)
 

@@ -106,6 +106,11 @@ class Worth:
             call = self.review.call_at.get(self.review.position.get(found.target, -1))
             if call is not None:  # nearly every reference: its kind is that of the result, and it is no sum
                 return ((call.position, None, False),) if self._fits(call.tool, found, tool) else None
+        elif type(found) is Reference and found.kind == "evidence" and self.is_strict:
+            if not self.review.is_trusted_evidence(found.target, at):
+                return None
+            kind = self.sources.evidence_kind(found.target, pointer.parts(found.pointer))
+            return () if fits(kind, parameter_kind(tool, found.place)) else None
         needs = self._found(found, at, own, is_number=takes_number(tool, found.place))
         return needs if needs is not None and self.wrong_kind(tool, found, at, own) is None else None
 
@@ -278,7 +283,9 @@ class Worth:
                 is_default = self.is_strict and self._is_default(tool, item)
                 if is_default or self.is_changed(call.position, item):
                     continue
-            if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place, call.position):
+            if (len(item.place) > 1 or item.place[0] not in tool.known_keys) and self.untrusted_keys(
+                tool, item.place, call.position
+            ):
                 return None
             needs = self._argument(tool, item, call.position)
             if needs is not None:
@@ -476,11 +483,6 @@ class Worth:
 def _is_marked(tool: ToolSpec, place: Place) -> bool:
     """Whether a field of a tool's result can carry other people's words."""
     return any(mark == ALL_FIELDS or overlaps(mark, place) for mark in tool.untrusted)
-
-
-def is_unnamed(tool: ToolSpec, place: Place) -> bool:
-    """Whether there is a key on the way to a place that could be one which the tool's schema does not name."""
-    return place[0] not in tool.known_keys or len(place) > 1
 
 
 _MEMBERS = frozenset({"properties", "patternProperties", "additionalProperties", "propertyNames"})
