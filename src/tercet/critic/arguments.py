@@ -39,6 +39,9 @@ _STRUCTURAL = frozenset(
 )
 
 
+_NOTHING: frozenset[str] = frozenset()
+
+
 def find_oversized_arguments(review: Review) -> Refusal | None:
     """Return a refusal if the evidence and request values that a plan refers to are too large together.
 
@@ -95,8 +98,8 @@ def certain_faults(
 ) -> list[schemas.Fault]:
     """The ways in which arguments break a tool's schema whatever their open values turn out to be."""
     # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
-    names = tool.parameter_names if open_places else ()
-    unchecked = frozenset([str(place[0]) for place in open_places if len(place) == 1 and place[0] in names])
+    whole = [str(place[0]) for place in open_places if len(place) == 1] if open_places else ()
+    unchecked = frozenset(whole).intersection(tool.parameter_names) if whole else _NOTHING
     try:
         faults = schemas.faults(tool.parameters_text, arguments, unchecked)
     except UsageError as error:  # a schema that is none fits nothing
@@ -139,18 +142,22 @@ def limited_arguments(review: Review) -> dict[tuple[str, ...], list[dict[str, An
 
     None if a limit does not compile or reads an open value.
     """
-    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    by_tool: dict[str, list[EffectiveStep]] = {}
     for call in review.calls:
-        if not call.tool.limits:
-            continue
-        limits = tuple([limit.expression for limit in call.tool.limits])
+        if call.tool.limits:
+            by_tool.setdefault(call.tool.name, []).append(call)
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for calls in by_tool.values():
+        limits = tuple([limit.expression for limit in calls[0].tool.limits])
         is_usable, names = read_by_limits(limits)
-        unknown = review.open_parameters.get(call.position)
-        if not is_usable or (unknown is not None and (names is None or not names.isdisjoint(unknown))):
+        if not is_usable:
             return None
-        given = review.arguments(call)
-        read = given if names is None else {name: given[name] for name in names if name in given}
-        found.setdefault(limits, []).append(read)
+        read = found.setdefault(limits, [])
+        for call in calls:
+            unknown, given = review.open_parameters.get(call.position), review.arguments(call)
+            if unknown is not None and (names is None or not names.isdisjoint(unknown)):
+                return None
+            read.append(given if names is None else {name: given[name] for name in names if name in given})
     return found
 
 

@@ -73,9 +73,10 @@ def _are_steps_sound(worth: Worth) -> bool:
         if step.optional or step.compensate is not None or doubled:
             return False
         form = (tool.name, mode, step.approval_mode, reversibility, gates)
-        if form not in permitted and not _is_permitted(review, call):
-            return False
-        permitted.add(form)
+        if form not in permitted:
+            if not _is_permitted(review, call):
+                return False
+            permitted.add(form)
         needed = step.depends_on
         for item in review.found[index]:
             if type(item) is Leaf:
@@ -94,8 +95,8 @@ def _are_steps_sound(worth: Worth) -> bool:
             if before >= index:  # unknown, or perhaps on a cycle
                 return False
             held |= held_after[before]
-        held_after.append(held.union(tool.establishes))
-        if not held.issuperset(step.preconditions) or not held.issuperset(tool.preconditions):
+        held_after.append(held.union(tool.establishes) if tool.establishes else held)
+        if not held.issuperset((*step.preconditions, *tool.preconditions)):
             return False
         refs = review.pinned[index]
         for ref in refs:

@@ -32,6 +32,9 @@ _CALL: dict[str, Callable[[EffectiveStep, Refs], Any]] = {
     "optional": lambda call, _: call.step.optional,
 }
 
+_OF_STEP = frozenset({"id", "index", "evidence", "when", "optional"})
+"""The fields in which calls of the same tool, mode, reversibility and gates may differ."""
+
 
 def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, Any]]:
     """The steps, effective, with known parameters in place and open ones left out; `Order` adds which run before which.
@@ -39,13 +42,21 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
     `fields` and `params` are all that any rule reads of a step and of its parameters.
     """
     steps: list[dict[str, Any]] = []
+    by_form: dict[tuple[object, ...], dict[str, Any]] = {}
+    getters = _getters(fields, _OF_STEP)
     provenance = _provenance(review, fields)
     for index, step in enumerate(review.plan.steps):
         call = review.call_at.get(index)
         if call is None:
             steps.append(_other(index, step, review.pinned[index]))
             continue
-        seen = _call_fields(call, review.pinned[index], fields)
+        form = (call.tool.name, call.mode, call.reversibility, call.gates)
+        if form in by_form:  # calls of one form differ in little else
+            seen = by_form[form].copy()
+            for name, get in getters:
+                seen[name] = get(call, review.pinned[index])
+        else:
+            seen = by_form[form] = _call_fields(call, review.pinned[index], fields)
         if fields is None or "params" in fields:
             unknown = review.open_parameters.get(index, frozenset[str]())
             seen["params"] = {
@@ -94,12 +105,16 @@ def _earlier_sources(review: Review, step: Step) -> StepSources:
 
 
 def _call_fields(call: EffectiveStep, refs: Refs, fields: Names) -> dict[str, Any]:
-    return {name: get(call, refs) for name, get in _getters(fields)}
+    return {name: get(call, refs) for name, get in _getters(fields, None)}
 
 
 @lru_cache(maxsize=256)
-def _getters(fields: Names) -> tuple[tuple[str, Callable[[EffectiveStep, Refs], Any]], ...]:
-    return tuple((name, get) for name, get in _CALL.items() if fields is None or name in fields)
+def _getters(fields: Names, among: Names) -> tuple[tuple[str, Callable[[EffectiveStep, Refs], Any]], ...]:
+    return tuple(
+        (name, get)
+        for name, get in _CALL.items()
+        if (fields is None or name in fields) and (among is None or name in among)
+    )
 
 
 def _other(index: int, step: Step, refs: Refs) -> dict[str, Any]:

@@ -100,11 +100,9 @@ class Reading:
         places: list[Place] = []
         is_known = False
         for each in found:
-            if type(each) is not Reference:
-                is_known |= references.LITERAL in each.place
-            elif is_open(each):
+            if type(each) is Reference and is_open(each):
                 places.append(each.place)
-            else:
+            elif type(each) is Reference or references.LITERAL in each.place:
                 is_known = True
         if places:
             self.open_places[position] = places

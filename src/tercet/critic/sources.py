@@ -49,6 +49,7 @@ class Sources:
     def __init__(self, review: Review) -> None:
         self._review = review
         self._has_request = review.compiled.request is not None
+        self._declares_kinds = bool(review.spec.fields or review.compiled.attesting)
         found = find_sentences(review.spec.fields, review.compiled.input())
         self._sentences = [sentence for sentence in found if not self.is_marked(sentence.place)]
         """The trusted sentences of the request."""
@@ -171,7 +172,7 @@ class Sources:
 
     def evidence_kind(self, ref: str, place: Place) -> Kind:
         """Return the kind of a field of a piece of evidence."""
-        entry = self._review.compiled.evidence.get(ref)
+        entry = self._review.compiled.evidence.get(ref) if self._declares_kinds else None
         if entry is None:
             return named_kind(place)
         kind = self._field_kind(entry.classification, place)
