@@ -50,7 +50,9 @@ def certainly_passes(worth: Worth) -> bool:
     if not 0 < len(plan.steps) == len(review.calls) <= ctx.run_budget.max_steps:
         return False
     return (
-        _are_steps_sound(worth)
+        _are_steps_sound(review)
+        and not any([find_faults(review.reading, call) for call in review.calls])
+        and not any(any(find_unbound(worth, call)) for call in review.calls)
         and _are_outputs_sound(review)
         and _is_evidence_pinned(review)
         and not any(chain.from_iterable(check(review) for check in _PLAN_CHECKS))
@@ -58,9 +60,8 @@ def certainly_passes(worth: Worth) -> bool:
     )
 
 
-def _are_steps_sound(worth: Worth) -> bool:
+def _are_steps_sound(review: Review) -> bool:
     """Whether each step, after the steps that it needs, is as it has to be."""
-    review = worth.review
     evidence = review.compiled.evidence
     held_after: list[frozenset[str]] = []
     at_start = start_conditions(review)
@@ -105,8 +106,6 @@ def _are_steps_sound(worth: Worth) -> bool:
         for required in (*step.requires_evidence, *tool.requires_evidence):
             if not any(review.satisfies(required, ref, index=index) for ref in refs):
                 return False
-        if find_faults(review.reading, call) or any(find_unbound(worth, call)):
-            return False
         if mode is not read_only and tool.name not in review.spec.repeatable:
             effects.setdefault(tool.name, []).append(call)
     return left >= 0 and all(differ_by_text(calls, is_strict=True) for calls in effects.values())
@@ -143,9 +142,8 @@ def _are_outputs_sound(review: Review) -> bool:
 def _is_evidence_pinned(review: Review) -> bool:
     """Whether the evidence that decisions require is pinned: by any step, or by the very step of a checkpoint."""
     spec, plan = review.spec, review.plan
-    refs = dict.fromkeys(chain.from_iterable(review.pinned))
     for needed in spec.required_evidence:
-        if not any(review.satisfies(needed, ref) for ref in refs):
+        if not any(review.satisfies(needed, ref) for refs in review.pinned for ref in refs):
             return False
     for checkpoint in plan.decision_checkpoints:
         decision, step = find_decision(review, checkpoint), review.position.get(checkpoint.after_step)

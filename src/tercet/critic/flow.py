@@ -153,8 +153,10 @@ def _traced(
 
 
 def _kind(worth: Worth, tool: ToolSpec | None, found: Found) -> str:
-    place = tuple(token for token in found.place if token != references.LITERAL)
-    return parameter_kind(tool, place).name if worth.is_strict and tool is not None and place else ""
+    if tool is None or not worth.is_strict:
+        return ""
+    place = tuple([token for token in found.place if token != references.LITERAL])
+    return parameter_kind(tool, place).name if place else ""
 
 
 def _came_from(worth: Worth, found: Found) -> str:

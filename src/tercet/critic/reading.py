@@ -100,9 +100,11 @@ class Reading:
         places: list[Place] = []
         is_known = False
         for each in found:
-            if type(each) is Reference and is_open(each):
+            if type(each) is not Reference:
+                is_known |= references.LITERAL in each.place
+            elif is_open(each):
                 places.append(each.place)
-            elif type(each) is Reference or references.LITERAL in each.place:
+            else:
                 is_known = True
         if places:
             self.open_places[position] = places
@@ -172,9 +174,12 @@ class Reading:
 
 def is_open(reference: Reference) -> bool:
     """Whether the value of a reference is known only at dispatch."""
+    kind = reference.kind
+    if kind == "from":
+        return reference.target != references.REQUEST
     if reference.selection is not None:
         return any(map(is_open, reference.selection.references))
-    return reference.kind == "cel" or (reference.kind == "from" and reference.target != references.REQUEST)
+    return kind == "cel"
 
 
 def pinned(step: Step) -> tuple[str, ...]:

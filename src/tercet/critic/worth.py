@@ -93,7 +93,8 @@ class Worth:
             return self.is_trusted(found, at, own)
         if type(found) is Leaf and self._is_default(tool, found):
             return True
-        return self._are_trusted(self._argument(tool, found, at, own))
+        needs = self._argument(tool, found, at, own)
+        return self._are_trusted(needs) if needs else needs is not None
 
     def _argument(self, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None = None) -> Needs:
         """What an argument of a call depends on; None also if it is not of the kind that its parameter takes."""

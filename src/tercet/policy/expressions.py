@@ -198,13 +198,19 @@ def compile_together(rules: tuple[Rule, ...], limits: tuple[tuple[str, ...], ...
 
     None if together they are too large. A caller that does not get true evaluates them one by one.
     """
-    texts = [r.text if r.scope is PLAN else f"plan.steps.all(step, ({r.text}\n))" for r in rules]
-    texts += [f"calls[{n}].all(args, ({text}\n))" for n, each in enumerate(limits) for text in each]
-    together = " && ".join(f"({text}\n)" for text in texts) or "true"
+    texts = [rule.text for rule in rules if rule.scope is PLAN]
+    if of_step := _joined([rule.text for rule in rules if rule.scope is not PLAN]):
+        texts.append(f"plan.steps.all(step, {of_step})")
+    texts += [f"calls[{number}].all(args, {_joined(each)})" for number, each in enumerate(limits)]
+    together = _joined(texts) or "true"
     try:
         return Rule(together, _TOGETHER, _compile(_TOGETHER.env, together), None)
     except ExpressionError:
         return None
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return " && ".join(f"({text}\n)" for text in texts)
 
 
 @lru_cache(maxsize=1_024)
