@@ -49,6 +49,8 @@ def find_oversized_arguments(review: Review) -> Refusal | None:
     """
     left = MAX_RESOLVED_BYTES
     for call in review.calls:
+        if call.position not in review.reading.resolvable:
+            continue
         for found in review.found[call.position]:
             known = review.known(found) if type(found) is Reference and not is_open(found) else None
             left -= 0 if known is None else measure(known.value, left)

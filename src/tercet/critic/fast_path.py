@@ -13,8 +13,9 @@ from itertools import chain
 from tercet.contracts import references
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
-from tercet.contracts.references import Leaf, Reference
-from tercet.critic.arguments import find_faults
+from tercet.contracts.plan import DecisionCheckpoint
+from tercet.contracts.references import Found, Leaf, Reference
+from tercet.critic.arguments import find_faults, find_oversized_arguments
 from tercet.critic.checks import outputs_are_covered, tokens_are_within_budget
 from tercet.critic.conditions import start_conditions
 from tercet.critic.feasibility import (
@@ -30,7 +31,6 @@ from tercet.critic.review import Review
 from tercet.critic.rules import hold_together
 from tercet.critic.structure import find_fault
 from tercet.critic.worth import Worth
-from tercet.policy.resolution import MAX_RESOLVED_BYTES, measure
 
 _PLAN_CHECKS = (
     outputs_are_covered,
@@ -51,64 +51,61 @@ def certainly_passes(worth: Worth) -> bool:
         return False
     return (
         _are_steps_sound(review)
-        and not any([find_faults(review.reading, call) for call in review.calls])
-        and not any(any(find_unbound(worth, call)) for call in review.calls)
-        and _are_outputs_sound(review)
+        and _find_needed(review, plan.found_outputs) is not None
         and _is_evidence_pinned(review)
         and not any(chain.from_iterable(check(review) for check in _PLAN_CHECKS))
+        and find_oversized_arguments(review) is None
+        and not any(find_faults(review.reading, call) for call in review.calls)
+        and not any(any(find_unbound(worth, call)) for call in review.calls)
         and hold_together(review)
     )
 
 
 def _are_steps_sound(review: Review) -> bool:
-    """Whether each step, after the steps that it needs, is as it has to be."""
-    evidence = review.compiled.evidence
-    held_after: list[frozenset[str]] = []
+    """Whether each step is permitted, comes after those that it needs, and does what no other does."""
+    position, read_only = review.position, ApprovalMode.READ_ONLY
     at_start = start_conditions(review)
+    held_after: list[frozenset[str]] = []
     effects: dict[str, list[EffectiveStep]] = {}
     permitted: set[tuple[object, ...]] = set()
-    read_only = ApprovalMode.READ_ONLY
-    left = MAX_RESOLVED_BYTES
     for index, call in enumerate(review.calls):
         _, step, tool, mode, reversibility, gates, _, _, doubled = call
-        if step.optional or step.compensate is not None or doubled:
-            return False
         form = (tool.name, mode, step.approval_mode, reversibility, gates)
-        if form not in permitted:
-            if not _is_permitted(review, call):
-                return False
-            permitted.add(form)
-        needed = step.depends_on
-        for item in review.found[index]:
-            if type(item) is Leaf:
-                continue
-            if type(item) is not Reference or item.kind == "cel" or item.kind == "select":
-                return False
-            if find_fault(review, item) is not None:
-                return False
-            if item.kind == "from" and item.target != references.REQUEST:
-                needed = (*needed, item.target)
-            elif (known := review.known(item)) is not None:
-                left -= measure(known.value, left)
+        if form not in permitted and not _is_permitted(review, call):
+            return False
+        permitted.add(form)
+        needed = _find_needed(review, review.found[index])
+        if needed is None or doubled or step.optional or step.compensate is not None:
+            return False
         held = at_start
-        for name in needed:
-            before = review.position.get(name, index)
+        for name in (*step.depends_on, *needed):
+            before = position.get(name, index)
             if before >= index:  # unknown, or perhaps on a cycle
                 return False
             held |= held_after[before]
         held_after.append(held.union(tool.establishes) if tool.establishes else held)
         if not held.issuperset((*step.preconditions, *tool.preconditions)):
             return False
-        refs = review.pinned[index]
-        for ref in refs:
-            if ref not in evidence:
-                return False
-        for required in (*step.requires_evidence, *tool.requires_evidence):
-            if not any(review.satisfies(required, ref, index=index) for ref in refs):
-                return False
         if mode is not read_only and tool.name not in review.spec.repeatable:
             effects.setdefault(tool.name, []).append(call)
-    return left >= 0 and all(differ_by_text(calls, is_strict=True) for calls in effects.values())
+    return all(differ_by_text(calls, is_strict=True) for calls in effects.values())
+
+
+def _find_needed(review: Review, scanned: list[Found]) -> list[str] | None:
+    """Return the steps that values refer to; None if one is computed, or refers to something that is not there."""
+    needed: list[str] = []
+    for item in scanned:
+        if type(item) is Leaf:
+            continue
+        if type(item) is not Reference or item.kind == "cel" or item.kind == "select":
+            return None
+        is_step = item.target in review.position
+        is_unknown = item.kind == "from" and not is_step and item.target != references.REQUEST
+        if is_unknown or find_fault(review, item) is not None:
+            return None
+        if item.kind == "from" and is_step:
+            needed.append(item.target)
+    return needed
 
 
 def _is_permitted(review: Review, call: EffectiveStep) -> bool:
@@ -125,31 +122,30 @@ def _is_permitted(review: Review, call: EffectiveStep) -> bool:
     )
 
 
-def _are_outputs_sound(review: Review) -> bool:
-    """Whether every output is a literal, or refers to something that is there."""
-    for item in review.plan.found_outputs:
-        if type(item) is Leaf:
-            continue
-        if type(item) is not Reference or item.kind == "cel" or item.kind == "select":
-            return False
-        if find_fault(review, item) is not None or not all(
-            name in review.position or name == references.REQUEST for name in item.names
-        ):
-            return False
-    return True
-
-
 def _is_evidence_pinned(review: Review) -> bool:
-    """Whether the evidence that decisions require is pinned: by any step, or by the very step of a checkpoint."""
-    spec, plan = review.spec, review.plan
-    for needed in spec.required_evidence:
+    """Whether the evidence is there that steps and decisions require, and whatever else steps pin."""
+    evidence = review.compiled.evidence
+    for call, refs in zip(review.calls, review.pinned, strict=True):
+        for ref in refs:
+            if ref not in evidence:
+                return False
+        for needed in (*call.step.requires_evidence, *call.tool.requires_evidence):
+            if not any(review.satisfies(needed, ref, index=call.position) for ref in refs):
+                return False
+    for needed in review.spec.required_evidence:
         if not any(review.satisfies(needed, ref) for refs in review.pinned for ref in refs):
             return False
-    for checkpoint in plan.decision_checkpoints:
-        decision, step = find_decision(review, checkpoint), review.position.get(checkpoint.after_step)
-        if decision is None or step is None:
-            return False
-        for needed in decision.required_evidence:
-            if not any(review.satisfies(needed, ref, decision) for ref in review.pinned[step]):
-                return False
-    return True
+    return all(_is_bound(review, each) for each in review.plan.decision_checkpoints)
+
+
+def _is_bound(review: Review, checkpoint: DecisionCheckpoint) -> bool:
+    """Whether the very step of a checkpoint pins what its decision requires."""
+    decision, step = find_decision(review, checkpoint), review.position.get(checkpoint.after_step)
+    return (
+        decision is not None
+        and step is not None
+        and all(
+            any(review.satisfies(needed, ref, decision) for ref in review.pinned[step])
+            for needed in decision.required_evidence
+        )
+    )

@@ -50,7 +50,7 @@ class Reading:
         """The condition of each step that has one."""
         self.open_places: dict[int, list[Place]] = {}
         """For each call that has any, the places of its open values."""
-        self._resolvable: set[int] = set()
+        self.resolvable: set[int] = set()
         """The calls with a known reference or a `$literal` wrapper."""
         self.planned_tokens = self.tokens = self.duration_ms = self.cost_microcents = 0
         """What the steps estimate, and what they and their tools estimate together."""
@@ -109,7 +109,7 @@ class Reading:
         if places:
             self.open_places[position] = places
         if is_known:
-            self._resolvable.add(position)
+            self.resolvable.add(position)
 
     def is_of(self, compiled: CompiledContext, plan: Plan) -> bool:
         """Whether this is what was read, and not only something like it."""
@@ -149,7 +149,7 @@ class Reading:
 
     def arguments(self, call: EffectiveStep) -> dict[str, Any]:
         """The parameters of a call with every known reference resolved; open ones stay as they are written."""
-        if call.position not in self._resolvable:
+        if call.position not in self.resolvable:
             return call.params
         found = self._arguments.get(call.position)
         if found is None:
