@@ -20,8 +20,8 @@ from tercet.cli.sessions import damaged_row, standing_in
 from tercet.cli.stats_view import show_figures
 from tercet.core.state import TERMINAL
 from tercet.core.transcript import timestamp
-from tercet.engine import sessions as opening
 from tercet.engine.checks.damage import DamagedSession, describe_damage, row_fault
+from tercet.engine.session_reader import load_history
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of
@@ -126,6 +126,6 @@ async def _rows(journal: Journal, after: int) -> AsyncIterator[SessionRow]:
 
 
 async def _recorded(journal: Journal, session: str) -> Recorded:
-    events = await opening.events_of(journal, TENANT, session)
-    stored = await opening.checkpoints_of(journal, TENANT, session)
-    return Recorded(events=events, checkpoints=[(each.kind, len(each.data)) for each in stored])
+    history = await load_history(journal, TENANT, session, has_checkpoints=True)
+    sizes = [(each.kind, len(each.data)) for each in history.checkpoints]
+    return Recorded(events=history.events, checkpoints=sizes)

@@ -30,7 +30,6 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.mode import Trust
 from tercet.contracts.plain import is_small
 from tercet.contracts.plan import Plan
-from tercet.contracts.session import ProgressEnvelope
 from tercet.contracts.shape import as_object
 from tercet.core import commands as c
 from tercet.core import decide as deciding
@@ -54,9 +53,7 @@ from tercet.engine.evidence.retrieval import read_facts
 from tercet.engine.leases import Tenure
 from tercet.engine.ledger import Ledger
 from tercet.engine.outputs.loop import QualityLoop
-from tercet.engine.progress import envelope
-from tercet.engine.services import Services, untold
-from tercet.engine.spectators import spectate
+from tercet.engine.services import Services
 from tercet.engine.streams.repeats import Repeats
 from tercet.engine.streams.stops import Stop
 from tercet.engine.thinking import Thinking
@@ -804,19 +801,7 @@ class Driver:
             self.calls.begin(intent, self.state.start, self.now(), stop=self._stop_for, position=position)
         if self._listeners:
             self._tell_listeners()
-        if self.around.tell is not untold:
-            for event in unit.events:
-                self._spectate("tell_failed", partial(self.around.tell, self.state, event))
-        if self.around.observers is not None:
-            self.around.observers.wrote(self.state, unit.events, unit.checkpoints)
-        if self.around.progress is not None:
-            self._show_progress(self.around.progress)
-
-    def _show_progress(self, show: Callable[[ProgressEnvelope], None]) -> None:
-        self._spectate("progress_failed", lambda: show(envelope(self.state, self.now())))
-
-    def _spectate(self, name: str, watch: Callable[[], object]) -> None:
-        spectate(self.around.signal, name, self.state.start.run, watch)
+        self.around.subscription.publish(self.state, unit.events, unit.checkpoints)
 
     def _tell_listeners(self) -> None:
         for waits_for, listener in self._listeners:

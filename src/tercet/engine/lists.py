@@ -11,9 +11,9 @@ from tercet.core.events.gate import GateKind
 from tercet.core.fold.base import ANSWERS
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import moment
-from tercet.engine import sessions as opening
 from tercet.engine.checks.damage import DamagedSession, describe_damage
 from tercet.engine.rows import details_of
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams.recent_calls import RecentCall
 from tercet.journal.protocol import Journal, SessionRow
 
@@ -134,7 +134,7 @@ async def open_gates(
         try:
             # Only sessions whose rows name a gate are read whole.
             has_gates = bool(details_of(row).gates)
-            state = (await opening.restore(journal, tenant, row.session_id)).state if has_gates else State()
+            state = await load_state(journal, tenant, row.session_id) if has_gates else State()
         except Exception as error:
             if unreadable is None:
                 raise

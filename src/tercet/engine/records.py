@@ -13,11 +13,10 @@ import msgspec
 from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.record import DecisionRecord
-from tercet.core import codec
 from tercet.core.state import State
 from tercet.core.transcript import transcript
+from tercet.engine.session_reader import load_history
 from tercet.journal.protocol import Journal
-from tercet.journal.side_stream import read_all
 
 _APART = "transcript"
 
@@ -35,7 +34,7 @@ def take_apart(record: DecisionRecord) -> tuple[str, bytes]:
 async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, Any]:
     """The record of a session that is over; raises `ReplayError` if it does not come to its hash."""
     kept: dict[str, Any] = msgspec.json.decode(await journal.blob(tenant, state.kept))
-    events = [codec.decode(stored.data) for stored in await read_all(journal, tenant, state.start.session)]
+    events = (await load_history(journal, tenant, state.start.session)).events
     entries = [entry.model_dump(mode="json", exclude_none=True) for entry in transcript(events, {})]
     data = canonical({**kept, _APART: entries})
     if hash_bytes(data) != state.record:

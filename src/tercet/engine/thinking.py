@@ -155,7 +155,7 @@ class Thinking:
             if accepted := self._around.work.memories(state):
                 await library.remember(start.tenant, start.session, accepted, self._desk.now())
         except TercetError as error:
-            self._around.signal("memory_failed", {"loop_id": start.run, "error": error.message})
+            self._around.subscription.signal("memory_failed", {"loop_id": start.run, "error": error.message})
 
     async def _look_up(self, step: str, query: EvidenceQuery, spent: Spent) -> Fact | None:
         """Ask a read_only tool for evidence, if it may be asked; a rehearsal asks none."""

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from tercet.contracts.errors import UsageError
 from tercet.core.state import State
-from tercet.engine.observing import Tenure
+from tercet.engine.subscription import ReleasedSession
 from tercet.observe import instruments as i
 from tercet.observe.courier import make_courier
 from tercet.observe.outbox import Timer
@@ -63,7 +63,7 @@ class Collector:
         self._spans = OTLPSpanExporter(session=make_courier())
         self._metrics: Any = OTLPMetricExporter(session=make_courier())  # its types are not complete
 
-    def take(self, item: Tenure) -> None:
+    def take(self, item: ReleasedSession) -> None:
         """Weave the spans of a session that came to rest."""
         self._waiting += weave(item, self._wants)
         self._soon.start()

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine.observing import Tenure
+from tercet.engine.subscription import ReleasedSession
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe import instruments as i
 from tercet.observe.figures import Figures, figures_of
@@ -46,7 +46,7 @@ class Telemetry:
         self._tally, self._own = Tally(), SharedTally()
         self._abouts: dict[str, About] = {}
         """Of the sessions that are being carried."""
-        self._spans: Outbox[Tenure] | None = None
+        self._spans: Outbox[ReleasedSession] | None = None
         self._log: Outbox[Entry] | None = None
         self._endpoint: Endpoint | None = None
 
@@ -142,7 +142,7 @@ class Telemetry:
             first = state.position - len(events) + 1
             self._log.put(Entry(start=state.start, first=first, events=events, checkpoints=checkpoints))
 
-    def rested(self, tenure: Tenure, /) -> None:
+    def rested(self, tenure: ReleasedSession, /) -> None:
         """Hand a session that is traced to the collector; what people said while nobody had it is counted now."""
         self._abouts.pop(str(tenure.state.start.session), None)
         if said := _said_between(tenure):
@@ -156,7 +156,7 @@ class Telemetry:
             self._spans.put(tenure)
 
 
-def _said_between(tenure: Tenure) -> list[e.Event]:
+def _said_between(tenure: ReleasedSession) -> list[e.Event]:
     """The events just before this process took over that no process which carries sessions wrote."""
     said: list[e.Event] = []
     for event in reversed(tenure.events[: tenure.first - 1]):

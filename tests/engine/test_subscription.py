@@ -15,7 +15,7 @@ from tercet.contracts.request import RequestRuntime
 from tercet.contracts.session import SessionRules
 from tercet.contracts.shape import TEN_YEARS_MS
 from tercet.core.transcript import timestamp
-from tercet.engine.observing import Observers, Tenure
+from tercet.engine.subscription import ReleasedSession, Subscription
 
 from .test_limits import taking
 from .workshop import ADA, ASK, Workshop, plan, step
@@ -59,7 +59,7 @@ class Deaf:
         """Takes in nothing."""
         failing(state, events, checkpoints)
 
-    def rested(self, tenure: Tenure, /) -> None:
+    def rested(self, tenure: ReleasedSession, /) -> None:
         """Takes in nothing."""
         failing(tenure)
 
@@ -95,17 +95,17 @@ def test_the_trace_of_a_run_is_kept_only_while_it_is_carried(
 ) -> None:
     """However many runs there are, what is remembered of their traces does not grow."""
     workshop.tool("do.it", taking(10))
-    made: list[Observers] = []
+    made: list[Subscription] = []
     kept: list[int] = []
-    real = Observers.traceparent
+    real = Subscription.traceparent
 
-    def watched(self: Observers, *args: Any) -> str:
+    def watched(self: Subscription, *args: Any) -> str:
         found = real(self, *args)
         made.append(self)
         kept.append(len(self._traces))  # pyright: ignore[reportPrivateUsage] - that it does not grow is the point
         return found
 
-    monkeypatch.setattr(Observers, "traceparent", watched)
+    monkeypatch.setattr(Subscription, "traceparent", watched)
 
     async def main() -> None:
         async with workshop.runtime(workshop.pack(), observers=[Sampling()]) as runtime:
