@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tercet.core import events as e
 from tercet.core.state import State
@@ -22,11 +22,12 @@ from tercet.journal.protocol import NewCheckpoint
 from tercet.observe import instruments as i
 from tercet.observe.figures import Figures, figures_of
 from tercet.observe.log import Entry, Log
-from tercet.observe.otlp import Collector
 from tercet.observe.outbox import Outbox
-from tercet.observe.prometheus import Endpoint
 from tercet.observe.settings import TelemetrySettings, demand_library
 from tercet.observe.tally import About, SharedTally, Tally
+
+if TYPE_CHECKING:
+    from tercet.observe.prometheus import Endpoint
 
 _MOST_KEPT = 10_000
 """How many sessions are remembered that are being carried."""
@@ -63,10 +64,14 @@ class Telemetry:
         if settings.log is not None:
             self._log = self._outbox(Log(settings.log, self._own), "log", "log entries")
         if settings.prometheus_port is not None:
+            from tercet.observe.prometheus import Endpoint  # noqa: PLC0415 - an optional dependency
+
             self._endpoint = Endpoint(
                 self._tally, self._own, host=settings.prometheus_host, port=settings.prometheus_port
             )
         if settings.otlp:
+            from tercet.observe.otlp import Collector  # noqa: PLC0415 - an optional dependency
+
             collector = Collector(
                 self._tally,
                 self._own,
